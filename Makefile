@@ -1,0 +1,88 @@
+# Needs make and Python 3.11 or newer; everything else is fetched, pinned by hash, into .venv and a cache outside this folder.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ROOT   := $(CURDIR)
+
+# Set, not extended: what a shell happens to export must not decide what the tests import.
+export PYTHONPATH := $(ROOT)/operator:$(ROOT)/tests
+
+SOURCES := $(wildcard operator tests demo bench)
+# Named by content, not by time: a fresh clone gives every file the same date.
+PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
+INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup lint style types layers unit brokers test test-full demo bench lock clean kafka-newest kafka-all
+
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: $(INSTALLED) ## Make .venv and install everything pinned in requirements/dev.txt
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or newer is needed; '$(PYTHON)' is not (or is missing). Name another one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "'$(PYTHON) -m venv' failed. On Debian and Ubuntu install python3-venv." >&2; exit 1; }
+
+$(PINNED): | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@rm -f $(VENV)/.pinned-* $(VENV)/.installed-*
+	@touch $@
+
+$(INSTALLED): $(PINNED)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@rm -f $(VENV)/.installed-*
+	@touch $@
+
+lint: style types layers ## Style, types and the import rules between rooms
+
+style: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(INSTALLED)
+	$(BIN)/mypy $(SOURCES)
+
+layers: $(INSTALLED)
+	$(BIN)/lint-imports
+
+unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java
+	$(BIN)/pytest --timeout 60 -m "not brokers and not bench and not full"
+
+brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
+	$(BIN)/pytest -m "brokers and not full"
+
+test: lint unit brokers ## All of the above; what can't be fetched fails it, nothing is skipped silently
+
+test-full: lint kafka-all ## Everything in test, and the long tests as well
+	$(BIN)/pytest -m "not bench"
+
+demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
+	$(BIN)/python demo/run.py $(ARGS)
+
+bench: kafka-newest ## Measure, as a table and as build/bench.json
+	@mkdir -p build
+	$(BIN)/python bench/run.py $(ARGS)
+
+# A Java runtime and Kafka's jars, fetched once into a cache outside this folder.
+kafka-newest: RELEASES := newest
+kafka-all: RELEASES := newest 3.9 4.0
+kafka-newest kafka-all: $(INSTALLED)
+	@$(BIN)/python -m testbed.distribution $(RELEASES) || { \
+	  echo "Could not get Kafka ($(RELEASES)) or the Java runtime for it: the reason is above. What needs them did not run." >&2; exit 1; }
+
+# Keeps what is pinned as far as it still fits; `make lock UPGRADE=1` takes the newest of everything.
+COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+          --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
+
+lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: take the newest)
+	$(COMPILE) pyproject.toml -o requirements/runtime.txt
+	$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+
+clean: ## Remove what builds and tests left behind (.venv and the Kafka cache stay)
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
+	find $(wildcard operator tests demo bench) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,28 @@
+"""What the exit code of every command says."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """For scripts: 0 needs nobody, 1 to 5 say who has to do something, 129 and above that a signal ended the run."""
+
+    DONE = 0
+    """Everything asked for was done; of a recovery: every partition has a leader that answers."""
+    NOT_RECOVERED = 1
+    """Some partition was not recovered, or its assignment order is not restored yet."""
+    BAD_INPUT = 2
+    """A command line, file or cluster id that is not right. Nothing was changed."""
+    UNAVAILABLE = 3
+    """The cluster can't be reached, or does not let us in."""
+    APPROVAL = 4
+    """A person has to approve first, or refused."""
+    JOURNAL = 5
+    """The journal is locked by another run or can't be written. Nothing more was changed."""
+    BUG = 70
+    """An error nobody expected; its traceback is on stderr (sysexits.h: EX_SOFTWARE)."""
+    HANGUP = 129
+    INTERRUPTED = 130
+    TERMINATED = 143
+    """Stopped by the signal: 128 and its number. What was begun can be resumed."""

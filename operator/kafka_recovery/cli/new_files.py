@@ -1,0 +1,48 @@
+"""Reading what people hand in, within bounds, and writing files that were not there before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from kafka_recovery.domain.documents import InvalidDocument
+
+
+def read_text(path: Path, largest: int) -> str:
+    """The file's text. Raises InvalidDocument if it can't be read, has more than `largest` bytes, or is not UTF-8."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(largest + 1)
+    except OSError as error:
+        raise InvalidDocument(f"{path}: can't be read: {os.strerror(error.errno or 0)}") from None
+    if len(raw) > largest:
+        raise InvalidDocument(f"{path}: has more than {largest} bytes; it is not read")
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidDocument(f"{path}: is not UTF-8 text (byte {error.start})") from None
+
+
+def refuse_existing(path: Path) -> None:
+    """Raises InvalidDocument if something is at `path`: no result is worth another one overwritten."""
+    if path.exists() or path.is_symlink():
+        raise InvalidDocument(f"{path}: exists already and is not overwritten; choose another name")
+    if not path.absolute().parent.is_dir():
+        raise InvalidDocument(f"{path}: its directory does not exist")
+
+
+def write_new(path: Path, text: str) -> None:
+    """Write a new file, whole or not at all. Raises InvalidDocument if it exists or can't be written."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("x", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        path.hardlink_to(partial)  # unlike a rename, it fails where something stands already
+    except FileExistsError:
+        raise InvalidDocument(f"{path}: exists already and is not overwritten; choose another name") from None
+    except OSError as error:
+        raise InvalidDocument(f"{path}: can't be written: {os.strerror(error.errno or 0)}") from None
+    finally:
+        partial.unlink(missing_ok=True)

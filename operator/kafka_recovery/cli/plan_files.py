@@ -1,0 +1,46 @@
+"""The plan as a file: what is reviewed, carried elsewhere, approved by its digest, and executed."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from kafka_recovery.domain.documents import InvalidDocument, as_data, digest, read
+from kafka_recovery.domain.plan import Plan
+
+LARGEST_FILE = 256 * 1024 * 1024
+"""Bytes; a plan takes about 4 KiB a partition."""
+_KIND = "RecoveryPlan"
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan with its kind and digest, as plain data."""
+    return {"kind": _KIND, "digest": digest(plan), "plan": as_data(plan)}
+
+
+def is_plan(text: str) -> bool:
+    """Whether the text means to be one of our plans, sound or not; else it may be a file of partitions."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and not document.keys().isdisjoint(("kind", "digest", "plan"))
+
+
+def read_plan(text: str, name: str) -> Plan:
+    """Raises InvalidDocument for anything but a plan that still has the digest it was written with."""
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise InvalidDocument(f"{name}: is nested too deeply for a plan") from None
+    except json.JSONDecodeError as error:
+        raise InvalidDocument(f"{name}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+    except ValueError as error:
+        raise InvalidDocument(f"{name}: {error}") from None
+    if not isinstance(document, dict) or document.get("kind") != _KIND or "plan" not in document:
+        raise InvalidDocument(f'{name}: is not a plan; one is written by "kafka-recovery plan --out FILE"')
+    plan = read(Plan, json.dumps(document["plan"]).encode(), name)
+    found = digest(plan)
+    if document.get("digest") != found:
+        raise InvalidDocument(f"{name}: the plan was changed after it was made: its digest is {found}; make a new plan")
+    return plan

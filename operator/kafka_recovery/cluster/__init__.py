@@ -1,0 +1,1 @@
+"""Talking to a Kafka cluster: connections, what its brokers say, and elections."""

@@ -1,0 +1,184 @@
+"""Driver `assignment-order`: designate a leader on any KRaft release by the order of the assignment.
+
+An unclean election takes the first acceptable replica in assignment order (registered, unfenced, not stopping, log
+directory online). So the order is set best first, the election held, and the original order put back: setting the same
+replicas in another order completes at once, also on an offline partition, and changes neither leader nor epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_exponential_jitter
+
+from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster.errors import ClusterError, Unanswered, reason_for
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.metadata import by_topic
+from kafka_recovery.cluster.versions import request_name
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.ports import Answer, Ballot, ElectionAnswer
+
+_UNCLEAN = 1
+_NONE, _ELECTION_NOT_NEEDED = 0, 84
+_UNDECIDED = frozenset({7, 13})
+"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it."""
+_TRANSIENT = frozenset({41})
+"""NOT_CONTROLLER: surely not done, and soon over."""
+_FINAL = frozenset({29, 31, 35, 42, 87})
+"""Not authorized, unsupported version, invalid request, invalid record: the same request fails the same way again."""
+_ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentOrderElection:
+    """Port `Election`. `attempts`: how often a request is sent that the controller answered with a transient error.
+
+    `deadline`: for one request. The controller works off 5000 partitions in about a second.
+    """
+
+    cluster: KafkaCluster
+    attempts: int = 3
+    deadline: timedelta = timedelta(seconds=20)
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Order, then elect. A partition whose order could not be set is not elected: the wrong replica would win."""
+        answers = await self._order({b.id: b.order for b in ballots if b.order != b.assignment})
+        ready = [ballot for ballot in ballots if answers.get(ballot.id, _ACCEPTED) is _ACCEPTED]
+        if ready:
+            answers = {**answers, **await self._elect(ready)}
+        return answers
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Put back the orders that are still the ballots'; the others are left as they are."""
+        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
+        answers = dict.fromkeys((ballot.id for ballot in ballots), _ACCEPTED)
+        if not altered:
+            return answers
+        at = await self.cluster.controller_route(self.deadline)
+        topics = sorted({ballot.id.topic for ballot in altered})
+        found = (await metadata.describe_partitions(self.cluster.brokers, at, topics, self.deadline)).states
+        ours = {
+            b.id: b.assignment
+            for b in altered
+            if (state := found.get(b.id)) and state.topic_id == b.topic_id and state.replicas == b.order
+        }
+        return {**answers, **await self._order(ours)}
+
+    async def _order(
+        self, orders: Mapping[TopicPartition, tuple[BrokerId, ...]]
+    ) -> Mapping[TopicPartition, ElectionAnswer]:
+        make = AlterPartitionReassignmentsRequest
+        if not orders:
+            return {}
+        try:
+            at = await self.cluster.controller_route(self.deadline)
+            newest = (await self.cluster.brokers.api_versions(at, self.deadline)).max_versions.get(make.API_KEY, 0)
+        except ClusterError as error:
+            return dict.fromkeys(orders, ElectionAnswer(Answer.CHANGED, error.reason))
+        topics = [
+            make.ReassignableTopic(
+                name=name,
+                partitions=[
+                    make.ReassignableTopic.ReassignablePartition(
+                        partition_index=index, replicas=list(orders[TopicPartition(name, index)])
+                    )
+                    for index in indexes
+                ],
+            )
+            for name, indexes in by_topic(orders).items()
+        ]
+        request = make(
+            timeout_ms=self._timeout_ms,
+            topics=topics,
+            **({"allow_replication_factor_change": False} if newest >= 1 else {}),
+        )
+        return await self._decided(orders, request, (0, 1), _reassigned)
+
+    async def _elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        make = ElectLeadersRequest
+        ids = [ballot.id for ballot in ballots]
+        topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
+        request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=self._timeout_ms)
+        return await self._decided(ids, request, (1, 2), _elected)
+
+    async def _decided(
+        self,
+        ids: Iterable[TopicPartition],
+        request: Any,
+        versions: tuple[int, int],
+        read: Callable[[Any], Iterable[tuple[TopicPartition, int]]],
+    ) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Send one request that changes something, at most once a try, and read an answer for every partition."""
+        try:
+            answer = await self._until_not_transient(request, versions, read)
+        except Unanswered as error:
+            return dict.fromkeys(ids, ElectionAnswer(Answer.UNANSWERED, error.reason))
+        except ClusterError as error:
+            return dict.fromkeys(ids, ElectionAnswer(Answer.CHANGED, error.reason))
+        name = request_name(request)
+        silent = ElectionAnswer(Answer.UNANSWERED, Reason("LeftOut", f"the answer to {name} left this partition out"))
+        decided = dict.fromkeys(ids, silent if not answer.error_code else _verdict(answer.error_code, name))
+        for id, code in read(answer):
+            if id in decided:
+                decided[id] = _verdict(code, f"{name} of {id}")
+        return decided
+
+    async def _until_not_transient(
+        self,
+        request: Any,
+        versions: tuple[int, int],
+        read: Callable[[Any], Iterable[tuple[TopicPartition, int]]],
+    ) -> Any:
+        """The controller's answer; asked again while it says for all partitions that it was the wrong moment."""
+
+        def transient(answer: Any) -> bool:
+            codes = {answer.error_code} if answer.error_code else {code for _, code in read(answer)}
+            return bool(codes) and codes <= _TRANSIENT
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(transient),
+            stop=stop_after_attempt(self.attempts),
+            wait=wait_exponential_jitter(initial=0.1, max=2, jitter=0.1),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+        )
+
+        async def ask() -> Any:
+            at = await self.cluster.controller_route(self.deadline)
+            return await self.cluster.brokers.ask(
+                at, request, versions=versions, deadline=self.deadline, idempotent=False
+            )
+
+        return await retrying(ask)
+
+    @property
+    def _timeout_ms(self) -> int:
+        return int(self.deadline.total_seconds() * 1000)
+
+
+def _reassigned(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
+    for topic in answer.responses:
+        for partition in topic.partitions:
+            yield TopicPartition(topic.name, partition.partition_index), partition.error_code
+
+
+def _elected(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
+    for topic in answer.replica_election_results:
+        for partition in topic.partition_result:
+            yield TopicPartition(topic.topic, partition.partition_id), partition.error_code
+
+
+def _verdict(code: int, what: str) -> ElectionAnswer:
+    if code == _NONE:
+        return _ACCEPTED
+    reason = reason_for(code, what, needs="ALTER on the cluster")
+    if code == _ELECTION_NOT_NEEDED:
+        return ElectionAnswer(Answer.NOT_NEEDED, reason)
+    if code in _UNDECIDED:
+        return ElectionAnswer(Answer.UNANSWERED, reason)
+    return ElectionAnswer(Answer.REFUSED if code in _FINAL else Answer.CHANGED, reason)

@@ -1,0 +1,335 @@
+"""One asyncio connection to one broker: frames, correlation ids, deadlines, TLS, SASL and re-authentication.
+
+It belongs to the event loop that opened it. Nothing here retries, and nothing waits without a deadline of its caller.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+import socket
+import ssl
+import struct
+from dataclasses import dataclass
+from datetime import timedelta
+from io import BytesIO
+from typing import Any, NamedTuple, Self
+
+from kafka.protocol.api_header import ResponseClassRegistry
+
+from kafka_recovery.cluster.errors import (
+    AuthenticationFailed,
+    BrokerSilent,
+    BrokerUnreachable,
+    ClusterError,
+    InvalidAnswer,
+    TlsFailed,
+)
+from kafka_recovery.cluster.security import Security, authenticate
+from kafka_recovery.cluster.versions import request_name, require_safe
+
+LARGEST_ANSWER = 64 * 1024 * 1024
+"""Bytes. Ten times what 5000 partitions need; a longer prefix is another protocol's text read as a number."""
+
+REAUTHENTICATE_AFTER = 0.8
+"""Share of the session's lifetime (KIP-368) after which the next request authenticates anew first."""
+
+SHORTEST_SESSION = timedelta(seconds=1)
+"""A broker refuses to re-authenticate a session younger than this."""
+
+
+class Address(NamedTuple):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `host:port` or `[v6]:port`; raises ValueError naming the text and the form that is right."""
+        host, _, port = text.strip().rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+            raise ValueError(f"{text!r} is not an address; write it as host:port, for example kafka-0:9092")
+        return cls(host, int(port))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """A request on its way: how to read its answer, and who waits. A future that is done waits no more."""
+
+    response_class: Any
+    version: int
+    answer: asyncio.Future[Any]
+
+
+class Connection:
+    """An open connection. Requests may overlap; a late answer is dropped and the connection stays good.
+
+    A broker works on one request of a connection at a time, so a slow request holds up those behind it.
+    """
+
+    def __init__(
+        self, address: Address, security: Security, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self.address = address
+        self._security = security
+        self._client_id = client_id
+        self._reader = reader
+        self._writer = writer
+        self._ids = itertools.count(1)
+        self._questions: dict[int, _Question] = {}
+        self._lost: ClusterError | None = None
+        self._answers = 0
+        self._authenticating = asyncio.Lock()
+        self._authenticate_at: float | None = None
+        self._reading = asyncio.create_task(self._read(), name=f"read {address}")
+
+    @classmethod
+    async def open(cls, address: Address, security: Security, client_id: str) -> Self:
+        """Connect, TLS, SASL. The caller's deadline is a timeout around it.
+
+        Raises BrokerUnreachable, TlsFailed, AuthenticationFailed, InvalidAnswer, InvalidConfiguration.
+        """
+        context = security.tls_context()
+        try:
+            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+        except OSError as error:
+            raise _could_not_open(address, security, error) from error
+        connection = cls(address, security, client_id, reader, writer)
+        try:
+            await connection._authenticate()
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a request may be sent."""
+        return self._lost is None
+
+    @property
+    def unanswered(self) -> int:
+        """Requests the broker still owes an answer, overdue ones included."""
+        return len(self._questions)
+
+    @property
+    def awaited(self) -> int:
+        """Requests somebody still waits for."""
+        return sum(not question.answer.done() for question in self._questions.values())
+
+    async def call(self, request: Any, version: int, deadline: timedelta) -> Any:
+        """Send and wait. Raises BrokerSilent after the deadline, else as `ready` and `send`."""
+        try:
+            async with asyncio.timeout(deadline.total_seconds()):
+                await self.ready()
+                return await self.send(request, version)
+        except TimeoutError as error:
+            raise BrokerSilent(self.address, deadline, request_name(request)) from error
+
+    async def ready(self) -> None:
+        """Authenticate anew if the session is about to end; every other request waits meanwhile."""
+        if not self._session_is_ending():
+            return
+        async with self._authenticating:
+            if self._session_is_ending() and self.is_open:
+                try:
+                    await self._authenticate()
+                except BaseException as error:
+                    # Half an exchange leaves a session in which nothing else may be said.
+                    self._lose(BrokerUnreachable(self.address, "the session could not be renewed"))
+                    if isinstance(error, ClusterError | asyncio.CancelledError):
+                        raise
+                    raise InvalidAnswer(self.address, f"{type(error).__name__} while authenticating anew") from error
+
+    def send(self, request: Any, version: int) -> asyncio.Future[Any]:
+        """Write the request; the future holds the answer, or the error that ended the connection.
+
+        Raises before anything is written, never after: the reason why the connection is lost, or UnsupportedRequest.
+        """
+        require_safe(self.address, request)
+        if self._lost is None and self._writer.transport.is_closing():
+            self._lose(BrokerUnreachable(self.address, "the connection was closed"))
+        if self._lost is not None:
+            raise self._lost
+        correlation_id = next(self._ids)
+        frame, response_class = _encode(request, version, correlation_id, self._client_id)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._questions[correlation_id] = _Question(response_class, version, answer)
+        # No drain: what is written is bounded by what is asked, and every question has a deadline.
+        self._writer.write(frame)
+        return answer
+
+    async def close(self) -> None:
+        """Close without a farewell; whoever still waits gets BrokerUnreachable. May be called twice."""
+        self._lose(BrokerUnreachable(self.address, "the connection was closed by this side"))
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            pass  # how it ended was said to everybody who waited
+
+    async def _read(self) -> None:
+        """Hand out answers until the connection ends; whatever ends it, everybody who waits is told."""
+        try:
+            while True:
+                self._answer(await self._frame())
+        except ClusterError as error:
+            self._lose(error)
+        except (OSError, asyncio.IncompleteReadError) as error:
+            self._lose(_was_cut(self.address, self._security, error, self._answers))
+        except BaseException as error:
+            self._lose(InvalidAnswer(self.address, f"{type(error).__name__} while reading answers"))
+            raise
+
+    async def _frame(self) -> bytes:
+        """The next answer with its header."""
+        prefix = await self._reader.readexactly(4)
+        (size,) = struct.unpack(">i", prefix)
+        if prefix[:2] == b"\x15\x03" and self._security.tls is None:
+            raise TlsFailed(self.address, "the port speaks TLS and was asked in plaintext; set security.protocol to SSL or SASL_SSL")
+        if not 4 <= size <= LARGEST_ANSWER:
+            raise InvalidAnswer(
+                self.address,
+                f"an answer of {size} bytes was announced ({prefix!r}), at most {LARGEST_ANSWER} are read; "
+                "is this a port of a Kafka broker?",
+            )
+        return await self._reader.readexactly(size)
+
+    def _answer(self, frame: bytes) -> None:
+        """Give an answer to who waits for it; drop it if nobody does any more."""
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        question = self._questions.pop(correlation_id, None)
+        if question is None:
+            raise InvalidAnswer(self.address, f"an answer to request {correlation_id}, which was not asked")
+        self._answers += 1
+        if question.answer.done():
+            return
+        try:
+            question.answer.set_result(_decode(question.response_class, question.version, frame))
+        except Exception as error:
+            name = question.response_class[None].__name__
+            invalid = InvalidAnswer(self.address, f"{name} v{question.version} can't be read: {type(error).__name__}")
+            invalid.__cause__ = error
+            question.answer.set_exception(invalid)
+            raise invalid from error
+
+    def _lose(self, error: ClusterError) -> None:
+        """End the connection; only the first reason counts."""
+        if self._lost is not None:
+            return
+        self._lost = error
+        questions, self._questions = self._questions, {}
+        for question in questions.values():
+            if not question.answer.done():
+                question.answer.set_exception(error)
+        self._writer.transport.abort()
+
+    def _session_is_ending(self) -> bool:
+        return self._authenticate_at is not None and asyncio.get_running_loop().time() >= self._authenticate_at
+
+    async def _authenticate(self) -> None:
+        """Run the SASL exchange, if there is one to run, and note when the session has to be renewed."""
+        if self._security.sasl is None:
+            return
+        lifetime = await authenticate(self._security.sasl, self.send, self.address)
+        self._authenticate_at = None
+        if lifetime:
+            after = max(lifetime * REAUTHENTICATE_AFTER, SHORTEST_SESSION)
+            self._authenticate_at = asyncio.get_running_loop().time() + after.total_seconds()
+
+
+def _encode(request: Any, version: int, correlation_id: int, client_id: str) -> tuple[bytes, Any]:
+    """The frame, and the class of its answer. The caller's message stays as it is: it may be asked elsewhere too."""
+    message = copy.copy(request)
+    message.API_VERSION = version
+    message.with_header(correlation_id=correlation_id, client_id=client_id)
+    frame = bytes(message.encode(version=version, header=True, framed=True))
+    return frame, ResponseClassRegistry.get_response_class(message.header)
+
+
+def _decode(response_class: Any, version: int, frame: bytes) -> Any:
+    """Read one answer, all of it and nothing beyond.
+
+    kafka-python's own `decode` reads strings past the end of the frame and ignores what is left over; an answer of
+    another version would pass as a short one. Any exception means it can't be read.
+    """
+    header = BytesIO(frame)
+    response_class.parse_header(header, version=version)
+    body = memoryview(frame)[header.tell() :]
+    if response_class.API_KEY == _API_VERSIONS and body[:2] != b"\0\0":
+        version = 0  # KIP-511: a broker that does not know the version says so in v0
+    flexible = response_class.flexible_version_q(version)
+    read = response_class.fields_reader if hasattr(response_class, "fields_reader") else None
+    decoder = read or response_class._struct.compiled_decode_from(
+        version, compact=flexible, tagged=flexible, data_class=response_class[None]
+    )
+    message, end = decoder(body, 0)
+    if end != len(body):
+        raise ValueError(f"{len(body)} bytes, of which v{version} reads {end}")
+    return message
+
+
+_API_VERSIONS = 18
+
+
+def _could_not_open(address: Address, security: Security, error: OSError) -> ClusterError:
+    """Why a connection could not be opened."""
+    match error:
+        case socket.gaierror():
+            return BrokerUnreachable(address, f"the name {address.host} can't be resolved: {error.strerror}")
+        case ssl.SSLCertVerificationError():
+            return TlsFailed(address, _distrust(error))
+        case ssl.SSLEOFError():
+            return BrokerUnreachable(address, _HANDSHAKE_CUT)
+        case ssl.SSLError():
+            return _tls_failure(address, security, error)
+        case ConnectionRefusedError():
+            return BrokerUnreachable(address, "connection refused")
+        case ConnectionError() if security.tls is not None:
+            return BrokerUnreachable(address, _HANDSHAKE_CUT)
+    return BrokerUnreachable(address, f"no connection: {error.strerror or error}")
+
+
+_HANDSHAKE_CUT = "the connection was closed during the TLS handshake; the broker may be stopping, or the port may not speak TLS"
+
+
+def _distrust(error: ssl.SSLCertVerificationError) -> str:
+    """Why we do not trust the broker's certificate."""
+    if error.verify_code in (62, 64):  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
+        return (
+            f"the broker's certificate is not for this host: {error.verify_message}; use the name it was made for, or an "
+            "empty ssl.endpoint.identification.algorithm"
+        )
+    return f"the broker's certificate is not trusted: {error.verify_message}; check the CA (ssl.truststore.*)"
+
+
+def _tls_failure(address: Address, security: Security, error: ssl.SSLError) -> TlsFailed:
+    """Why TLS failed, told by OpenSSL's word for it."""
+    word = error.reason or ""
+    if word in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"):
+        return TlsFailed(address, "the port does not speak TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT")
+    if "ALERT" in word and ("CERTIFICATE" in word or "HANDSHAKE_FAILURE" in word or "UNKNOWN_CA" in word):
+        if security.tls is None or security.tls.identity is None:
+            return TlsFailed(address, f"the broker wants a client certificate and none is configured (ssl.keystore.*): {word}")
+        return TlsFailed(address, f"the broker refuses our client certificate (ssl.keystore.*): {word}")
+    return TlsFailed(address, f"TLS failed: {word or type(error).__name__}")
+
+
+def _was_cut(address: Address, security: Security, error: Exception, answers: int) -> ClusterError:
+    """Why an open connection ended."""
+    if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+        return _tls_failure(address, security, error)
+    what = "the connection was reset" if isinstance(error, ConnectionResetError) else "the broker closed the connection"
+    if answers > 1:
+        return BrokerUnreachable(address, what)
+    # A listener that expects TLS or SASL ends a connection that goes on without it, and says nothing.
+    return BrokerUnreachable(
+        address, f"{what} before it answered; if this goes on, security.protocol {security.protocol} may not fit the listener"
+    )

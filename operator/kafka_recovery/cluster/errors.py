@@ -1,0 +1,188 @@
+"""What can go wrong between us and a broker, in sentences a person can act on.
+
+No error ever holds a password, a token, or the text of a broker that may quote one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, ClassVar
+
+from kafka.errors import for_code
+
+from kafka_recovery.domain.reason import Reason
+
+
+class ClusterError(Exception):
+    """Anything this room raises. `reason` is the same as a word for machines and a sentence for people."""
+
+    code: ClassVar[str] = "ClusterError"
+
+    @property
+    def reason(self) -> Reason:
+        """The error as a part of evidence or of an outcome."""
+        return Reason(self.code, str(self))
+
+
+class InvalidConfiguration(ClusterError):
+    """How to reach the cluster is not said right: a key, a store, a mechanism. Nothing was sent."""
+
+    code = "InvalidConfiguration"
+
+
+class ClusterUnavailable(ClusterError):
+    """No broker of the cluster answered; `problems` says for each address why."""
+
+    code = "ClusterUnavailable"
+
+    def __init__(self, problems: Mapping[Any, Reason]) -> None:
+        self.problems = dict(problems)
+        each = "".join(f"\n  {address}: {reason.message}" for address, reason in self.problems.items())
+        super().__init__(f"none of {len(self.problems)} brokers answered:{each}")
+
+
+class ClusterMismatch(ClusterError):
+    """The cluster that answered is not the one that was meant."""
+
+    code = "ClusterMismatch"
+
+    def __init__(self, address: object, expected: str, found: str | None) -> None:
+        super().__init__(
+            f"{address} belongs to cluster {found or 'without an id'}, expected {expected}; check the bootstrap servers "
+            "or the cluster id, nothing was changed"
+        )
+
+
+class BrokerSilent(ClusterError):
+    """No answer within the deadline. The broker is unknown, not empty."""
+
+    code = "BrokerSilent"
+
+    def __init__(self, address: object, waited: timedelta, request: str | None = None) -> None:
+        self.waited = waited
+        what = f"did not answer {request}" if request else "did not complete a connection"
+        super().__init__(f"{address} {what} within {waited.total_seconds():g}s")
+
+
+class BrokerUnreachable(ClusterError):
+    """There is no connection: refused, reset, closed, or no such name. May be over in a moment."""
+
+    code = "BrokerUnreachable"
+
+    def __init__(self, address: object, what: str) -> None:
+        self.address = address
+        self.what = what
+        super().__init__(f"{address}: {what}")
+
+    def after(self, attempts: int, waited: timedelta) -> BrokerUnreachable:
+        """The same, saying how often it was tried."""
+        if attempts < 2:
+            return self
+        return type(self)(self.address, f"{self.what} ({attempts} attempts in {waited.total_seconds():g}s)")
+
+
+class AuthenticationFailed(ClusterError):
+    """The broker, or the token endpoint, does not believe who we are."""
+
+    code = "AuthenticationFailed"
+
+    def __init__(self, where: object, what: str) -> None:
+        super().__init__(f"{where}: {what}")
+
+
+class TlsFailed(ClusterError):
+    """The two sides do not trust each other's certificates, or one of them does not speak TLS."""
+
+    code = "TlsFailed"
+
+    def __init__(self, address: object, what: str) -> None:
+        super().__init__(f"{address}: {what}")
+
+
+class InvalidAnswer(ClusterError):
+    """What came back is not an answer of Kafka to what was asked. The connection is not used again."""
+
+    code = "InvalidAnswer"
+
+    def __init__(self, address: object, what: str) -> None:
+        super().__init__(f"{address}: {what}")
+
+
+class UnsupportedRequest(ClusterError):
+    """The broker can't be asked this without losing a part of the question. Nothing was sent."""
+
+    code = "UnsupportedRequest"
+
+    def __init__(self, address: object, request: str, what: str) -> None:
+        self.request = request
+        super().__init__(f"{request} to {address}: {what}")
+
+    @classmethod
+    def no_version(
+        cls, address: object, request: str, ours: tuple[int, int], theirs: tuple[int, int] | None
+    ) -> UnsupportedRequest:
+        """No version in common; `theirs` None: the broker does not know the request at all."""
+        wanted = f"v{ours[0]} to v{ours[1]} is needed"
+        offered = f"the broker offers v{theirs[0]} to v{theirs[1]}" if theirs else "the broker does not offer it"
+        return cls(address, request, f"{offered}, {wanted}; another Kafka release may do")
+
+    @classmethod
+    def not_carried(cls, address: object, request: str, field: str, version: int) -> UnsupportedRequest:
+        """The version would drop this field, or this value of it, without a word."""
+        return cls(address, request, f"v{version} can't carry {field} as it is set; it would be dropped or refused")
+
+
+class NotSent(ClusterError):
+    """A request that may be sent only once was certainly never written: nothing has changed."""
+
+    code = "NotSent"
+
+    def __init__(self, request: str, why: ClusterError) -> None:
+        self.why = why
+        super().__init__(f"{request} was not sent: {why}")
+
+
+class Unanswered(ClusterError):
+    """A request that may be sent only once was written and not answered: it may still take effect for 60 s."""
+
+    code = "Unanswered"
+
+    def __init__(self, request: str, why: ClusterError) -> None:
+        self.why = why
+        super().__init__(f"{request} was sent and may still take effect: {why}")
+
+
+_MISSING_ACL = {
+    29: "DESCRIBE (to see it) or READ (to read its log) on the topic",
+    30: "DESCRIBE on the group",
+    31: "the cluster operation: DESCRIBE to look, ALTER to change, on the cluster",
+    53: "DESCRIBE on the transactional id",
+    65: "DESCRIBE on the delegation token",
+}
+"""Authorization codes, and what is missing unless the caller knows better."""
+
+_LONGEST_DETAIL = 200
+"""Characters of a broker's own text that are shown."""
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, or UNKNOWN_ERROR_n for one that is newer than our table."""
+    error = for_code(code)
+    known = error.__name__ != "UnrecognizedBrokerError"
+    return str(error.message) if known else f"UNKNOWN_ERROR_{code}"
+
+
+def reason_for(code: int, what: str, *, needs: str | None = None, detail: str | None = None) -> Reason:
+    """Say that `what` ("ListOffsets of orders-17 at broker 3") was answered with a Kafka error code.
+
+    `needs`: the ACL it takes, operation and resource ("DESCRIBE on topic orders"). `detail`: the broker's own text; never
+    shown for authorization codes, where it quotes the broker's internal request.
+    """
+    name = error_name(code)
+    machine_code = "".join(word.capitalize() for word in name.split("_"))
+    if code in _MISSING_ACL:
+        acl = needs or _MISSING_ACL[code]
+        return Reason(machine_code, f"{what}: not authorized ({code}); our principal lacks {acl}")
+    said = " ".join((detail or "").split())[:_LONGEST_DETAIL]
+    return Reason(machine_code, f"{what}: Kafka answered {name} ({code})" + (f": {said}" if said else ""))

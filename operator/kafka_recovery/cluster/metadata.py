@@ -1,0 +1,249 @@
+"""What a broker's copy of the controller's metadata says: brokers, partitions, configs, reassignments, quorum."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kafka.protocol.admin import (
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+)
+
+from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
+from kafka_recovery.domain.evidence import MinInsyncReplicas, Reassignment
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+PAGE = 2000
+"""Partitions a page of DescribeTopicPartitions: the most a broker gives by default (max.request.partition.size.limit)."""
+
+_TOPIC_RESOURCE = 2
+_MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
+_CONFIG_SOURCES = {
+    1: "topic",
+    2: "broker (dynamic)",
+    3: "cluster default (dynamic)",
+    4: "broker (static)",
+    5: "Kafka's default",
+    6: "broker logger",
+    7: "client metrics",
+    8: "group",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEntry:
+    """One broker of DescribeCluster."""
+
+    id: BrokerId
+    address: Address
+    rack: str | None
+    fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEntry:
+    """DescribeCluster's answer. `lists_fenced`: fenced brokers are among `brokers` (Kafka 4.0+, KIP-1073)."""
+
+    cluster_id: str
+    brokers: Mapping[BrokerId, BrokerEntry]
+    lists_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """One partition of DescribeTopicPartitions (KIP-966). `offline`: replicas on dead brokers or failed log directories."""
+
+    id: TopicPartition
+    topic_id: TopicId
+    internal: bool
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...]
+    last_known_elr: tuple[BrokerId, ...]
+    offline: frozenset[BrokerId]
+
+
+@dataclass(frozen=True, slots=True)
+class Partitions:
+    """Partitions that can be seen, and topics that can't and why."""
+
+    states: Mapping[TopicPartition, PartitionState]
+    unseen: Mapping[str, Reason]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicConfigs:
+    """The configs of a topic that matter to a recovery; None where one could not be read."""
+
+    min_isr: MinInsyncReplicas | None = None
+    unclean_election_enabled: bool | None = None
+    tiered: bool | None = None
+
+
+def topic_id_text(id: uuid.UUID | None) -> TopicId:
+    """A topic's UUID in Kafka's base64 form (22 characters)."""
+    return TopicId(base64.urlsafe_b64encode((id or uuid.UUID(int=0)).bytes).decode().rstrip("="))
+
+
+def topic_uuid(id: TopicId) -> uuid.UUID:
+    """The UUID of a topic id in Kafka's base64 form."""
+    return uuid.UUID(bytes=base64.urlsafe_b64decode(id + "=="))
+
+
+async def describe_cluster(brokers: Brokers, at: Address, deadline: timedelta) -> ClusterEntry:
+    """All brokers that `at` knows of, the fenced ones too where the release lists them."""
+    versions = await brokers.api_versions(at, deadline)
+    lists_fenced = versions.max_versions.get(DescribeClusterRequest.API_KEY, 0) >= 2
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, **({"include_fenced_brokers": True} if lists_fenced else {})
+    )
+    answer = await brokers.ask(at, request, versions=(0, 2), deadline=deadline)
+    if answer.error_code:
+        raise InvalidAnswer(at, f"DescribeCluster was refused: {reason_for(answer.error_code, 'DescribeCluster')}")
+    entries = [
+        BrokerEntry(BrokerId(b.broker_id), Address(b.host, b.port), b.rack, bool(lists_fenced and b.is_fenced))
+        for b in answer.brokers
+    ]
+    if len({entry.id for entry in entries}) != len(entries) or any(entry.id < 0 for entry in entries):
+        raise InvalidAnswer(at, f"DescribeCluster named a broker twice or a negative broker id")
+    return ClusterEntry(answer.cluster_id, {entry.id: entry for entry in entries}, lists_fenced)
+
+
+async def describe_partitions(
+    brokers: Brokers, at: Address, topics: Sequence[str] | None, deadline: timedelta
+) -> Partitions:
+    """Every partition of `topics`, or of all topics that the principal may describe for None. Reads page by page."""
+    states: dict[TopicPartition, PartitionState] = {}
+    unseen: dict[str, Reason] = {}
+    cursor: Any = None
+    wanted = None if topics is None else frozenset(topics)
+    if wanted is not None and not wanted:
+        return Partitions({}, {})
+    make = DescribeTopicPartitionsRequest
+    while True:
+        request = make(
+            topics=[make.TopicRequest(name=name) for name in sorted(wanted or ())],
+            response_partition_limit=PAGE,
+            cursor=cursor,
+        )
+        answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
+        for topic in answer.topics:
+            if wanted is not None and topic.name not in wanted:
+                raise InvalidAnswer(at, f"DescribeTopicPartitions answered about {topic.name!r}, which was not asked")
+            if topic.error_code:
+                unseen[topic.name] = reason_for(topic.error_code, f"topic {topic.name}", needs=f"DESCRIBE on topic {topic.name}")
+                continue
+            for partition in topic.partitions:
+                state = _partition_state(at, topic, partition)
+                states[state.id] = state
+        following = answer.next_cursor
+        if following is None:
+            return Partitions(states, unseen)
+        if cursor is not None and (following.topic_name, following.partition_index) <= (
+            cursor.topic_name,
+            cursor.partition_index,
+        ):
+            raise InvalidAnswer(at, f"DescribeTopicPartitions does not advance beyond {following.topic_name}")
+        cursor = make.Cursor(topic_name=following.topic_name, partition_index=following.partition_index)
+
+
+def _partition_state(at: Address, topic: Any, partition: Any) -> PartitionState:
+    id = TopicPartition(topic.name, partition.partition_index)
+    replicas = tuple(BrokerId(broker) for broker in partition.replica_nodes)
+    if id.partition < 0 or not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
+        raise InvalidAnswer(at, f"{id} has the replicas {list(replicas)}, which can't be")
+    return PartitionState(
+        id=id,
+        topic_id=topic_id_text(topic.topic_id),
+        internal=bool(topic.is_internal),
+        leader=BrokerId(partition.leader_id) if partition.leader_id >= 0 else None,
+        leader_epoch=LeaderEpoch(partition.leader_epoch),
+        replicas=replicas,
+        isr=tuple(BrokerId(broker) for broker in partition.isr_nodes),
+        elr=tuple(BrokerId(broker) for broker in partition.eligible_leader_replicas or ()),
+        last_known_elr=tuple(BrokerId(broker) for broker in partition.last_known_elr or ()),
+        offline=frozenset(BrokerId(broker) for broker in partition.offline_replicas or ()),
+    )
+
+
+async def quorum_high_watermark(brokers: Brokers, at: Address, deadline: timedelta) -> int | Reason:
+    """The metadata log's high watermark as the active controller gives it, or why it can't be had."""
+    make = DescribeQuorumRequest
+    partition = make.TopicData.PartitionData(partition_index=0)
+    request = make(topics=[make.TopicData(topic_name="__cluster_metadata", partitions=[partition])])
+    answer = await brokers.ask(at, request, versions=(0, 2), deadline=deadline)
+    if answer.error_code:
+        return reason_for(answer.error_code, "DescribeQuorum", needs="DESCRIBE on the cluster")
+    found = answer.topics[0].partitions[0] if answer.topics and answer.topics[0].partitions else None
+    if found is None or found.error_code or found.high_watermark < 0:
+        return reason_for(found.error_code if found else -1, "DescribeQuorum", needs="DESCRIBE on the cluster")
+    return int(found.high_watermark)
+
+
+async def reassignments(
+    brokers: Brokers, at: Address, partitions: Iterable[TopicPartition], deadline: timedelta
+) -> Mapping[TopicPartition, Reassignment] | Reason:
+    """Ongoing reassignments among `partitions`, asked of the controller through `at`; a Reason if it does not say."""
+    make = ListPartitionReassignmentsRequest
+    topics = [
+        make.ListPartitionReassignmentsTopics(name=name, partition_indexes=indexes)
+        for name, indexes in by_topic(partitions).items()
+    ]
+    request = make(timeout_ms=int(deadline.total_seconds() * 1000), topics=topics)
+    answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
+    if answer.error_code:
+        return reason_for(answer.error_code, "ListPartitionReassignments", needs="DESCRIBE on the cluster")
+    return {
+        TopicPartition(topic.name, partition.partition_index): Reassignment(
+            tuple(map(BrokerId, partition.adding_replicas)), tuple(map(BrokerId, partition.removing_replicas))
+        )
+        for topic in answer.topics
+        for partition in topic.partitions
+    }
+
+
+async def topic_configs(
+    brokers: Brokers, at: Address, topics: Iterable[str], deadline: timedelta
+) -> Mapping[str, TopicConfigs]:
+    """Configs by topic; a topic that the principal may not DESCRIBE_CONFIGS is absent."""
+    make = DescribeConfigsRequest
+    keys = [_MIN_ISR, _UNCLEAN, _TIERED]
+    resources = [
+        make.DescribeConfigsResource(resource_type=_TOPIC_RESOURCE, resource_name=name, configuration_keys=keys)
+        for name in sorted(topics)
+    ]
+    answer = await brokers.ask(at, make(resources=resources), versions=(1, 4), deadline=deadline)
+    return {result.resource_name: _configs(result) for result in answer.results if not result.error_code}
+
+
+def _configs(result: Any) -> TopicConfigs:
+    found = {config.name: config for config in result.configs}
+    minimum = found.get(_MIN_ISR)
+    min_isr = None
+    if minimum is not None and minimum.value is not None and str(minimum.value).isdigit():
+        min_isr = MinInsyncReplicas(int(minimum.value), _CONFIG_SOURCES.get(minimum.config_source, "unknown"))
+    return TopicConfigs(min_isr, _flag(found.get(_UNCLEAN)), _flag(found.get(_TIERED)) if _TIERED in found else None)
+
+
+def _flag(config: Any) -> bool | None:
+    return None if config is None or config.value not in ("true", "false") else bool(config.value == "true")
+
+
+def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    """Partition indexes by topic, both sorted: the shape most requests want."""
+    grouped: dict[str, list[int]] = {}
+    for topic, index in sorted(partitions):
+        grouped.setdefault(topic, []).append(index)
+    return grouped

@@ -1,0 +1,161 @@
+"""Which version of a request a broker is spoken to in, and the proof that this version carries all of it.
+
+kafka-python's codec drops a field that a version lacks without a word: an ElectLeaders v0 asked for an unclean election
+would be a preferred one. So nothing is sent before every field that was set is known to travel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from uuid import UUID
+
+from kafka_recovery.cluster.errors import UnsupportedRequest
+
+
+@dataclass(frozen=True, slots=True)
+class ApiVersions:
+    """What one broker says of itself.
+
+    `min_versions` and `max_versions` by API key. `finalized_features_epoch` is the offset of the metadata log that this
+    broker has applied; it stands still when the broker is cut off or the controller is gone. None: it did not say.
+    """
+
+    min_versions: Mapping[int, int]
+    max_versions: Mapping[int, int]
+    finalized_features: Mapping[str, int]
+    finalized_features_epoch: int | None
+
+    @classmethod
+    def of(cls, response: Any) -> ApiVersions:
+        """Read an ApiVersionsResponse."""
+        epoch = response.finalized_features_epoch
+        return cls(
+            {api.api_key: api.min_version for api in response.api_keys},
+            {api.api_key: api.max_version for api in response.api_keys},
+            {feature.name: feature.max_version_level for feature in response.finalized_features or ()},
+            epoch if epoch is not None and epoch >= 0 else None,
+        )
+
+    def range_of(self, api_key: int) -> tuple[int, int] | None:
+        """Lowest and highest version of a request, or None if the broker does not know it."""
+        if api_key not in self.max_versions:
+            return None
+        return self.min_versions[api_key], self.max_versions[api_key]
+
+
+def request_name(request: Any) -> str:
+    """`ListOffsets` for a ListOffsetsRequest or its class."""
+    return str(request.name).removesuffix("Request")
+
+
+def choose_version(address: object, request: Any, wanted: tuple[int, int], broker: ApiVersions) -> int:
+    """The highest version of `request` (a message or its class) that is wanted, offered, and known to the codec.
+
+    Raises UnsupportedRequest if there is none.
+    """
+    offered = broker.range_of(request.API_KEY)
+    if offered is not None:
+        lowest = max(wanted[0], offered[0])
+        highest = min(wanted[1], offered[1], request.max_version)
+        if lowest <= highest:
+            return int(highest)
+    raise UnsupportedRequest.no_version(address, request_name(request), wanted, offered)
+
+
+def require_safe(address: object, request: Any) -> None:
+    """Raises UnsupportedRequest for an ElectLeaders that does not name partitions: Kafka would elect in *all* of them."""
+    if request.API_KEY != _ELECT_LEADERS:
+        return
+    topics = request.topic_partitions
+    if not topics or not all(topic.partitions for topic in topics):
+        raise UnsupportedRequest(
+            address, request_name(request), "it must name its partitions; without any, every offline one would be elected"
+        )
+
+
+def require_carried(address: object, request: Any, version: int, ignorable: Collection[str]) -> None:
+    """Raises UnsupportedRequest if `version` can't carry a field as it is set.
+
+    `ignorable`: dotted paths (`topics.partitions.current_leader_epoch`) of fields that may be lost.
+    """
+    for path in _lost_fields(request, version):
+        if path not in ignorable:
+            raise UnsupportedRequest.not_carried(address, request_name(request), path, version)
+
+
+_ELECT_LEADERS = 43
+_NO_UUID = UUID(int=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """What has to be looked at in a message of one class at one version; the rest travels whatever it holds."""
+
+    lost: tuple[Any, ...]
+    never_null: tuple[Any, ...]
+    nested: tuple[tuple[Any, bool], ...]
+
+
+@cache
+def _layout(message: type[Any], version: int, in_tagged: bool) -> _Layout:
+    """`in_tagged`: the message stands in a tagged field; the codec writes none of its own tagged fields then."""
+    lost, never_null, nested = [], [], []
+    for field in message.fields.values():
+        tagged = field.tagged_field_q(version)
+        if not field.for_version_q(version) or (in_tagged and tagged):
+            lost.append(field)
+            continue
+        if field.is_struct() or field.is_struct_array():
+            nested.append((field, in_tagged or tagged))
+        if not field.nullable_for_version_q(version) and not _defaults_to_null(field):
+            never_null.append(field)
+    return _Layout(tuple(lost), tuple(never_null), tuple(nested))
+
+
+def _lost_fields(message: Any, version: int, prefix: str = "", in_tagged: bool = False) -> Iterator[str]:
+    """Dotted paths of the fields that encoding `message` in `version` would lose."""
+    layout = _layout(type(message), version, in_tagged)
+    yield from (f"{prefix}{tag}" for tag in message.unknown_tags or ())
+    yield from (f"{prefix}{field.name}" for field in layout.lost if not _is_default(message, field))
+    yield from (f"{prefix}{field.name}" for field in layout.never_null if _value(message, field) is None)
+    for field, tagged in layout.nested:
+        for item in _items(field, _value(message, field)):
+            yield from _lost_fields(item, version, f"{prefix}{field.name}.", tagged)
+
+
+def _value(message: Any, field: Any) -> Any:
+    """What the field is set to, or its default. A struct that was never set has none."""
+    try:
+        return getattr(message, field.name)
+    except NotImplementedError:
+        return None
+
+
+def _items(field: Any, value: Any) -> list[Any]:
+    """The messages inside a struct or an array of structs."""
+    if value is None:
+        return []
+    items = [value] if field.is_struct() else list(value)
+    for item in items:
+        # The codec also takes tuples and bare values, whose fields shift with the version: nothing could be proven.
+        if not hasattr(item, "unknown_tags"):
+            raise TypeError(f"{field.name} holds a {type(item).__name__}; use the request's own {field.type_str} class")
+    return items
+
+
+def _is_default(message: Any, field: Any) -> bool:
+    """Whether leaving the field out says the same."""
+    value = _value(message, field)
+    if field.is_struct():
+        return value is None or all(_is_default(value, inner) for inner in value.fields.values())
+    return bool(value == field.default) or value == _NO_UUID
+
+
+def _defaults_to_null(field: Any) -> bool:
+    """Whether null is what is said by saying nothing: absent tagged structs, the zero UUID, nullable fields."""
+    if field.is_struct():
+        return field.tag is not None
+    return field.default is None

@@ -1,0 +1,73 @@
+"""Comparing two copies of a partition by their leader-epoch vectors.
+
+An epoch has one leader, so all records of one epoch come from one log: two logs that both hold records of epoch E are
+the same up to where the shorter one's E ends (KAFKA-1211's leader generations, KIP-101's truncation rule). An entry
+without records proves nothing and is passed over (KAFKA-1211's "gaps").
+"""
+
+from __future__ import annotations
+
+from kafka_recovery.domain.evidence import EpochVector, ReplicaLog
+from kafka_recovery.domain.ids import BrokerId, Offset
+from kafka_recovery.domain.plan import Lack
+
+NOTHING_SHARED = Offset(0)
+
+
+def common_point(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
+    """The largest offset up to which both logs are provably the same; 0 if nothing is proven, None if a vector is unknown.
+
+    What retention removed counts as the same if the vectors still prove it was.
+    """
+    if one.epochs is None or other.epochs is None:
+        return None
+    if one.epochs == other.epochs:
+        end = min(one.end, other.end)
+        proven = (one.epochs and end > one.epochs[0].start) or (one.end == other.end and one.start == other.start)
+        return end if proven else NOTHING_SHARED
+    return _shared_end(one.epochs, one.end, other.epochs, other.end)
+
+
+def _shared_end(ours: EpochVector, our_end: Offset, theirs: EpochVector, their_end: Offset) -> Offset:
+    """Where the largest epoch with records in both logs ends in the shorter one (KIP-101)."""
+    i, j = len(ours) - 1, len(theirs) - 1
+    while i >= 0 and j >= 0:
+        mine, its = ours[i], theirs[j]
+        if mine.start >= our_end or mine.epoch > its.epoch:
+            our_end = min(our_end, mine.start)
+            i -= 1
+        elif its.start >= their_end or its.epoch > mine.epoch:
+            their_end = min(their_end, its.start)
+            j -= 1
+        else:
+            return min(our_end, their_end)
+    return NOTHING_SHARED
+
+
+def lacks(chosen: ReplicaLog, other: ReplicaLog, broker: BrokerId) -> Lack | None:
+    """Offsets of `broker`'s log `other` that the chosen log does not provably hold; None if there are none.
+
+    If a vector is unknown, only the offsets that are certainly lacking: those outside of the chosen log.
+    """
+    common = common_point(chosen, other)
+    if common is None:
+        common = min(chosen.end, other.end)
+    held = max(0, common - max(chosen.start, other.start))
+    records = other.end - other.start - held
+    if records <= 0:
+        return None
+    begins_late = held == 0 or chosen.start > other.start
+    return Lack(broker, other.start if begins_late else common, records)
+
+
+def contains(chosen: ReplicaLog, other: ReplicaLog) -> bool | None:
+    """Whether the chosen log provably holds the other's whole log and starts no later; None if a vector is unknown."""
+    common = common_point(chosen, other)
+    return None if common is None else common == other.end and chosen.start <= other.start
+
+
+def equal(one: ReplicaLog, other: ReplicaLog) -> bool:
+    """Whether both logs provably hold the same records; an unknown vector equals nothing."""
+    if one.end != other.end or one.start != other.start:
+        return False
+    return common_point(one, other) == one.end

@@ -1,0 +1,1 @@
+"""The words of the project: evidence, policy, plan, outcome. Frozen values, no IO."""

@@ -1,0 +1,63 @@
+"""Plans and outcomes as canonical JSON: the same value gives the same bytes, and reading checks every field."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cache
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from kafka_recovery.domain.plan import Plan
+
+
+T = TypeVar("T")
+
+
+class InvalidDocument(ValueError):
+    """A file or stored document that is not what it should be; the message names the field and the value."""
+
+
+@cache
+def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def as_data(value: object) -> Any:
+    """Any domain value as plain JSON data (dicts, lists, strings, numbers)."""
+    return _adapter(type(value)).dump_python(value, mode="json")
+
+
+def canonical(value: object) -> bytes:
+    """UTF-8 JSON with sorted keys and no white space, so equal values have equal bytes."""
+    return json.dumps(as_data(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def digest(plan: Plan) -> str:
+    """SHA-256 of the plan's canonical JSON, in hex: what a person approves."""
+    return hashlib.sha256(canonical(plan)).hexdigest()
+
+
+def read(kind: type[T], raw: bytes, name: str) -> T:
+    """Parse `raw` as `kind`; raises InvalidDocument naming the document, the field and the value."""
+    try:
+        value: T = _adapter(kind).validate_json(raw, strict=True)
+    except ValidationError as error:
+        raise InvalidDocument(describe(error, name)) from None
+    return value
+
+
+def describe(error: ValidationError, name: str) -> str:
+    """A validation error as one line a field: path, what is wrong, the value seen."""
+    lines = []
+    for item in error.errors(include_url=False):
+        path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).lstrip(".")
+        seen = "" if item["type"] == "missing" else f" (got {_short(item['input'])})"
+        lines.append(f"{name}: {path or 'document'}: {item['msg']}{seen}")
+    return "\n".join(lines)
+
+
+def _short(value: object, limit: int = 80) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,190 @@
+"""What the cluster said about itself: who answered, when, under which epoch, and what stayed unknown.
+
+`None` always means *unknown*, never "no": an unanswered replica is not an empty one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+NO_EPOCH = LeaderEpoch(-1)
+"""The last epoch of a log that never held a record; below every real epoch (KIP-101)."""
+
+
+class EpochEntry(NamedTuple):
+    """Leader epoch `epoch` begins at offset `start` and lasts to the next entry's start or the log end."""
+
+    epoch: LeaderEpoch
+    start: Offset
+
+
+EpochVector = tuple[EpochEntry, ...]
+"""A replica's leader-epoch vector, oldest first (KAFKA-1211's leader generation vector; KIP-101's epoch cache)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaLog:
+    """What one broker said about its copy of a partition, and when.
+
+    `end` is the log end offset; never the high watermark, which is stale or 0 after a crash.
+    `epochs` may end in an entry without records: a fresh leader has one at once. None: it could not be read.
+    `answered_under` is the current leader epoch the broker accepted the question under; None: it did not, so it may
+    still follow an older leader.
+    """
+
+    start: Offset
+    end: Offset
+    epochs: EpochVector | None
+    high_watermark: Offset | None
+    answered_under: LeaderEpoch | None
+    observed_at: datetime
+    took: timedelta
+
+    @property
+    def last_epoch(self) -> LeaderEpoch | None:
+        """Epoch of the last record; NO_EPOCH for a log that never held one; None if the vector is unknown.
+
+        Where retention removed every record, the first entry's epoch: what was removed was written under it or before.
+        """
+        if self.epochs is None:
+            return None
+        end = self.end
+        for entry in reversed(self.epochs):
+            if entry.start < end:
+                return entry.epoch
+        return self.epochs[0].epoch if self.epochs and end > 0 else NO_EPOCH
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """One replica of a partition: its log if it was measured, the problem if something was not.
+
+    `leads`: the broker answered a consumer's question as this partition's leader, whatever the controller says.
+    """
+
+    broker: BrokerId
+    log: ReplicaLog | None
+    problem: Reason | None = None
+    leads: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MinInsyncReplicas:
+    """The effective `min.insync.replicas` and where it is set (Kafka's config source name)."""
+
+    value: int
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reassignment:
+    """An ongoing reassignment of one partition."""
+
+    adding: tuple[BrokerId, ...]
+    removing: tuple[BrokerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessedEnd:
+    """Proof that the log once reached at least `end`: a consumer group's commit, or a watcher's last look."""
+
+    source: str
+    end: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """One partition as the controller's metadata shows it, and each of its replicas as its own broker does.
+
+    `replicas` stand in assignment order. `elr` and `last_known_elr` are None where the release or the feature level has
+    no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on.
+    """
+
+    id: TopicPartition
+    topic_id: TopicId
+    internal: bool
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] | None
+    last_known_elr: tuple[BrokerId, ...] | None
+    replicas: tuple[Replica, ...]
+    reassignment: Reassignment | None = None
+    reassignment_known: bool = True
+    min_isr: MinInsyncReplicas | None = None
+    unclean_election_enabled: bool | None = None
+    tiered: bool | None = None
+    witnessed_ends: tuple[WitnessedEnd, ...] = ()
+
+    @property
+    def assignment(self) -> tuple[BrokerId, ...]:
+        """Broker ids in assignment order."""
+        return tuple(replica.broker for replica in self.replicas)
+
+    @property
+    def clean_members(self) -> frozenset[BrokerId]:
+        """Brokers whose return would be a clean election: ISR and ELR members."""
+        return frozenset(self.isr).union(self.elr or ())
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """One broker as seen by the controller's metadata and by us.
+
+    `registered` None: this release does not list fenced brokers, so an absent one may be either (before Kafka 4.0).
+    `stopping` None: not visible to a client. `reachable`: it answered us during this gather.
+    `metadata_advances`: its applied metadata offset moved during the gather; False means it is cut off from the
+    controller or the controller is gone; None: it was not asked twice.
+    """
+
+    id: BrokerId
+    host: str | None
+    port: int | None
+    rack: str | None
+    registered: bool | None
+    fenced: bool
+    stopping: bool | None
+    reachable: bool
+    metadata_offset: int | None
+    metadata_advances: bool | None
+    problem: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterState:
+    """The cluster as a whole. `view_from` is the broker whose metadata was read. `release` is what its APIs imply."""
+
+    cluster_id: str
+    release: str | None
+    features: tuple[tuple[str, int], ...]
+    elr_enabled: bool | None
+    view_from: BrokerId
+    brokers: tuple[Broker, ...]
+    observed_at: datetime
+    took: timedelta
+
+    def broker(self, broker: BrokerId) -> Broker | None:
+        """The broker's entry, or None for one the cluster does not know."""
+        return next((b for b in self.brokers if b.id == broker), None)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPartition:
+    """A partition that was asked for and can't be looked at: unknown, or hidden by a missing ACL."""
+
+    id: TopicPartition
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """All that one gather saw: the only input of a decision besides the policy. Partitions are sorted by id."""
+
+    cluster: ClusterState
+    partitions: tuple[PartitionEvidence, ...]
+    missing: tuple[MissingPartition, ...] = ()

@@ -1,0 +1,60 @@
+"""What became of each partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+
+class Outcome(StrEnum):
+    """The end of one partition's recovery; `Recovered*` only after the new leader itself answered in a new epoch."""
+
+    RECOVERED = "Recovered"
+    RECOVERED_UNDER_MIN_ISR = "RecoveredUnderMinIsr"
+    """It leads, but acks=all fails until the ISR is back at min.insync.replicas."""
+    RECOVERED_CLEANLY = "RecoveredCleanly"
+    """An ISR or ELR member came back first, or it was online already; nothing unclean was done."""
+    REFUSED = "Refused"
+    """Nothing was changed, see the reason."""
+    FAILED = "Failed"
+    """Something was tried and did not verify, see the reason."""
+    UNKNOWN = "Unknown"
+    """A request was sent and not answered; it may still take effect for 60 s."""
+
+    @property
+    def is_recovered(self) -> bool:
+        """Whether the partition has a leader that answers."""
+        return self in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.RECOVERED_CLEANLY)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOutcome:
+    """One partition's end. `order_restored` is False while the assignment order is still the election's."""
+
+    id: TopicPartition
+    outcome: Outcome
+    reason: Reason | None = None
+    leader: BrokerId | None = None
+    leader_epoch: LeaderEpoch | None = None
+    log_end: Offset | None = None
+    order_restored: bool = True
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Outcomes of a run, one for each partition of its scope, sorted by id; `plans` are the digests it executed."""
+
+    outcomes: tuple[PartitionOutcome, ...]
+    plans: tuple[str, ...] = ()
+
+    def __getitem__(self, partition: TopicPartition) -> PartitionOutcome:
+        return next(o for o in self.outcomes if o.id == partition)
+
+    @property
+    def recovered(self) -> bool:
+        """Whether every partition is back."""
+        return all(o.outcome.is_recovered for o in self.outcomes)

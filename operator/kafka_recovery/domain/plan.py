@@ -1,0 +1,110 @@
+"""What will be done and why: the write-ahead log of a recovery, and what a person approves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy
+from kafka_recovery.domain.reason import Reason, Rejection
+
+
+class Verdict(StrEnum):
+    """What is to be done about one partition."""
+
+    ELECT = "Elect"
+    WAIT = "Wait"
+    REFUSE = "Refuse"
+    NOTHING = "Nothing"
+    """It has a leader already."""
+
+
+class LossClass(StrEnum):
+    """What can be said about acknowledged records, see docs/guarantees.md."""
+
+    LOSSLESS = "Lossless"
+    BOUNDED = "Bounded"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """Offsets the chosen log lacks of this broker's log: `records` of them, from `from_offset` on."""
+
+    broker: BrokerId
+    from_offset: Offset
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What the election costs, as far as it can be known.
+
+    `at_least`: acknowledged or witnessed offsets surely lost. `at_most`: an upper bound on acknowledged loss, only for
+    Lossless (0) and Bounded. `lacks`: what measured replicas hold and the chosen one does not (it will be truncated
+    there). `missing`: evidence that would be needed for a better class. `proof`: why the class holds.
+    """
+
+    loss_class: LossClass
+    at_least: int = 0
+    at_most: int | None = None
+    lacks: tuple[Lack, ...] = ()
+    missing: tuple[str, ...] = ()
+    proof: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The verdict on one partition.
+
+    `leader` is designated by `order`: the assignment with the designated leader first and the others best first, which
+    stands in Kafka only while electing; `assignment` is the original, to be restored. `ranking` holds the replicas that
+    passed every guard, best first; `equals` those of them whose logs are equal to the best one's.
+    """
+
+    id: TopicPartition
+    topic_id: TopicId
+    leader_epoch: LeaderEpoch
+    assignment: tuple[BrokerId, ...]
+    verdict: Verdict
+    rule: str
+    tier: int
+    candidate_order: CandidateOrder
+    approval: Approval
+    leader: BrokerId | None = None
+    order: tuple[BrokerId, ...] = ()
+    log_end: Offset | None = None
+    ranking: tuple[BrokerId, ...] = ()
+    equals: tuple[BrokerId, ...] = ()
+    rejections: tuple[Rejection, ...] = ()
+    reason: Reason | None = None
+    loss: Loss | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def needs_approval(self) -> bool:
+        """Whether a person has to say yes before this election."""
+        if self.verdict is not Verdict.ELECT or self.approval is Approval.AUTO:
+            return False
+        lossless = self.loss is not None and self.loss.loss_class is LossClass.LOSSLESS
+        return not (self.approval is Approval.AUTO_LOSSLESS and lossless)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Decisions with the evidence and policy they stand on; `waves` hold the partitions to elect, in order.
+
+    Its canonical JSON is the write-ahead log; the SHA-256 of that is what a person approves.
+    """
+
+    evidence: Evidence
+    policy: Policy
+    decisions: tuple[Decision, ...]
+    waves: tuple[tuple[TopicPartition, ...], ...]
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster this plan was made for, and may only be executed on."""
+        return self.evidence.cluster.cluster_id

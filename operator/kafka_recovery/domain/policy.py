@@ -1,0 +1,98 @@
+"""What its owners want done about offline partitions, as declared in Git."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import StrEnum
+
+
+class CandidateOrder(StrEnum):
+    """How measured replicas are ranked."""
+
+    EPOCH_FIRST = "EpochFirst"
+    LONGEST_LOG = "LongestLog"
+
+
+class Approval(StrEnum):
+    """Who says yes to a plan."""
+
+    MANUAL = "ManualApprove"
+    AUTO_LOSSLESS = "AutoApproveLossless"
+    AUTO = "AutoApprove"
+
+
+class RequiredAnswers(StrEnum):
+    """Whose silence blocks. ALL: any replica on a broker that the controller counts as alive. ANY: none; one answer is enough.
+
+    A replica on a fenced or unregistered broker that stays silent never blocks: two witnesses say it is gone. It is
+    counted as missing in the loss class.
+    """
+
+    ALL = "All"
+    ANY = "Any"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSelector:
+    """Topics by exact name or by prefix; both empty: every topic."""
+
+    names: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
+
+    def matches(self, topic: str) -> bool:
+        """Whether the topic is selected."""
+        if not self.names and not self.prefixes:
+            return True
+        return topic in self.names or topic.startswith(self.prefixes)
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceRules:
+    """How long and how often brokers are asked, whose silence blocks, and how old an answer may be."""
+
+    deadline: timedelta = timedelta(seconds=5)
+    attempts: int = 3
+    required_answers: RequiredAnswers = RequiredAnswers.ALL
+    max_age: timedelta = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What holds for the topics it selects. Lower tiers are recovered first; internal topics before all (tier 0)."""
+
+    name: str
+    topics: TopicSelector = TopicSelector()
+    tier: int = 5
+    min_replication_factor: int = 1
+    candidate_order: CandidateOrder = CandidateOrder.EPOCH_FIRST
+    approval: Approval = Approval.MANUAL
+    evidence: EvidenceRules = EvidenceRules()
+    patience: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds on one plan. `wave_sizes`: partitions in the first waves; the last size repeats."""
+
+    partitions: int = 5000
+    brokers_down_percent: int = 100
+    wave_sizes: tuple[int, ...] = (1, 50, 500)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Ordered rules, first match wins; a topic no rule selects is observed only."""
+
+    rules: tuple[Rule, ...] = (Rule("default"),)
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def widest_evidence_rules(self) -> EvidenceRules:
+        """The longest deadline and most attempts any rule asks for: one gather serves all of them."""
+        rules = [rule.evidence for rule in self.rules] or [EvidenceRules()]
+        return EvidenceRules(max(rule.deadline for rule in rules), max(rule.attempts for rule in rules))
+
+    def rule_for(self, topic: str) -> Rule | None:
+        """The first rule that selects the topic, or None."""
+        return next((rule for rule in self.rules if rule.topics.matches(topic)), None)

@@ -1,0 +1,1 @@
+"""The process from gather to verify, over ports."""

@@ -1,0 +1,192 @@
+"""The journal on a local disk: one directory a cluster, one directory a plan, one small file a fact.
+
+Files are written whole, synced, then renamed into place, and their directory is synced: after a crash each is there
+with all its content or not at all. Nothing is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import fcntl
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from kafka_recovery.domain.documents import InvalidDocument, as_data, canonical, digest, read
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.recovery.ports import PlanFinished, Run
+
+_DIRECTORY_NAME_LENGTH = 16
+
+
+class JournalLocked(Exception):
+    """Another run holds this cluster's journal."""
+
+
+class JournalUnwritable(Exception):
+    """The journal can't keep a record (disk full, read-only, no permission), so nothing may be changed in Kafka."""
+
+
+@dataclass(frozen=True, slots=True)
+class _WaveEnd:
+    wave: int
+    outcomes: tuple[PartitionOutcome, ...]
+    at: datetime
+
+
+class FileJournal:
+    """Port `Journal` under `<directory>/<cluster id>/`. Use as a context manager: it holds the cluster's lock."""
+
+    def __init__(self, directory: Path, cluster_id: str) -> None:
+        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", cluster_id):
+            raise InvalidDocument(f"cluster id {cluster_id!r} can't name a journal; Kafka's ids are base64 letters")
+        self._root = directory / cluster_id
+        self._lock: int | None = None
+
+    def __enter__(self) -> Self:
+        try:
+            self._root.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.ftruncate(self._lock, 0)
+            os.write(self._lock, f"{os.getpid()}\n".encode())
+            os.fsync(self._lock)
+        except BlockingIOError:
+            holder = (self._root / "lock").read_text().strip() or "unknown"
+            self._unlock()
+            raise JournalLocked(
+                f"another run (process {holder}) is recovering this cluster with the journal {self._root}; "
+                "wait for it to end, or stop it: it can be resumed"
+            ) from None
+        except OSError as error:
+            self._unlock()
+            raise _unwritable(self._root, error) from error
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._unlock()
+
+    async def record(self, plan: Plan) -> str:
+        """Keep the plan; returns its digest. Raises JournalUnwritable, as every method that keeps something."""
+        return await asyncio.to_thread(self._record, plan)
+
+    async def approved(self, digest: str, by: str) -> None:
+        """Keep who approved the plan; the first approval stands. Raises PlanFinished for a plan that has ended."""
+        if (self._run(digest) / "finished.json").exists():
+            raise PlanFinished(f"plan {digest[:12]} has been executed to its end; make a new plan for what is left")
+        await self._keep(digest, "approval.json", {"by": by})
+
+    async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
+        """Keep that the wave's requests may be sent from now on."""
+        await self._keep(digest, f"wave-{wave:04}-started.json", {"wave": wave, "partitions": [str(p) for p in partitions]})
+
+    async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
+        """Keep what became of the wave."""
+        await self._keep(digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), datetime.now(UTC))))
+
+    async def finished(self, digest: str) -> None:
+        """Keep that nothing is left to do or undo."""
+        await self._keep(digest, "finished.json", {})
+
+    async def unfinished(self) -> Sequence[Run]:
+        """Approved runs without an end, oldest first. Raises InvalidDocument for a plan that was tampered with."""
+        return await asyncio.to_thread(self._unfinished)
+
+    def plan(self, digest_prefix: str) -> Plan:
+        """The recorded plan whose digest begins so; raises InvalidDocument if none or several do."""
+        if not re.fullmatch(r"[0-9a-f]{4,64}", digest_prefix):
+            raise InvalidDocument(f"{digest_prefix!r} is not a plan digest (4 to 64 hexadecimal digits)")
+        found = [run for run in self._runs() if run.name.startswith(digest_prefix[:_DIRECTORY_NAME_LENGTH])]
+        if len(found) != 1:
+            raise InvalidDocument(f"the journal {self._root} has {len(found)} plans whose digest begins {digest_prefix}")
+        return self._read_plan(found[0])[1]
+
+    def _record(self, plan: Plan) -> str:
+        raw, name = canonical(plan), digest(plan)
+        run = self._run(name)
+        try:
+            run.mkdir(exist_ok=True)
+            _sync_directory(self._root)
+            if not (run / "plan.json").exists():
+                _write(run / "plan.json", raw)
+        except OSError as error:
+            raise _unwritable(run, error) from error
+        return name
+
+    async def _keep(self, digest: str, name: str, fact: dict[str, Any]) -> None:
+        path = self._run(digest) / name
+        raw = json.dumps({"at": datetime.now(UTC).isoformat()} | fact, indent=1).encode()
+        try:
+            if not path.exists():
+                await asyncio.to_thread(_write, path, raw)
+        except OSError as error:
+            raise _unwritable(path, error) from error
+
+    def _unfinished(self) -> list[Run]:
+        begun = (run for run in self._runs() if (run / "approval.json").exists())
+        return [self._read_run(run) for run in begun if not (run / "finished.json").exists()]
+
+    def _runs(self) -> list[Path]:
+        """Directories of recorded plans, oldest first."""
+        plans = [path for path in self._root.glob("*/plan.json") if path.is_file()]
+        return [path.parent for path in sorted(plans, key=lambda path: (path.stat().st_mtime_ns, path))]
+
+    def _read_plan(self, run: Path) -> tuple[str, Plan]:
+        path = run / "plan.json"
+        plan = read(Plan, path.read_bytes(), str(path))
+        found = digest(plan)
+        if not found.startswith(run.name):
+            raise InvalidDocument(f"{path}: its digest is {found}, but it was recorded as {run.name}…: it was changed")
+        return found, plan
+
+    def _read_run(self, run: Path) -> Run:
+        name, plan = self._read_plan(run)
+        approved_by = str(json.loads((run / "approval.json").read_bytes())["by"])
+        started = {int(path.name[5:9]) for path in run.glob("wave-*-started.json")}
+        ends = [read(_WaveEnd, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-ended.json"))]
+        outcomes = tuple(outcome for end in ends for outcome in end.outcomes)
+        in_flight = tuple(sorted(started - {end.wave for end in ends}))
+        return Run(name, plan, approved_by, max(started, default=0), in_flight, outcomes)
+
+    def _run(self, digest: str) -> Path:
+        return self._root / digest[:_DIRECTORY_NAME_LENGTH]
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def _write(path: Path, raw: bytes) -> None:
+    partial = path.with_name(f".{path.name}.partial")
+    with partial.open("wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    _sync_directory(path.parent)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unwritable(path: Path, error: OSError) -> JournalUnwritable:
+    hints = {errno.ENOSPC: "free some space", errno.EROFS: "the file system is read-only", errno.EACCES: "no permission"}
+    hint = hints.get(error.errno or 0, "choose another with --journal")
+    return JournalUnwritable(f"the journal can't be written at {path}: {os.strerror(error.errno or 0)} ({hint})")

