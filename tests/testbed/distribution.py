@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,7 +60,13 @@ RELEASES = {
     for release in (
         Release("3.9", "3.9.2", "61f843a98cc21dd4491aec1ba0d0779ebcb5941ccf56626f28cf166b2ebadef6", elr=False),
         Release("4.0", "4.0.2", "746198780b17d98ba14b0ff613eab8ff6a0c4d232bfd0681a555222496a08f61", elr=True),
-        Release("newest", "4.4.0", "55d4b5065100918d1863d17acf86f6154916567f75ba06cd8ccbf948467d8fe2", elr=True, without=("kafka-tools-api",)),
+        Release(
+            "newest",
+            "4.4.0",
+            "55d4b5065100918d1863d17acf86f6154916567f75ba06cd8ccbf948467d8fe2",
+            elr=True,
+            without=("kafka-tools-api",),
+        ),
     )
 }
 
@@ -171,3 +177,24 @@ def _resolve(artifact: Artifact) -> Path:
 def _digest(jars: Path) -> str:
     sums = (f"{jar.name} {hashlib.sha256(jar.read_bytes()).hexdigest()}\n" for jar in sorted(jars.iterdir()))
     return hashlib.sha256("".join(sums).encode()).hexdigest()
+
+
+def main() -> None:
+    """Fetches the named releases, or all, and says what it does."""
+    # Imported here: the archive is built by a running Kafka, which needs this module.
+    from testbed.archive import ensured
+
+    try:
+        for release in map(Release.named, sys.argv[1:] or RELEASES):
+            began = time.monotonic()
+            print(f"Kafka {release.version} ({release.name}): ", end="", flush=True)
+            distribution = fetch(release)
+            archive = ensured(distribution)
+            speed = "with its class archive" if archive else "without a class archive, so it starts slower"
+            print(f"ready {speed} after {time.monotonic() - began:.1f} s in {distribution.folder}", flush=True)
+    except (DistributionUnavailable, ValueError) as trouble:
+        sys.exit(f"{trouble}")
+
+
+if __name__ == "__main__":
+    main()

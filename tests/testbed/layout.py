@@ -48,6 +48,10 @@ class Listener:
     port: int
     advertised: int
 
+    @classmethod
+    def direct(cls, name: str, port: int) -> Listener:
+        return cls(name, port, port)
+
     @property
     def address(self) -> str:
         return f"{HOST}:{self.advertised}"
@@ -126,7 +130,7 @@ def write_properties(path: Path, properties: Mapping[str, str]) -> None:
     path.write_text("".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in properties.items()))
 
 
-def write_meta_properties(data: Path, cluster_id: str, node: int) -> None:
+def format_broker(data: Path, cluster_id: str, node: int) -> None:
     """Formats a broker's empty data folder without a JVM: this file is all that StorageTool would leave there."""
     data.mkdir(parents=True, exist_ok=True)
     lines = {"version": "1", "cluster.id": cluster_id, "node.id": str(node), "directory.id": new_id()}

@@ -4,31 +4,12 @@ from __future__ import annotations
 
 import signal
 import subprocess
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from testbed.distribution import Distribution
 from testbed.guard import Guard
 
-LOGGING = """\
-<Configuration status="ERROR" shutdownHook="disable">
-  <Appenders>
-    <File name="file" fileName="${sys:testbed.log}">
-      <PatternLayout pattern="%d{ISO8601} %-5p %c{1}: %m%n"/>
-    </File>
-  </Appenders>
-  <Loggers>
-    <Root level="WARN"><AppenderRef ref="file"/></Root>
-    <Logger name="kafka.server.KafkaRaftServer" level="INFO"/>
-    <Logger name="kafka.server.ReplicaFetcherThread" level="INFO"/>
-    <Logger name="org.apache.kafka.controller" level="INFO"/>
-    <Logger name="org.apache.kafka.storage.internals.epoch" level="INFO"/>
-    <Logger name="org.apache.kafka.storage.internals.log.UnifiedLog" level="INFO"/>
-  </Loggers>
-</Configuration>
-"""
 TERMINATION = 60.0
 
 
@@ -40,31 +21,6 @@ class State(Enum):
     STOPPED = "stopped"
     RUNNING = "running"
     FROZEN = "frozen"
-
-
-def java_command(distribution: Distribution, home: Path, heap: int, options: Sequence[str] = ()) -> list[str]:
-    """The Java command line up to the main class; `heap` in MiB. Its CLASSPATH comes from `java_environment`."""
-    logging = home / "log4j2.xml"
-    logging.write_text(LOGGING)
-    return [
-        str(distribution.java),
-        "-Xms64m",
-        f"-Xmx{heap}m",
-        "-XX:+ExitOnOutOfMemoryError",
-        # A test's broker lives for seconds: the time goes into starting, not into peak speed.
-        "-XX:+UseSerialGC",
-        "-XX:TieredStopAtLevel=1",
-        "-XX:-UsePerfData",
-        "--sun-misc-unsafe-memory-access=allow",
-        f"-Dlog4j2.configurationFile={logging}",
-        f"-Dtestbed.log={home / 'server.log'}",
-        *options,
-    ]
-
-
-def java_environment(distribution: Distribution) -> dict[str, str]:
-    """Nothing of the caller's: a JAVA_TOOL_OPTIONS of this shell must not decide how a test's broker runs."""
-    return {"CLASSPATH": distribution.classpath}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +80,11 @@ class Node:
         self._expect(State.RUNNING)
         self._signal(signal.SIGTERM)
         self._bury()
+
+    def end(self) -> None:
+        """As `kill`, whatever state it is in."""
+        if self.state is not State.STOPPED:
+            self.kill()
 
     def freeze(self) -> None:
         """SIGSTOP: the process stands still, its connections stay open."""

@@ -6,6 +6,8 @@ import random
 import socket
 from collections.abc import Iterator
 from contextlib import suppress
+from types import TracebackType
+from typing import Self
 
 HOST = "127.0.0.1"
 # Below what Linux and macOS hand out to outgoing connections: one of those could sit on the port of a killed broker.
@@ -13,7 +15,7 @@ FIRST, LAST = 20_000, 29_999
 
 
 class Ports:
-    """Reserves TCP ports on loopback until closed.
+    """Reserves TCP ports on loopback for the length of a `with` block.
 
     The reservation is a bound UDP socket with the same number: it keeps other testbeds away, whichever process they run in,
     leaves the TCP port to the broker, and ends with our process however that ends.
@@ -31,7 +33,12 @@ class Ports:
                 return port
         raise OSError(f"no free port on {HOST} between {FIRST} and {LAST}")
 
-    def close(self) -> None:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         while self._held:
             self._held.pop().close()
 

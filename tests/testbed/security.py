@@ -128,7 +128,11 @@ class Stronghold:
                 return common | files
             case Mechanism.OAUTH:
                 principal = {"sasl.oauthbearer.config": f"principal={who.name}"}
-                return common | {"sasl.mechanism": "OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt": "true"} | principal
+                return (
+                    common
+                    | {"sasl.mechanism": "OAUTHBEARER", "enable.sasl.oauthbearer.unsecure.jwt": "true"}
+                    | principal
+                )
 
     def _proof(self, who: Credentials) -> dict[str, str]:
         match who.mechanism:

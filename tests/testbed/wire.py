@@ -43,7 +43,9 @@ class Connection:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._socket.close()
 
     def version(self, request: Any, at_most: int) -> int:
@@ -51,7 +53,7 @@ class Connection:
         if not self._versions:
             spoken = self.api_versions().api_keys
             self._versions = {api.api_key: api.max_version for api in spoken}
-        return min(at_most, self._versions.get(request.API_KEY, -1), request.max_version)
+        return min(at_most, self._versions.get(request.API_KEY, -1), int(request.max_version))
 
     def api_versions(self) -> Any:
         return self.ask(ApiVersionsRequest(client_software_name=CLIENT, client_software_version="1"), 3)

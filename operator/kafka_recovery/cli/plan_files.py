@@ -18,6 +18,11 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     return {"kind": _KIND, "digest": digest(plan), "plan": as_data(plan)}
 
 
+def as_text(document: dict[str, Any]) -> str:
+    """The document as the text of a file."""
+    return json.dumps(document, indent=1) + "\n"
+
+
 def is_plan(text: str) -> bool:
     """Whether the text means to be one of our plans, sound or not; else it may be a file of partitions."""
     try:

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any, TextIO
 
@@ -28,10 +29,13 @@ class Output(StrEnum):
     YAML = "yaml"
 
 
-def write_result(output: Output, data: Any, shown: RenderableType) -> None:
-    """Write `data` as JSON or YAML, or else what is `shown`. A reader who closes the pipe early is no error."""
+def write_result(output: Output, data: Any, shown: RenderableType, command: str = "") -> None:
+    """Write `data` as JSON or YAML, or else what is `shown`. A reader who closes the pipe early is no error.
+
+    `command` is what to type next; it is shown to people only, and never wrapped: it is to be copied.
+    """
     if output is Output.TABLE:
-        text = _drawn(shown, sys.stdout)
+        text = _drawn(shown, sys.stdout) + (f"\n{safe(command)}\n" if command else "")
     elif output is Output.JSON:
         text = json.dumps(data, indent=2) + "\n"
     else:
@@ -40,8 +44,9 @@ def write_result(output: Output, data: Any, shown: RenderableType) -> None:
 
 
 def write_aside(shown: RenderableType) -> None:
-    """Draw on stderr, for a person who is about to decide."""
-    _write(sys.stderr, _drawn(shown, sys.stderr))
+    """Draw on stderr, for a person who is about to decide; as with progress, a closed terminal is no error."""
+    with suppress(OSError, ValueError):
+        _write(sys.stderr, _drawn(shown, sys.stderr))
 
 
 def cell(value: object, style: str = "") -> Text:
@@ -63,7 +68,8 @@ def lines(*texts: str) -> Group:
 
 
 def _drawn(shown: RenderableType, stream: TextIO) -> str:
-    width = None if stream.isatty() else int(os.environ.get("COLUMNS", "0") or 0) or _WIDTH_OF_FILES
+    columns = os.environ.get("COLUMNS", "")
+    width = None if stream.isatty() else int(columns) if columns.isdecimal() and int(columns) else _WIDTH_OF_FILES
     console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as captured:
         console.print(shown)

@@ -16,7 +16,7 @@ def _written(char: str) -> str:
 
 
 def say(message: str) -> None:
-    """One line on stderr. A terminal that went away must not stop a recovery, so that it can't be written is no error."""
+    """One line on stderr. That it can't be written is no error: a terminal that goes away must not stop a recovery."""
     with contextlib.suppress(OSError, ValueError):
         print(safe(message), file=sys.stderr, flush=True)
 

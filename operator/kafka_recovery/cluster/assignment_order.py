@@ -20,9 +20,9 @@ from kafka_recovery.cluster.errors import ClusterError, Unanswered, reason_for
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.cluster.versions import request_name
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ports import Answer, Ballot, ElectionAnswer
 
 _UNCLEAN = 1
 _NONE, _ELECTION_NOT_NEEDED = 0, 84
@@ -60,7 +60,7 @@ class AssignmentOrderElection:
         answers = dict.fromkeys((ballot.id for ballot in ballots), _ACCEPTED)
         if not altered:
             return answers
-        at = await self.cluster.controller_route(self.deadline)
+        at = await self.cluster.route(self.deadline)
         topics = sorted({ballot.id.topic for ballot in altered})
         found = (await metadata.describe_partitions(self.cluster.brokers, at, topics, self.deadline)).states
         ours = {
@@ -77,7 +77,7 @@ class AssignmentOrderElection:
         if not orders:
             return {}
         try:
-            at = await self.cluster.controller_route(self.deadline)
+            at = await self.cluster.route(self.deadline)
             newest = (await self.cluster.brokers.api_versions(at, self.deadline)).max_versions.get(make.API_KEY, 0)
         except ClusterError as error:
             return dict.fromkeys(orders, ElectionAnswer(Answer.CHANGED, error.reason))
@@ -149,7 +149,7 @@ class AssignmentOrderElection:
         )
 
         async def ask() -> Any:
-            at = await self.cluster.controller_route(self.deadline)
+            at = await self.cluster.route(self.deadline)
             return await self.cluster.brokers.ask(
                 at, request, versions=versions, deadline=self.deadline, idempotent=False
             )

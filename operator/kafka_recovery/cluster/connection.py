@@ -6,6 +6,7 @@ It belongs to the event loop that opened it. Nothing here retries, and nothing w
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import copy
 import itertools
 import socket
@@ -19,7 +20,6 @@ from typing import Any, NamedTuple, Self
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from kafka_recovery.cluster.errors import (
-    AuthenticationFailed,
     BrokerSilent,
     BrokerUnreachable,
     ClusterError,
@@ -74,7 +74,12 @@ class Connection:
     """
 
     def __init__(
-        self, address: Address, security: Security, client_id: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self,
+        address: Address,
+        security: Security,
+        client_id: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
     ) -> None:
         self.address = address
         self._security = security
@@ -140,12 +145,10 @@ class Connection:
             if self._session_is_ending() and self.is_open:
                 try:
                     await self._authenticate()
-                except BaseException as error:
+                except BaseException:
                     # Half an exchange leaves a session in which nothing else may be said.
                     self._lose(BrokerUnreachable(self.address, "the session could not be renewed"))
-                    if isinstance(error, ClusterError | asyncio.CancelledError):
-                        raise
-                    raise InvalidAnswer(self.address, f"{type(error).__name__} while authenticating anew") from error
+                    raise
 
     def send(self, request: Any, version: int) -> asyncio.Future[Any]:
         """Write the request; the future holds the answer, or the error that ended the connection.
@@ -170,10 +173,8 @@ class Connection:
         self._lose(BrokerUnreachable(self.address, "the connection was closed by this side"))
         self._reading.cancel()
         await asyncio.wait([self._reading])
-        try:
+        with contextlib.suppress(OSError):  # how it ended was said to everybody who waited
             await self._writer.wait_closed()
-        except OSError:
-            pass  # how it ended was said to everybody who waited
 
     async def _read(self) -> None:
         """Hand out answers until the connection ends; whatever ends it, everybody who waits is told."""
@@ -193,7 +194,9 @@ class Connection:
         prefix = await self._reader.readexactly(4)
         (size,) = struct.unpack(">i", prefix)
         if prefix[:2] == b"\x15\x03" and self._security.tls is None:
-            raise TlsFailed(self.address, "the port speaks TLS and was asked in plaintext; set security.protocol to SSL or SASL_SSL")
+            raise TlsFailed(
+                self.address, "the port speaks TLS and was asked in plaintext; set security.protocol to SSL or SASL_SSL"
+            )
         if not 4 <= size <= LARGEST_ANSWER:
             raise InvalidAnswer(
                 self.address,
@@ -263,14 +266,13 @@ def _decode(response_class: Any, version: int, frame: bytes) -> Any:
     header = BytesIO(frame)
     response_class.parse_header(header, version=version)
     body = memoryview(frame)[header.tell() :]
-    if response_class.API_KEY == _API_VERSIONS and body[:2] != b"\0\0":
+    if response_class.API_KEY == _API_VERSIONS and bytes(body[:2]) != b"\0\0":
         version = 0  # KIP-511: a broker that does not know the version says so in v0
     flexible = response_class.flexible_version_q(version)
-    read = response_class.fields_reader if hasattr(response_class, "fields_reader") else None
-    decoder = read or response_class._struct.compiled_decode_from(
+    read = response_class._struct.compiled_decode_from(
         version, compact=flexible, tagged=flexible, data_class=response_class[None]
     )
-    message, end = decoder(body, 0)
+    message, end = read(body, 0)
     if end != len(body):
         raise ValueError(f"{len(body)} bytes, of which v{version} reads {end}")
     return message
@@ -297,15 +299,17 @@ def _could_not_open(address: Address, security: Security, error: OSError) -> Clu
     return BrokerUnreachable(address, f"no connection: {error.strerror or error}")
 
 
-_HANDSHAKE_CUT = "the connection was closed during the TLS handshake; the broker may be stopping, or the port may not speak TLS"
+_HANDSHAKE_CUT = (
+    "the connection was closed during the TLS handshake; the broker may be stopping, or the port may not speak TLS"
+)
 
 
 def _distrust(error: ssl.SSLCertVerificationError) -> str:
     """Why we do not trust the broker's certificate."""
     if error.verify_code in (62, 64):  # X509_V_ERR_HOSTNAME_MISMATCH, X509_V_ERR_IP_ADDRESS_MISMATCH
         return (
-            f"the broker's certificate is not for this host: {error.verify_message}; use the name it was made for, or an "
-            "empty ssl.endpoint.identification.algorithm"
+            f"the broker's certificate is not for this host: {error.verify_message}; use the name it was made for, or "
+            "an empty ssl.endpoint.identification.algorithm"
         )
     return f"the broker's certificate is not trusted: {error.verify_message}; check the CA (ssl.truststore.*)"
 
@@ -317,7 +321,9 @@ def _tls_failure(address: Address, security: Security, error: ssl.SSLError) -> T
         return TlsFailed(address, "the port does not speak TLS; set security.protocol to PLAINTEXT or SASL_PLAINTEXT")
     if "ALERT" in word and ("CERTIFICATE" in word or "HANDSHAKE_FAILURE" in word or "UNKNOWN_CA" in word):
         if security.tls is None or security.tls.identity is None:
-            return TlsFailed(address, f"the broker wants a client certificate and none is configured (ssl.keystore.*): {word}")
+            return TlsFailed(
+                address, f"the broker wants a client certificate and none is configured (ssl.keystore.*): {word}"
+            )
         return TlsFailed(address, f"the broker refuses our client certificate (ssl.keystore.*): {word}")
     return TlsFailed(address, f"TLS failed: {word or type(error).__name__}")
 
@@ -331,5 +337,6 @@ def _was_cut(address: Address, security: Security, error: Exception, answers: in
         return BrokerUnreachable(address, what)
     # A listener that expects TLS or SASL ends a connection that goes on without it, and says nothing.
     return BrokerUnreachable(
-        address, f"{what} before it answered; if this goes on, security.protocol {security.protocol} may not fit the listener"
+        address,
+        f"{what} before it answered; if this goes on, security.protocol {security.protocol} may not fit the listener",
     )

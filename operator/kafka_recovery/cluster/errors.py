@@ -49,8 +49,8 @@ class ClusterMismatch(ClusterError):
 
     def __init__(self, address: object, expected: str, found: str | None) -> None:
         super().__init__(
-            f"{address} belongs to cluster {found or 'without an id'}, expected {expected}; check the bootstrap servers "
-            "or the cluster id, nothing was changed"
+            f"{address} belongs to cluster {found or 'without an id'}, expected {expected}; check the bootstrap "
+            "servers or the cluster id, nothing was changed"
         )
 
 
@@ -80,6 +80,15 @@ class BrokerUnreachable(ClusterError):
         if attempts < 2:
             return self
         return type(self)(self.address, f"{self.what} ({attempts} attempts in {waited.total_seconds():g}s)")
+
+
+class ConnectionsClosed(ClusterError):
+    """This side has closed its connections for good; asking on is a mistake of the caller."""
+
+    code = "ConnectionsClosed"
+
+    def __init__(self, address: object) -> None:
+        super().__init__(f"{address}: all connections were closed by this side")
 
 
 class AuthenticationFailed(ClusterError):
@@ -176,8 +185,8 @@ def error_name(code: int) -> str:
 def reason_for(code: int, what: str, *, needs: str | None = None, detail: str | None = None) -> Reason:
     """Say that `what` ("ListOffsets of orders-17 at broker 3") was answered with a Kafka error code.
 
-    `needs`: the ACL it takes, operation and resource ("DESCRIBE on topic orders"). `detail`: the broker's own text; never
-    shown for authorization codes, where it quotes the broker's internal request.
+    `needs`: the ACL it takes, operation and resource ("DESCRIBE on topic orders"). `detail`: the broker's own text;
+    never shown for authorization codes, where it quotes the broker's internal request.
     """
     name = error_name(code)
     machine_code = "".join(word.capitalize() for word in name.split("_"))

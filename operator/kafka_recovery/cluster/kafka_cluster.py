@@ -19,6 +19,7 @@ from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry, Partition
 from kafka_recovery.cluster.replica_logs import ReplicaSurvey
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.versions import ApiVersions
+from kafka_recovery.domain.election import Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import (
     Broker,
     ClusterState,
@@ -31,10 +32,16 @@ from kafka_recovery.domain.evidence import (
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ports import Lead, Leadership, Scope
 
 _STANDSTILL = timedelta(milliseconds=1200)
-"""A broker's applied metadata offset moves twice a second (metadata.max.idle.interval.ms); none in this long: it stands."""
+"""A broker applies metadata twice a second, if only no-ops (metadata.max.idle.interval.ms): one that did not in this time
+stands still."""
+
+_BRIEF = timedelta(seconds=1)
+"""How long a broker is asked again that was fenced and silent a moment ago."""
+
+_ROUTE_AGE = timedelta(seconds=2)
+"""How long the broker with the newest metadata is taken to be that still."""
 
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
@@ -52,11 +59,16 @@ class _View:
 class KafkaCluster:
     """One Kafka cluster over its own wire protocol. Use as an async context manager."""
 
-    def __init__(self, bootstrap: Sequence[Address], security: Security, expected_cluster_id: str | None = None) -> None:
+    def __init__(
+        self, bootstrap: Sequence[Address], security: Security, expected_cluster_id: str | None = None
+    ) -> None:
         self._bootstrap = tuple(bootstrap)
         self._expected = expected_cluster_id
         self.brokers = Brokers(security)
         self._known: dict[BrokerId, BrokerEntry] = {}
+        self._silent: set[BrokerId] = set()
+        self._route: Address | None = None
+        self._route_found_at = 0.0
 
     async def __aenter__(self) -> Self:
         return self
@@ -97,9 +109,12 @@ class KafkaCluster:
         """Who leads by the metadata, and whether that broker answers as leader in that epoch; see the port."""
         if not partitions:
             return {}
-        view = await self._view(deadline)
         topics = sorted({id.topic for id in partitions})
-        found = await metadata.describe_partitions(self.brokers, view.at.address, topics, deadline)
+        try:
+            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), topics, deadline)
+        except ClusterError:
+            self._route = None
+            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), topics, deadline)
         states = [found.states[id] for id in partitions if id in found.states]
         led = {state.id: state.leader for state in states if state.leader is not None}
         leads = await self.answering(led, deadline)
@@ -127,9 +142,13 @@ class KafkaCluster:
         answers = await asyncio.gather(*(ask(broker, ids) for broker, ids in by_broker.items()))
         return {id: lead for part in answers for id, lead in part.items()}
 
-    async def controller_route(self, deadline: timedelta) -> Address:
-        """A broker to send the controller's requests through: alive, and with the newest metadata."""
-        return (await self._view(deadline)).at.address
+    async def route(self, deadline: timedelta) -> Address:
+        """A broker to send the controller's requests through, or to read metadata from: alive, its metadata the newest."""
+        if self._route is None or time.monotonic() - self._route_found_at > _ROUTE_AGE.total_seconds():
+            await self._view(deadline)
+        if self._route is None:
+            raise ClusterUnavailable({})
+        return self._route
 
     async def _view(self, deadline: timedelta) -> _View:
         """Find the brokers, ask each for its versions and applied metadata offset, choose whose metadata to read."""
@@ -139,6 +158,7 @@ class KafkaCluster:
             raise ClusterMismatch(first, str(self._expected), cluster.cluster_id)
         self._expected = cluster.cluster_id
         versions, faults = await self._versions(cluster.brokers.values(), deadline)
+        self._silent = {id for id in faults if cluster.brokers[id].fenced}
         alive = [cluster.brokers[id] for id in versions if not cluster.brokers[id].fenced]
         if not alive:
             fenced = {id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in versions}
@@ -147,6 +167,7 @@ class KafkaCluster:
         if at.address != first:
             cluster = await metadata.describe_cluster(self.brokers, at.address, deadline)
         self._known |= cluster.brokers
+        self._route, self._route_found_at = at.address, time.monotonic()
         return _View(at, cluster, versions, faults)
 
     async def _first_answer(self, deadline: timedelta) -> Address:
@@ -177,8 +198,10 @@ class KafkaCluster:
         self, entries: Iterable[BrokerEntry], deadline: timedelta
     ) -> tuple[dict[BrokerId, ApiVersions], dict[BrokerId, Reason]]:
         listed = list(entries)
+        brief = min(deadline, _BRIEF)
         answers = await asyncio.gather(
-            *(self.brokers.api_versions(entry.address, deadline) for entry in listed), return_exceptions=True
+            *(self.brokers.api_versions(e.address, brief if e.id in self._silent else deadline) for e in listed),
+            return_exceptions=True,
         )
         versions, faults = {}, {}
         for entry, answer in zip(listed, answers, strict=True):
@@ -270,7 +293,8 @@ class KafkaCluster:
 
     def _state(self, view: _View, advances: Mapping[BrokerId, bool], elr: bool, took: timedelta) -> ClusterState:
         brokers = [
-            _broker(entry, view, advances.get(entry.id)) for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
+            _broker(entry, view, advances.get(entry.id))
+            for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
         ]
         for entry in self._known.values():
             if entry.id not in view.cluster.brokers:

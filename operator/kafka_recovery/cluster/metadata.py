@@ -24,7 +24,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicParti
 from kafka_recovery.domain.reason import Reason
 
 PAGE = 2000
-"""Partitions a page of DescribeTopicPartitions: the most a broker gives by default (max.request.partition.size.limit)."""
+"""Partitions a page of DescribeTopicPartitions: the most a broker gives (max.request.partition.size.limit)."""
 
 _TOPIC_RESOURCE = 2
 _MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
@@ -61,7 +61,7 @@ class ClusterEntry:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition of DescribeTopicPartitions (KIP-966). `offline`: replicas on dead brokers or failed log directories."""
+    """One partition of DescribeTopicPartitions (KIP-966). `offline`: replicas on dead brokers or log directories."""
 
     id: TopicPartition
     topic_id: TopicId
@@ -117,7 +117,7 @@ async def describe_cluster(brokers: Brokers, at: Address, deadline: timedelta) -
         for b in answer.brokers
     ]
     if len({entry.id for entry in entries}) != len(entries) or any(entry.id < 0 for entry in entries):
-        raise InvalidAnswer(at, f"DescribeCluster named a broker twice or a negative broker id")
+        raise InvalidAnswer(at, "DescribeCluster named a broker twice or a negative broker id")
     return ClusterEntry(answer.cluster_id, {entry.id: entry for entry in entries}, lists_fenced)
 
 
@@ -143,7 +143,9 @@ async def describe_partitions(
             if wanted is not None and topic.name not in wanted:
                 raise InvalidAnswer(at, f"DescribeTopicPartitions answered about {topic.name!r}, which was not asked")
             if topic.error_code:
-                unseen[topic.name] = reason_for(topic.error_code, f"topic {topic.name}", needs=f"DESCRIBE on topic {topic.name}")
+                unseen[topic.name] = reason_for(
+                    topic.error_code, f"topic {topic.name}", needs=f"DESCRIBE on topic {topic.name}"
+                )
                 continue
             for partition in topic.partitions:
                 state = _partition_state(at, topic, partition)

@@ -44,8 +44,8 @@ _METADATA_LAG = timedelta(seconds=1)
 class _Probe:
     """What is known so far about one replica while it is being measured.
 
-    `known`: largest epoch known to be at most the latest; `above`: smallest known to be above it. `ends`: pairs of epoch
-    and end offset, newest first. `unreadable`: why there is no vector.
+    `known`: largest epoch known to be at most the latest; `above`: smallest known to be above it. `ends`: pairs of
+    epoch and end offset, newest first. `unreadable`: why there is no vector.
     """
 
     state: PartitionState
@@ -59,6 +59,10 @@ class _Probe:
     problem: Reason | None = None
     unreadable: Reason | None = None
     leads: bool = False
+
+    @property
+    def id(self) -> TopicPartition:
+        return self.state.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,9 @@ class ReplicaSurvey:
         measured = await asyncio.gather(*(self._measure(chunk, may_lead) for chunk in chunks))
         return {id: replica for part in measured for id, replica in part.items()}
 
-    async def leading(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, tuple[LeaderEpoch, Offset]]:
+    async def leading(
+        self, partitions: Iterable[TopicPartition]
+    ) -> Mapping[TopicPartition, tuple[LeaderEpoch, Offset]]:
         """Leader epoch and log end of those partitions that the broker answers for as leader."""
         ids = list(partitions)
         chunks = [ids[i : i + PARTITIONS_A_REQUEST] for i in range(0, len(ids), PARTITIONS_A_REQUEST)]
@@ -96,18 +102,18 @@ class ReplicaSurvey:
         began = time.monotonic()
         probes = [_Probe(state, above=state.leader_epoch + 1) for state in states]
         await asyncio.gather(self._log_ends(probes), self._hints(probes))
-        doubtful = {probe.state.id: probe for probe in probes if may_lead or not probe.knows_current_epoch}
+        doubtful = {probe.id: probe for probe in probes if may_lead or not probe.knows_current_epoch}
         for id in await self.leading(doubtful) if doubtful else ():
             doubtful[id].leads = True
         measured = [probe for probe in probes if probe.end is not None]
         await self._epoch_vectors(measured)
         await self._log_starts([probe for probe in measured if probe.start is None])
         now, took = datetime.now(UTC), timedelta(seconds=time.monotonic() - began)
-        return {probe.state.id: self._replica(probe, now, took) for probe in probes}
+        return {probe.id: self._replica(probe, now, took) for probe in probes}
 
     def _replica(self, probe: _Probe, now: datetime, took: timedelta) -> Replica:
         if probe.end is None or probe.start is None:
-            missing = Reason("NoAnswer", f"broker {self.broker} did not answer about {probe.state.id}")
+            missing = Reason("NoAnswer", f"broker {self.broker} did not answer about {probe.id}")
             return Replica(self.broker, None, probe.problem or missing, probe.leads)
         log = ReplicaLog(
             start=Offset(probe.start),
@@ -122,20 +128,23 @@ class ReplicaSurvey:
 
     async def _log_ends(self, probes: Sequence[_Probe]) -> None:
         """Log end under the current leader epoch; where the broker does not know that epoch, without it."""
-        pending = {probe.state.id: probe for probe in probes}
+        pending = {probe.id: probe for probe in probes}
         give_up_at = time.monotonic() + _METADATA_LAG.total_seconds()
         while pending:
             epochs = {id: probe.state.leader_epoch for id, probe in pending.items()}
             answers = await self._list_offsets(epochs, _LATEST, _DEBUGGING_CONSUMER)
             for id, probe in pending.items():
                 self._note_end(probe, answers.get(id))
-            late = {id: p for id, p in pending.items() if id in answers and answers[id].error_code == _UNKNOWN_LEADER_EPOCH}
+            late = {
+                id: p for id, p in pending.items() if id in answers and answers[id].error_code == _UNKNOWN_LEADER_EPOCH
+            }
             if not late or time.monotonic() > give_up_at:
                 break
             pending = late
             await asyncio.sleep(0.1)
-        others = {probe.state.id: probe for probe in probes if probe.problem and probe.problem.code == "OtherLeaderEpoch"}
-        for id, answer in (await self._list_offsets(dict.fromkeys(others, _ANY_EPOCH), _LATEST, _DEBUGGING_CONSUMER)).items():
+        others = {probe.id: probe for probe in probes if probe.problem and probe.problem.code == "OtherLeaderEpoch"}
+        answers = await self._list_offsets(dict.fromkeys(others, _ANY_EPOCH), _LATEST, _DEBUGGING_CONSUMER)
+        for id, answer in answers.items():
             if answer.error_code == _NONE:
                 others[id].end = answer.offset
 
@@ -145,18 +154,20 @@ class ReplicaSurvey:
         if answer.error_code == _NONE:
             probe.end, probe.knows_current_epoch, probe.problem = answer.offset, True, None
         elif answer.error_code in _OTHER_EPOCH:
-            message = f"broker {self.broker} does not answer under leader epoch {probe.state.leader_epoch} of {probe.state.id}"
-            probe.problem = Reason("OtherLeaderEpoch", message)
+            asked = f"leader epoch {probe.state.leader_epoch} of {probe.id}"
+            probe.problem = Reason("OtherLeaderEpoch", f"broker {self.broker} does not answer under {asked}")
         else:
-            code = "LogDirOffline" if answer.error_code == _KAFKA_STORAGE_ERROR else None
-            needs = f"DESCRIBE on topic {probe.state.id.topic}"
-            problem = reason_for(answer.error_code, f"ListOffsets of {probe.state.id} at broker {self.broker}", needs=needs)
-            probe.problem = Reason(code or problem.code, problem.message)
+            offline = answer.error_code == _KAFKA_STORAGE_ERROR
+            needs = f"DESCRIBE on topic {probe.id.topic}"
+            what = f"ListOffsets of {probe.id} at broker {self.broker}"
+            problem = reason_for(answer.error_code, what, needs=needs)
+            probe.problem = Reason("LogDirOffline", problem.message) if offline else problem
 
     async def _hints(self, probes: Sequence[_Probe]) -> None:
-        """The newest record by timestamp tells its epoch; where timestamps rise it is the latest. A hint, never a proof."""
-        by_id = {probe.state.id: probe for probe in probes}
-        for id, answer in (await self._list_offsets(dict.fromkeys(by_id, _ANY_EPOCH), _MAX_TIMESTAMP, _DEBUGGING_CONSUMER)).items():
+        """The newest record by timestamp tells its epoch: where timestamps rise, the latest. A hint, never a proof."""
+        by_id = {probe.id: probe for probe in probes}
+        answers = await self._list_offsets(dict.fromkeys(by_id, _ANY_EPOCH), _MAX_TIMESTAMP, _DEBUGGING_CONSUMER)
+        for id, answer in answers.items():
             if answer.error_code == _NONE:
                 by_id[id].known = min(answer.leader_epoch, by_id[id].above - 1)
 
@@ -169,8 +180,8 @@ class ReplicaSurvey:
             hinted = False
             found = await self._ends_of_epochs(asked)
             for probe, epoch in asked:
-                if probe.state.id in found:
-                    probe.known, probe.above = (epoch, probe.above) if found[probe.state.id] else (probe.known, epoch)
+                if probe.id in found:
+                    probe.known, probe.above = (epoch, probe.above) if found[probe.id] else (probe.known, epoch)
             searching = [p for p in searching if p.above - p.known > 1 and p.unreadable is None]
         walking = [(probe, probe.known) for probe in probes if probe.known >= 0 and probe.unreadable is None]
         while walking:
@@ -178,14 +189,14 @@ class ReplicaSurvey:
             walking = [
                 (probe, found_end[0] - 1)
                 for probe, _ in walking
-                if (found_end := found.get(probe.state.id)) is not None and _one_step_down(probe, found_end)
+                if (found_end := found.get(probe.id)) is not None and _one_step_down(probe, found_end)
             ]
 
     async def _ends_of_epochs(
         self, asked: Sequence[tuple[_Probe, int]]
     ) -> Mapping[TopicPartition, tuple[int, int] | None]:
         """For each (replica, epoch E): the largest epoch ≤ E and its end offset; None where E is above the latest."""
-        by_id = {probe.state.id: (probe, epoch) for probe, epoch in asked}
+        by_id = {probe.id: (probe, epoch) for probe, epoch in asked}
         topic, wanted = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
         topics = []
         for name, indexes in by_topic(by_id).items():
@@ -211,27 +222,29 @@ class ReplicaSurvey:
         if answer.error_code:
             self._all_unreadable(by_id.values(), answer.error_code)
             return {}
-        names = {probe.state.topic_id: probe.state.id.topic for probe, _ in by_id.values()}
+        names = {probe.state.topic_id: probe.id.topic for probe, _ in by_id.values()}
         found: dict[TopicPartition, tuple[int, int] | None] = {}
         for entry in answer.responses:
             name = names.get(topic_id_text(entry.topic_id))
             for part in entry.partitions:
                 pair = by_id.get(TopicPartition(name or "", part.partition_index))
                 if pair is None:
-                    raise InvalidAnswer(self.at, f"Fetch answered about a partition that was not asked")
-                self._note_epoch(pair[0], part, found)
+                    raise InvalidAnswer(self.at, "Fetch answered about a partition that was not asked")
+                self._note_epoch(pair[0], pair[1], part, found)
         self._all_unreadable([pair for id, pair in by_id.items() if id not in found and pair[0].unreadable is None], -1)
         return found
 
-    def _note_epoch(self, probe: _Probe, part: Any, found: dict[TopicPartition, tuple[int, int] | None]) -> None:
-        id, diverging = probe.state.id, part.diverging_epoch
+    def _note_epoch(
+        self, probe: _Probe, asked: int, part: Any, found: dict[TopicPartition, tuple[int, int] | None]
+    ) -> None:
+        id, diverging = probe.id, part.diverging_epoch
         if part.error_code == _OUT_OF_RANGE:
             found[id] = None
         elif part.error_code != _NONE:
             what = f"Fetch of {id} at broker {self.broker}"
             probe.unreadable = reason_for(part.error_code, what, needs=f"READ on topic {id.topic}")
             probe.knows_current_epoch = probe.knows_current_epoch and part.error_code == _TOPIC_AUTHORIZATION_FAILED
-        elif diverging is None or diverging.epoch < 0 or diverging.end_offset < 0:
+        elif diverging is None or not 0 <= diverging.epoch <= asked or diverging.end_offset < 0:
             probe.unreadable = Reason("NoEpochVector", f"broker {self.broker} gave no leader epochs of {id}")
         else:
             found[id] = (diverging.epoch, diverging.end_offset)
@@ -242,13 +255,14 @@ class ReplicaSurvey:
 
     def _all_unreadable(self, pairs: Iterable[tuple[_Probe, int]], code: int) -> None:
         for probe, _ in pairs:
-            reason = reason_for(code, f"Fetch of {probe.state.id} at broker {self.broker}") if code > 0 else None
-            probe.unreadable = reason or Reason("NoEpochVector", f"broker {self.broker} left out {probe.state.id}")
+            reason = reason_for(code, f"Fetch of {probe.id} at broker {self.broker}") if code > 0 else None
+            probe.unreadable = reason or Reason("NoEpochVector", f"broker {self.broker} left out {probe.id}")
 
     async def _log_starts(self, probes: Sequence[_Probe]) -> None:
         """The log start of replicas whose vector could not tell it: an empty one, or one that may not be read."""
-        by_id = {probe.state.id: probe for probe in probes}
-        for id, answer in (await self._list_offsets(dict.fromkeys(by_id, _ANY_EPOCH), _EARLIEST, _DEBUGGING_CONSUMER)).items():
+        by_id = {probe.id: probe for probe in probes}
+        answers = await self._list_offsets(dict.fromkeys(by_id, _ANY_EPOCH), _EARLIEST, _DEBUGGING_CONSUMER)
+        for id, answer in answers.items():
             if answer.error_code == _NONE:
                 by_id[id].start = answer.offset
 
@@ -264,7 +278,9 @@ class ReplicaSurvey:
                 name=name,
                 partitions=[
                     wanted(
-                        partition_index=index, current_leader_epoch=epochs[TopicPartition(name, index)], timestamp=timestamp
+                        partition_index=index,
+                        current_leader_epoch=epochs[TopicPartition(name, index)],
+                        timestamp=timestamp,
                     )
                     for index in indexes
                 ],
@@ -272,15 +288,15 @@ class ReplicaSurvey:
             for name, indexes in by_topic(epochs).items()
         ]
         request = ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=topics)
-        answer = await self.brokers.ask(
-            self.at, request, versions=_LIST_OFFSETS_VERSIONS, deadline=self.deadline
-        )
+        answer = await self.brokers.ask(self.at, request, versions=_LIST_OFFSETS_VERSIONS, deadline=self.deadline)
         found: dict[TopicPartition, Any] = {}
         for entry in answer.topics:
             for part in entry.partitions:
                 id = TopicPartition(entry.name, part.partition_index)
                 if id not in epochs or id in found or (part.error_code == _NONE and part.offset < -1):
-                    raise InvalidAnswer(self.at, f"ListOffsets gave {id} offset {part.offset}: not asked, twice or impossible")
+                    raise InvalidAnswer(
+                        self.at, f"ListOffsets gave {id} offset {part.offset}: not asked, twice or impossible"
+                    )
                 found[id] = part
         return found
 

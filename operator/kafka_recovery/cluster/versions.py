@@ -66,13 +66,15 @@ def choose_version(address: object, request: Any, wanted: tuple[int, int], broke
 
 
 def require_safe(address: object, request: Any) -> None:
-    """Raises UnsupportedRequest for an ElectLeaders that does not name partitions: Kafka would elect in *all* of them."""
+    """Raises UnsupportedRequest for an ElectLeaders that names no partitions: Kafka would elect in *all* of them."""
     if request.API_KEY != _ELECT_LEADERS:
         return
     topics = request.topic_partitions
     if not topics or not all(topic.partitions for topic in topics):
         raise UnsupportedRequest(
-            address, request_name(request), "it must name its partitions; without any, every offline one would be elected"
+            address,
+            request_name(request),
+            "it must name its partitions; without any, every offline one would be elected",
         )
 
 
@@ -100,10 +102,10 @@ class _Layout:
 
 
 @cache
-def _layout(message: type[Any], version: int, in_tagged: bool) -> _Layout:
-    """`in_tagged`: the message stands in a tagged field; the codec writes none of its own tagged fields then."""
+def _layout(kind: Any, version: int, in_tagged: bool) -> _Layout:
+    """`kind`: the message's class. `in_tagged`: it stands in a tagged field; the codec writes none of its own then."""
     lost, never_null, nested = [], [], []
-    for field in message.fields.values():
+    for field in kind.fields.values():
         tagged = field.tagged_field_q(version)
         if not field.for_version_q(version) or (in_tagged and tagged):
             lost.append(field)
@@ -117,7 +119,8 @@ def _layout(message: type[Any], version: int, in_tagged: bool) -> _Layout:
 
 def _lost_fields(message: Any, version: int, prefix: str = "", in_tagged: bool = False) -> Iterator[str]:
     """Dotted paths of the fields that encoding `message` in `version` would lose."""
-    layout = _layout(type(message), version, in_tagged)
+    kind: Any = type(message)
+    layout = _layout(kind, version, in_tagged)
     yield from (f"{prefix}{tag}" for tag in message.unknown_tags or ())
     yield from (f"{prefix}{field.name}" for field in layout.lost if not _is_default(message, field))
     yield from (f"{prefix}{field.name}" for field in layout.never_null if _value(message, field) is None)

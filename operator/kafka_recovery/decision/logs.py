@@ -15,14 +15,14 @@ NOTHING_SHARED = Offset(0)
 
 
 def common_point(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
-    """The largest offset up to which both logs are provably the same; 0 if nothing is proven, None if a vector is unknown.
+    """The largest offset up to which both logs are provably the same; None if a vector is unknown.
 
-    What retention removed counts as the same if the vectors still prove it was.
+    0 if nothing is proven. What retention removed counts as the same if the vectors still prove it was.
     """
     if one.epochs is None or other.epochs is None:
         return None
     if one.epochs == other.epochs:
-        end = min(one.end, other.end)
+        end = one.end if one.end < other.end else other.end
         proven = (one.epochs and end > one.epochs[0].start) or (one.end == other.end and one.start == other.start)
         return end if proven else NOTHING_SHARED
     return _shared_end(one.epochs, one.end, other.epochs, other.end)
@@ -52,12 +52,12 @@ def lacks(chosen: ReplicaLog, other: ReplicaLog, broker: BrokerId) -> Lack | Non
     common = common_point(chosen, other)
     if common is None:
         common = min(chosen.end, other.end)
-    held = max(0, common - max(chosen.start, other.start))
+    begins_late = chosen.start > other.start
+    held = common - (chosen.start if begins_late else other.start)
+    if held <= 0:
+        held, begins_late = 0, True
     records = other.end - other.start - held
-    if records <= 0:
-        return None
-    begins_late = held == 0 or chosen.start > other.start
-    return Lack(broker, other.start if begins_late else common, records)
+    return Lack(broker, other.start if begins_late else common, records) if records > 0 else None
 
 
 def contains(chosen: ReplicaLog, other: ReplicaLog) -> bool | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Hashable
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
 from kafka_recovery.domain.plan import Plan
-
 
 T = TypeVar("T")
 
@@ -20,13 +20,13 @@ class InvalidDocument(ValueError):
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(kind)
 
 
 def as_data(value: object) -> Any:
     """Any domain value as plain JSON data (dicts, lists, strings, numbers)."""
-    return _adapter(type(value)).dump_python(value, mode="json")
+    return _adapter(cast(Hashable, type(value))).dump_python(value, mode="json")
 
 
 def canonical(value: object) -> bytes:
@@ -42,7 +42,7 @@ def digest(plan: Plan) -> str:
 def read(kind: type[T], raw: bytes, name: str) -> T:
     """Parse `raw` as `kind`; raises InvalidDocument naming the document, the field and the value."""
     try:
-        value: T = _adapter(kind).validate_json(raw, strict=True)
+        value: T = _adapter(cast(Hashable, kind)).validate_json(raw, strict=True)
     except ValidationError as error:
         raise InvalidDocument(describe(error, name)) from None
     return value

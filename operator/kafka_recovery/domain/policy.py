@@ -23,7 +23,7 @@ class Approval(StrEnum):
 
 
 class RequiredAnswers(StrEnum):
-    """Whose silence blocks. ALL: any replica on a broker that the controller counts as alive. ANY: none; one answer is enough.
+    """Whose silence blocks. ALL: that of any replica on a broker the controller counts as alive. ANY: nobody's.
 
     A replica on a fenced or unregistered broker that stays silent never blocks: two witnesses say it is gone. It is
     counted as missing in the loss class.

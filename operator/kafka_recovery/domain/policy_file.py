@@ -262,8 +262,9 @@ class _Source:
             node = loader.get_single_node()
         except yaml.MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
+            problem = ", ".join(part for part in (error.context, error.problem) if part)
             where = f"{self._name}:{mark.line + 1}: column {mark.column + 1}" if mark else self._name
-            raise InvalidDocument(f"{where}: not YAML that can be read: {error.problem or error.context}") from None
+            raise InvalidDocument(f"{where}: not YAML that can be read: {problem}") from None
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # PyYAML lets chr() and int() speak for themselves
             raise InvalidDocument(f"{self._name}: not YAML that can be read: {' '.join(str(error).split())}") from None
         if node is None:

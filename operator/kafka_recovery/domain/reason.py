@@ -9,7 +9,7 @@ from kafka_recovery.domain.ids import BrokerId
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """A CamelCase `code` (stable: metrics and conditions use it) and a sentence with the value seen and what would help."""
+    """A CamelCase `code`, stable for metrics and conditions, and a sentence with the value seen and what would help."""
 
     code: str
     message: str

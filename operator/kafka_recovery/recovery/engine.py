@@ -2,50 +2,36 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from itertools import count
 
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.documents import digest as digest_of
+from kafka_recovery.domain.election import Leadership, Scope
 from kafka_recovery.domain.evidence import Evidence
-from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.ballots import check, elections
 from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
     Cluster,
     Election,
     Journal,
-    Leadership,
     Observer,
     PlanForAnotherCluster,
     Run,
-    Scope,
+    Silent,
 )
-from kafka_recovery.recovery.wave import Timing, Wave, ballot_of, wait_out_quarantine
-
-RPC_DEADLINE = timedelta(seconds=10)
-
-
-class Silent:
-    """An observer that watches nothing."""
-
-    def planned(self, plan: Plan, digest: str) -> None:
-        """Nothing."""
-
-    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
-        """Nothing."""
-
-    def concluded(self, outcome: PartitionOutcome) -> None:
-        """Nothing."""
-
-    def waiting(self, why: Reason, duration: timedelta) -> None:
-        """Nothing."""
+from kafka_recovery.recovery.verification import lead_of, leader_silent, online_already, silent, verified
+from kafka_recovery.recovery.wave import Timing, Wave
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +44,6 @@ class Effort:
     within: timedelta | None = None
     attempts: int = 3
     pause: timedelta = timedelta(milliseconds=500)
-
-
-class _Ledger:
-    """Outcomes so far, and what is known of the partitions that have none yet."""
-
-    def __init__(self, observer: Observer) -> None:
-        self._observer = observer
-        self._outcomes: dict[TopicPartition, PartitionOutcome] = {}
-        self.plans: list[str] = []
-        self.tries: Counter[TopicPartition] = Counter()
-        self.longest: dict[TopicPartition, Offset] = {}
-
-    def __contains__(self, partition: TopicPartition) -> bool:
-        return partition in self._outcomes
-
-    def conclude(self, outcome: PartitionOutcome) -> None:
-        known = self._outcomes.get(outcome.id)
-        self._outcomes[outcome.id] = outcome
-        if known != outcome:
-            self._observer.concluded(outcome)
-
-    def remember_logs(self, evidence: Evidence) -> None:
-        for partition in evidence.partitions:
-            ends = [replica.log.end for replica in partition.replicas if replica.log]
-            self.longest[partition.id] = max(ends, default=Offset(0))
-
-    def report(self) -> Report:
-        return Report(tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.id)), tuple(self.plans))
 
 
 class Engine:
@@ -117,214 +75,316 @@ class Engine:
         self._stopped = False
 
     def stop(self) -> None:
-        """End after the wave that is under way; what was not begun is reported as refused. Safe from a signal handler."""
+        """End after the wave that is under way; what was not begun is left to a resume. Safe from a signal handler."""
         self._stopped = True
 
     async def plan(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Plan:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
-        evidence = await self._cluster.gather(scope, self._policy.widest_evidence_rules)
-        return decide(evidence, self._policy, designated=designated or {})
+        return decide(await self._gather(scope), self._policy, designated=designated or {})
 
     async def recover(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Report:
         """The whole way, until each partition of the scope has an outcome.
 
-        Partitions that the cluster changed meanwhile go back to deciding: a new plan, a new approval. Raises what the
-        ports raise (cluster unavailable, journal unwritable) before anything was changed.
+        Partitions that the cluster changed meanwhile go back to deciding: a new plan, a new approval. Assignment orders
+        that an earlier run left behind are put back first: a plan would take them for the original ones.
         """
-        ledger = _Ledger(self._observer)
-        self._began = self._clock.monotonic()
+        ledger = self._begin()
+        held = await self._end_earlier_runs()
+        evidence = await self._gather(scope)
         while True:
-            evidence = await self._cluster.gather(scope, self._policy.widest_evidence_rules)
-            waited = self._clock.monotonic() - self._began
-            plan = decide(evidence, self._policy, waited=waited, designated=designated or {})
-            again = await self._carry_out(plan, ledger)
-            if not again:
+            plan = self._decide(evidence, designated or {}, ledger)
+            again = await self._carry_out(plan, ledger, held)
+            again = self._worth_trying(plan, again, ledger)
+            if again:
+                await self._clock.sleep(self._effort.pause)
+            halted = self._halt()
+            if halted:
+                for id, reason in again.items():
+                    ledger.refuse(id, Reason(halted.code, f"{halted.message}; last seen: {reason}"))
+            if halted or not again:
                 return ledger.report()
-            ledger.remember_logs(evidence)
-            if self._give_up(again, ledger):
-                return ledger.report()
-            scope = Scope(tuple(sorted(again)))
-            await self._clock.sleep(self._effort.pause)
+            evidence = await self._gather(Scope(tuple(sorted(again))))
 
     async def execute(self, plan: Plan) -> Report:
-        """Carry out exactly this plan once it is approved; what changed since is refused, not re-planned."""
-        ledger = _Ledger(self._observer)
-        self._began = self._clock.monotonic()
-        for partition, reason in (await self._carry_out(plan, ledger)).items():
-            ledger.conclude(PartitionOutcome(partition, Outcome.REFUSED, reason))
+        """Carry out exactly this plan once it is approved; what changed since is refused, not re-planned.
+
+        A run of the same plan that was cut short is gone on with. Raises InvalidDocument for a plan that does not hold
+        together, PlanFinished for one that has been executed to its end.
+        """
+        ledger = self._begin()
+        check(plan)
+        await self._same_cluster(plan)
+        digest = digest_of(plan)
+        held = await self._end_earlier_runs(but=digest)
+        begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
+        if begun:
+            by = begun.approved_by or await self._ask(plan, digest, elections(plan).values())
+            await self._journal.approved(digest, by)
+            await self._take_over(replace(begun, approved_by=by), ledger, go_on=True)
+            return ledger.report()
+        again = await self._carry_out(plan, ledger, held)
+        await self._conclude_changed(plan, again, ledger)
         return ledger.report()
 
     async def resume(self) -> Report:
-        """Go on with every unfinished run of the journal: what leads is verified, what does not is elected as approved."""
-        ledger = _Ledger(self._observer)
+        """Go on with every unfinished run: what leads is verified, what does not is elected as approved."""
+        ledger = self._begin()
         for run in await self._journal.unfinished():
-            await self._settle_flight(run)
-            ledger.plans.append(run.digest)
-            elections = _elections(run.plan)
-            await self._conclude_online(run.plan, elections, ledger, waiting_is_fine=True)
-            left = {id: decision for id, decision in elections.items() if id not in ledger}
-            again = await self._run_waves(run.plan, run.digest, left, ledger, first_wave=run.waves + 1)
-            for partition, reason in again.items():
-                ledger.conclude(PartitionOutcome(partition, Outcome.REFUSED, reason))
-            await self._finish(run.plan, run.digest, ledger)
+            await self._take_over(run, ledger, go_on=True)
         return ledger.report()
 
     async def undo(self) -> Report:
-        """Restore every assignment order that is still one of ours; leaders stay as they are (an election has no undo)."""
-        ledger = _Ledger(self._observer)
+        """Restore every assignment order that is still one of ours. Leaders stay: an election has no undo."""
+        ledger = self._begin()
         for run in await self._journal.unfinished():
-            await self._settle_flight(run)
-            ledger.plans.append(run.digest)
-            for id in _elections(run.plan):
-                reason = Reason("Undone", "its recovery was undone; the assignment order is the original one")
-                ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason, order_restored=True))
-            await self._finish(run.plan, run.digest, ledger)
+            await self._take_over(run, ledger, go_on=False)
         return ledger.report()
 
-    async def _carry_out(self, plan: Plan, ledger: _Ledger) -> dict[TopicPartition, Reason]:
+    def _begin(self) -> Ledger:
+        self._began = self._clock.monotonic()
+        return Ledger(self._observer)
+
+    async def _gather(self, scope: Scope) -> Evidence:
+        return await self._cluster.gather(scope, self._policy.widest_evidence_rules)
+
+    def _decide(self, evidence: Evidence, designated: Mapping[TopicPartition, BrokerId], ledger: Ledger) -> Plan:
+        """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
+        plan = decide(evidence, self._policy, designated=designated)
+        waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
+        waited = ledger.clean_members.shortest(waiting, self._clock.monotonic())
+        return decide(evidence, self._policy, waited=waited, designated=designated) if waited else plan
+
+    def _worth_trying(
+        self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger
+    ) -> dict[TopicPartition, Reason]:
+        """Those to be decided again; what has been tried often enough or waited for long enough is refused."""
+        now = self._clock.monotonic()
+        verdicts = {decision.id: decision.verdict for decision in plan.decisions}
+        worth = {}
+        for id, reason in again.items():
+            if verdicts[id] is Verdict.NOTHING:  # 5 ms each until a broker with many new partitions answers for all
+                enough = ledger.silent_leaders.waited(id, now) > self._timing.patience(len(again))
+            elif verdicts[id] is Verdict.ELECT:
+                ledger.tries[id] += 1
+                enough = ledger.tries[id] > self._effort.attempts
+            else:
+                enough = False  # to wait has its own end: the policy's patience
+            if enough:
+                ledger.refuse(id, reason)
+            else:
+                worth[id] = reason
+        if worth and all(verdicts[id] is not Verdict.ELECT for id in worth):
+            self._observer.waiting(next(iter(worth.values())), self._effort.pause)
+        return worth
+
+    async def _end_earlier_runs(self, but: str | None = None) -> Mapping[TopicPartition, Reason]:
+        """Put back what cut-short runs left behind and close them; returns the partitions for which that failed."""
+        earlier = Ledger(Silent())
+        for run in await self._journal.unfinished():
+            if run.digest != but:
+                await self._take_over(run, earlier, go_on=False)
+        message = (
+            "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
+        )
+        reason = Reason("OrderStillAltered", message)
+        return {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
+
+    async def _carry_out(
+        self, plan: Plan, ledger: Ledger, held: Mapping[TopicPartition, Reason]
+    ) -> dict[TopicPartition, Reason]:
         """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
-        for missing in plan.evidence.missing:
-            ledger.conclude(PartitionOutcome(missing.id, Outcome.REFUSED, missing.reason))
         again: dict[TopicPartition, Reason] = {}
-        online = {}
+        ledger.remember_logs(plan.evidence)
+        for missing in plan.evidence.missing:
+            ledger.refuse(missing.id, missing.reason)
         for decision in plan.decisions:
+            reason = decision.reason or Reason(str(decision.verdict), "no reason was given")
             if decision.verdict is Verdict.REFUSE:
-                ledger.conclude(PartitionOutcome(decision.id, Outcome.REFUSED, decision.reason))
-            elif decision.verdict is Verdict.WAIT and decision.reason:
-                again[decision.id] = decision.reason
-            elif decision.verdict is Verdict.NOTHING:
-                online[decision.id] = decision
-        again |= await self._conclude_online(plan, online, ledger)
-        elections = _elections(plan)
-        if elections:
+                ledger.refuse(decision.id, reason)
+            elif decision.verdict is Verdict.WAIT:
+                again[decision.id] = reason
+        elected = elections(plan)
+        for id in held.keys() & elected.keys():
+            ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, held[id], order_restored=False))
+            del elected[id]
+        if elected:
             digest = await self._journal.record(plan)
             self._observer.planned(plan, digest)
-            approved = await self._approved(plan, digest, elections, ledger)
-            if approved:
+            if approved := await self._approved(plan, digest, elected, ledger):
                 ledger.plans.append(digest)
-                again |= await self._run_waves(plan, digest, approved, ledger, first_wave=1)
-                await self._finish(plan, digest, ledger)
-        if again and all(plan_waits(plan, id) for id in again):
-            self._observer.waiting(next(iter(again.values())), self._effort.pause)
-        return again
+                again |= await self._run_waves(self._wave(plan, digest), approved, ledger, count(1))
+                await self._close(digest, elected, ledger)
+        return again | await self._conclude_online(plan, ledger)
 
     async def _approved(
-        self, plan: Plan, digest: str, elections: dict[TopicPartition, Decision], ledger: _Ledger
+        self, plan: Plan, digest: str, elected: dict[TopicPartition, Decision], ledger: Ledger
     ) -> dict[TopicPartition, Decision]:
         """The elections that may be held; the others are concluded as refused."""
-        by: str | None = "policy"
-        manual = {id for id, decision in elections.items() if decision.needs_approval}
-        if manual:
-            by = await self._approvals.granted(plan, digest)
-        if by is None:
-            for id in sorted(manual):
-                reason = Reason("ApprovalMissing", f"plan {digest[:12]} was not approved; nothing was changed")
-                ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason))
-            elections = {id: decision for id, decision in elections.items() if id not in manual}
-        if elections:
-            await self._journal.approved(digest, by or "policy")
-        return elections
+        by = await self._ask(plan, digest, elected.values())
+        approved = self._within_approval(elected, digest, by, ledger)
+        if approved:
+            await self._journal.approved(digest, by)
+        return approved
+
+    async def _ask(self, plan: Plan, digest: str, elected: Iterable[Decision]) -> str | None:
+        """Who approves, if anybody has to."""
+        if any(self._needs_approval(decision) for decision in elected):
+            return await self._approvals.granted(plan, digest)
+        return None
+
+    def _within_approval(
+        self, elected: Mapping[TopicPartition, Decision], digest: str, by: str | None, ledger: Ledger
+    ) -> dict[TopicPartition, Decision]:
+        """What may be elected with this approval; refuses the rest."""
+        missing = [] if by else sorted(id for id, decision in elected.items() if self._needs_approval(decision))
+        ledger.postponed.update(missing)
+        for id in missing:
+            ledger.refuse(id, Reason("ApprovalMissing", f"plan {digest[:12]} was not approved; nothing was changed"))
+        return {id: decision for id, decision in elected.items() if id not in missing}
+
+    def _needs_approval(self, decision: Decision) -> bool:
+        """Whether the plan or the policy of now, the stricter of both, wants a person to say yes."""
+        rule = self._policy.rule_for(decision.id.topic)
+        now = decision if rule is None else replace(decision, approval=rule.approval)
+        return decision.needs_approval or now.needs_approval
+
+    def _wave(self, plan: Plan, digest: str) -> Wave:
+        return Wave(
+            plan,
+            digest,
+            self._cluster,
+            self._election,
+            self._journal,
+            self._clock,
+            self._observer,
+            self._policy,
+            self._timing,
+        )
 
     async def _run_waves(
-        self, plan: Plan, digest: str, elections: dict[TopicPartition, Decision], ledger: _Ledger, first_wave: int
+        self, wave: Wave, elected: Mapping[TopicPartition, Decision], ledger: Ledger, numbers: Iterator[int]
     ) -> dict[TopicPartition, Reason]:
         """Elect wave after wave; returns the partitions that the cluster changed meanwhile."""
         again: dict[TopicPartition, Reason] = {}
-        waves = [members for wave in plan.waves if (members := [elections[id] for id in wave if id in elections])]
-        halted: Reason | None = None
-        for number, members in enumerate(waves, first_wave):
-            halted = halted or self._halt()
+        waves = [members for ids in wave.plan.waves if (members := [elected[id] for id in ids if id in elected])]
+        for place, members in enumerate(waves, 1):
+            ids = [decision.id for decision in members]
+            stopped = self._halt()
+            if stopped:
+                ledger.postponed.update(ids)
+            failed = ledger.first_failed(id for earlier in wave.plan.waves for id in earlier)
+            halted = stopped or (
+                failed and Reason("EarlierWaveFailed", f"{failed.id} did not verify ({failed.reason})")
+            )
             if halted:
-                for decision in members:
-                    ledger.conclude(PartitionOutcome(decision.id, Outcome.REFUSED, halted))
+                for id in ids:
+                    ledger.refuse(id, halted)
                 continue
-            self._observer.wave_started(number, first_wave + len(waves) - 1, len(members))
-            wave = Wave(self._cluster, self._election, self._journal, self._clock, self._policy, self._timing)
-            result = await wave.run(plan, digest, number, members, self._observer)
+            self._observer.wave_started(place, len(waves), len(members))
+            result = await wave.run(next(numbers), members)
             again |= result.changed
             for outcome in result.outcomes:
                 ledger.conclude(outcome)
-            failed = next((o for o in result.outcomes if o.outcome in (Outcome.FAILED, Outcome.UNKNOWN)), None)
-            if failed:
-                halted = Reason("EarlierWaveFailed", f"{failed.id} of wave {number} did not verify ({failed.reason})")
         return again
 
-    async def _conclude_online(
+    async def _close(self, digest: str, elected: Iterable[TopicPartition], ledger: Ledger) -> None:
+        """End the run if nothing of it is left to do or to undo."""
+        if ledger.settled(elected):
+            await self._journal.finished(digest)
+
+    async def _take_over(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
+        """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
+        await self._same_cluster(run.plan)
+        wave, elected = self._wave(run.plan, run.digest), elections(run.plan)
+        if run.in_flight:
+            await wave.quarantine(self._timing.quarantine)
+            for number in run.in_flight:
+                await self._journal.wave_ended(run.digest, number, ())
+        numbers = count(run.waves + 1)
+        unrestored = await wave.put_back(next(numbers), tuple(elected.values()))
+        ledger.plans.append(run.digest)
+        patience = self._timing.patience(len(elected)) if go_on else timedelta(0)
+        left = await self._conclude_led(run.plan, elected, ledger, patience, unrestored)
+        if go_on:
+            approved = self._within_approval(left, run.digest, run.approved_by, ledger)
+            again = await self._run_waves(wave, approved, ledger, numbers)
+            await self._conclude_changed(run.plan, again, ledger)
+        else:
+            undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
+            altered = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
+            for id in left:
+                restored = id not in unrestored
+                reason = undone if restored else altered
+                ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason, order_restored=restored))
+        await self._close(run.digest, elected, ledger)
+
+    async def _conclude_led(
         self,
         plan: Plan,
         decisions: Mapping[TopicPartition, Decision],
-        ledger: _Ledger,
-        *,
-        waiting_is_fine: bool = False,
-    ) -> dict[TopicPartition, Reason]:
-        """Conclude partitions whose leader answers; returns those that have a leader who does not."""
-        if not decisions:
-            return {}
-        again = {}
-        looks = await self._cluster.leaders(tuple(decisions), RPC_DEADLINE)
+        ledger: Ledger,
+        patience: timedelta,
+        unrestored: Collection[TopicPartition] = (),
+    ) -> dict[TopicPartition, Decision]:
+        """Verify what has a leader, whoever elected it; returns the decisions on partitions that have none."""
+        evidence = {partition.id: partition for partition in plan.evidence.partitions}
+        looks = await self._await_leaders(decisions, patience)
+        left = {}
         for id, decision in decisions.items():
+            look, restored = looks.get(id), id not in unrestored
+            lead = lead_of(look)
+            if look is None or look.leader is None or look.topic_id != decision.topic_id:
+                left[id] = decision
+            elif lead is None:
+                ledger.conclude(replace(leader_silent(id, look), order_restored=restored))
+            elif decision.verdict is Verdict.ELECT:
+                ledger.conclude(verified(decision, evidence[id], lead, look, restored=restored))
+            else:
+                ledger.conclude(online_already(id, lead, ledger.longest(id)))
+        return left
+
+    async def _conclude_changed(self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger) -> None:
+        """Conclude what would have to be decided again: a leader that is back is verified, the rest refused."""
+        decisions = {decision.id: decision for decision in plan.decisions if decision.id in again}
+        for id in await self._conclude_led(plan, decisions, ledger, self._timing.patience(len(decisions))):
+            ledger.refuse(id, again[id])
+
+    async def _conclude_online(self, plan: Plan, ledger: Ledger) -> dict[TopicPartition, Reason]:
+        """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
+        found = [decision.id for decision in plan.decisions if decision.verdict is Verdict.NOTHING]
+        looks = await self._cluster.leaders(found, self._timing.rpc) if found else {}
+        again = {}
+        for id in found:
             look = looks.get(id)
-            if look is not None and look.leader is not None and look.log_end is not None:
-                elected = decision.verdict is Verdict.ELECT and look.leader_epoch > decision.leader_epoch
-                ledger.conclude(self._online(decision, look, ledger.longest.get(id), elected=elected))
-            elif not waiting_is_fine:
-                message = "it has a leader by the metadata, but the leader does not answer"
-                again[id] = (look.problem if look else None) or Reason("LeaderSilent", message)
+            if lead := lead_of(look):
+                ledger.conclude(online_already(id, lead, ledger.longest(id)))
+            elif look is not None and silent(look):
+                again[id] = leader_silent(id, look).reason or Reason("LeaderSilent", "it does not answer")
+            else:
+                again[id] = Reason("LeaderGone", "it had a leader a moment ago, and has none any more")
         return again
 
-    def _online(
-        self, decision: Decision, look: Leadership, longest: Offset | None, *, elected: bool
-    ) -> PartitionOutcome:
-        warnings: tuple[str, ...] = ()
-        if longest is not None and look.log_end is not None and look.log_end < longest:
-            warnings = (
-                f"broker {look.leader} came back with log end {look.log_end}, but a replica was measured with {longest}: "
-                f"{longest - look.log_end} records will be truncated there",
-            )
-        if elected and look.leader == decision.leader:
-            return PartitionOutcome(
-                decision.id, Outcome.RECOVERED, None, look.leader, look.leader_epoch, look.log_end, warnings=warnings
-            )
-        reason = Reason("AlreadyOnline", f"broker {look.leader} leads it and answers; nothing unclean was done")
-        return PartitionOutcome(
-            decision.id, Outcome.RECOVERED_CLEANLY, reason, look.leader, look.leader_epoch, look.log_end, warnings=warnings
-        )
+    async def _await_leaders(
+        self, partitions: Iterable[TopicPartition], patience: timedelta
+    ) -> dict[TopicPartition, Leadership]:
+        """Look until each partition's leader answers, or has none, or had time enough to begin to lead."""
+        looks: dict[TopicPartition, Leadership] = {}
+        pending = sorted(partitions)
+        until = self._clock.monotonic() + patience
+        while pending:
+            found = await self._cluster.leaders(pending, self._timing.rpc)
+            looks |= found
+            pending = [id for id in pending if silent(found.get(id))]
+            if self._clock.monotonic() >= until:
+                break
+            if pending:
+                await self._clock.sleep(self._timing.look)
+        return looks
 
-    async def _finish(self, plan: Plan, digest: str, ledger: _Ledger) -> None:
-        """Restore every order that is still ours, and close the run if none is left and nothing is unknown."""
-        elections = _elections(plan)
-        looks = await self._cluster.leaders(tuple(elections), RPC_DEADLINE)
-        altered = {
-            id: decision
-            for id, decision in elections.items()
-            if id in looks
-            and looks[id].topic_id == decision.topic_id
-            and looks[id].assignment == decision.order != decision.assignment
-        }
-        if altered:
-            ballots = tuple(ballot_of(decision) for decision in altered.values())
-            await self._election.restore(ballots)
-            looks = await self._cluster.leaders(tuple(altered), RPC_DEADLINE)
-        open_orders = {id for id, decision in altered.items() if id in looks and looks[id].assignment == decision.order}
-        outcomes = {outcome.id: outcome for outcome in ledger.report().outcomes if outcome.id in elections}
-        for id in open_orders & outcomes.keys():
-            ledger.conclude(replace(outcomes[id], order_restored=False))
-        unknown = any(outcome.outcome is Outcome.UNKNOWN for outcome in outcomes.values())
-        unseen = elections.keys() - looks.keys() if altered else set()
-        if not open_orders and not unknown and not unseen:
-            await self._journal.finished(digest)
-
-    async def _settle_flight(self, run: Run) -> None:
-        """Wait until no request of a wave that was cut short can take effect any more."""
-        fresh = await self._cluster.gather(Scope(()), self._policy.widest_evidence_rules)
-        if fresh.cluster.cluster_id != run.plan.cluster_id:
-            raise PlanForAnotherCluster(
-                f"plan {run.digest[:12]} was made for cluster {run.plan.cluster_id}, this is {fresh.cluster.cluster_id}"
-            )
-        if run.in_flight:
-            await wait_out_quarantine(self._clock, self._timing.quarantine, self._observer)
-            for wave in run.in_flight:
-                await self._journal.wave_ended(run.digest, wave, ())
+    async def _same_cluster(self, plan: Plan) -> None:
+        found = (await self._gather(Scope(()))).cluster.cluster_id
+        if found != plan.cluster_id:
+            raise PlanForAnotherCluster(plan.cluster_id, found)
 
     def _halt(self) -> Reason | None:
         if self._stopped:
@@ -333,25 +393,3 @@ class Engine:
         if within is not None and self._clock.monotonic() - self._began > within:
             return Reason("OutOfTime", f"the {within.total_seconds():g} s allowed were over before its wave; run again")
         return None
-
-    def _give_up(self, again: dict[TopicPartition, Reason], ledger: _Ledger) -> bool:
-        """Conclude what can't be tried any more; True if nothing is left."""
-        halted = self._halt()
-        for id, reason in list(again.items()):
-            ledger.tries[id] += 0 if reason.code == CLEAN_MEMBER_RETURNING else 1
-            if halted or ledger.tries[id] > self._effort.attempts:
-                ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, halted if halted else reason))
-                del again[id]
-        return not again
-
-
-CLEAN_MEMBER_RETURNING = "CleanMemberReturning"
-
-
-def plan_waits(plan: Plan, id: TopicPartition) -> bool:
-    """Whether the plan's verdict on this partition is to wait."""
-    return any(decision.id == id and decision.verdict is Verdict.WAIT for decision in plan.decisions)
-
-
-def _elections(plan: Plan) -> dict[TopicPartition, Decision]:
-    return {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.ELECT}

@@ -37,6 +37,12 @@ class JournalUnwritable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class _Approval:
+    by: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class _WaveEnd:
     wave: int
     outcomes: tuple[PartitionOutcome, ...]
@@ -54,7 +60,7 @@ class FileJournal:
 
     def __enter__(self) -> Self:
         try:
-            self._root.mkdir(parents=True, exist_ok=True)
+            _make_durable_directory(self._root)
             self._lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.ftruncate(self._lock, 0)
@@ -78,22 +84,29 @@ class FileJournal:
         self._unlock()
 
     async def record(self, plan: Plan) -> str:
-        """Keep the plan; returns its digest. Raises JournalUnwritable, as every method that keeps something."""
+        """Keep the plan; returns its digest. Raises PlanFinished for one that has ended.
+
+        Raises JournalUnwritable, as every method that keeps something.
+        """
         return await asyncio.to_thread(self._record, plan)
 
-    async def approved(self, digest: str, by: str) -> None:
-        """Keep who approved the plan; the first approval stands. Raises PlanFinished for a plan that has ended."""
-        if (self._run(digest) / "finished.json").exists():
-            raise PlanFinished(f"plan {digest[:12]} has been executed to its end; make a new plan for what is left")
-        await self._keep(digest, "approval.json", {"by": by})
+    async def approved(self, digest: str, by: str | None) -> None:
+        """Keep that the run begins, and who approved it; the first approval stands."""
+        if by is not None:
+            await self._keep(digest, "approval.json", {"by": by})
+        await self._keep(digest, "begun.json", {})
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
         """Keep that the wave's requests may be sent from now on."""
-        await self._keep(digest, f"wave-{wave:04}-started.json", {"wave": wave, "partitions": [str(p) for p in partitions]})
+        await self._keep(
+            digest, f"wave-{wave:04}-started.json", {"wave": wave, "partitions": [str(p) for p in partitions]}
+        )
 
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave."""
-        await self._keep(digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), datetime.now(UTC))))
+        await self._keep(
+            digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), datetime.now(UTC)))
+        )
 
     async def finished(self, digest: str) -> None:
         """Keep that nothing is left to do or undo."""
@@ -107,34 +120,39 @@ class FileJournal:
         """The recorded plan whose digest begins so; raises InvalidDocument if none or several do."""
         if not re.fullmatch(r"[0-9a-f]{4,64}", digest_prefix):
             raise InvalidDocument(f"{digest_prefix!r} is not a plan digest (4 to 64 hexadecimal digits)")
-        found = [run for run in self._runs() if run.name.startswith(digest_prefix[:_DIRECTORY_NAME_LENGTH])]
-        if len(found) != 1:
-            raise InvalidDocument(f"the journal {self._root} has {len(found)} plans whose digest begins {digest_prefix}")
-        return self._read_plan(found[0])[1]
+        found = [
+            run for run in self._runs() if digest_prefix.startswith(run.name) or run.name.startswith(digest_prefix)
+        ]
+        plans = [plan for name, plan in map(self._read_plan, found) if name.startswith(digest_prefix)]
+        if len(plans) != 1:
+            raise InvalidDocument(
+                f"the journal {self._root} has {len(plans)} plans whose digest begins {digest_prefix}"
+            )
+        return plans[0]
 
     def _record(self, plan: Plan) -> str:
         raw, name = canonical(plan), digest(plan)
         run = self._run(name)
+        if (run / "finished.json").exists():
+            raise PlanFinished(f"plan {name[:12]} has been executed to its end; make a new plan for what is left")
         try:
-            run.mkdir(exist_ok=True)
-            _sync_directory(self._root)
-            if not (run / "plan.json").exists():
-                _write(run / "plan.json", raw)
+            _make_durable_directory(run)
+            _write_once(run / "plan.json", raw)
         except OSError as error:
             raise _unwritable(run, error) from error
+        self._read_plan(run)  # one that was there already must still be this plan
         return name
 
     async def _keep(self, digest: str, name: str, fact: dict[str, Any]) -> None:
         path = self._run(digest) / name
         raw = json.dumps({"at": datetime.now(UTC).isoformat()} | fact, indent=1).encode()
         try:
-            if not path.exists():
-                await asyncio.to_thread(_write, path, raw)
+            await asyncio.to_thread(_write_once, path, raw)
         except OSError as error:
             raise _unwritable(path, error) from error
 
     def _unfinished(self) -> list[Run]:
-        begun = (run for run in self._runs() if (run / "approval.json").exists())
+        begun = (run for run in self._runs() if (run / "begun.json").exists())
         return [self._read_run(run) for run in begun if not (run / "finished.json").exists()]
 
     def _runs(self) -> list[Path]:
@@ -152,8 +170,9 @@ class FileJournal:
 
     def _read_run(self, run: Path) -> Run:
         name, plan = self._read_plan(run)
-        approved_by = str(json.loads((run / "approval.json").read_bytes())["by"])
-        started = {int(path.name[5:9]) for path in run.glob("wave-*-started.json")}
+        approval = run / "approval.json"
+        approved_by = read(_Approval, approval.read_bytes(), str(approval)).by if approval.exists() else None
+        started = {int(path.name.split("-")[1]) for path in run.glob("wave-*-started.json")}
         ends = [read(_WaveEnd, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-ended.json"))]
         outcomes = tuple(outcome for end in ends for outcome in end.outcomes)
         in_flight = tuple(sorted(started - {end.wave for end in ends}))
@@ -168,14 +187,24 @@ class FileJournal:
             self._lock = None
 
 
-def _write(path: Path, raw: bytes) -> None:
-    partial = path.with_name(f".{path.name}.partial")
-    with partial.open("wb") as file:
-        file.write(raw)
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    _sync_directory(path.parent)
+def _write_once(path: Path, raw: bytes) -> None:
+    """Returns when the file would survive a crash; one that is there already is left as it is."""
+    if not path.exists():
+        partial = path.with_name(f".{path.name}.partial")
+        with partial.open("wb") as file:
+            file.write(raw)
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+    _sync_directory(path.parent)  # of one that is there too: whoever renamed it may have died before this
+
+
+def _make_durable_directory(path: Path) -> None:
+    """Make the directory and its parents so that they survive a crash as well."""
+    new = [part for part in (path, *path.parents) if not part.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for part in new:
+        _sync_directory(part.parent)
 
 
 def _sync_directory(path: Path) -> None:
@@ -187,6 +216,10 @@ def _sync_directory(path: Path) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> JournalUnwritable:
-    hints = {errno.ENOSPC: "free some space", errno.EROFS: "the file system is read-only", errno.EACCES: "no permission"}
+    hints = {
+        errno.ENOSPC: "free some space",
+        errno.EROFS: "the file system is read-only",
+        errno.EACCES: "no permission",
+    }
     hint = hints.get(error.errno or 0, "choose another with --journal")
     return JournalUnwritable(f"the journal can't be written at {path}: {os.strerror(error.errno or 0)} ({hint})")

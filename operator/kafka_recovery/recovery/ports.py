@@ -1,55 +1,19 @@
-"""What the engine needs from the world. Adapters: `cluster/` for Kafka, `journal_files` for disks; a simulator later."""
+"""What the engine needs from the world. Adapters: `cluster/` for Kafka, `journal_files` for disks."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from enum import StrEnum
 from typing import Protocol
 
+from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import Evidence
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which partitions: these, or None for every offline partition that the principal may see."""
-
-    partitions: tuple[TopicPartition, ...] | None
-
-
-ALL_OFFLINE = Scope(None)
-
-
-@dataclass(frozen=True, slots=True)
-class Leadership:
-    """Who leads one partition now, by the controller's metadata and by the leader's own answer.
-
-    `log_end` is set only if `leader` itself answered, as leader, under `leader_epoch`; else `problem` says why not.
-    """
-
-    id: TopicPartition
-    topic_id: TopicId
-    leader: BrokerId | None
-    leader_epoch: LeaderEpoch
-    assignment: tuple[BrokerId, ...]
-    isr: tuple[BrokerId, ...]
-    log_end: Offset | None = None
-    problem: Reason | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Lead:
-    """A broker's own answer as a partition's leader."""
-
-    leader: BrokerId
-    leader_epoch: LeaderEpoch
-    log_end: Offset
 
 
 class Cluster(Protocol):
@@ -63,7 +27,9 @@ class Cluster(Protocol):
         """
         ...
 
-    async def leaders(self, partitions: Sequence[TopicPartition], deadline: timedelta) -> Mapping[TopicPartition, Leadership]:
+    async def leaders(
+        self, partitions: Sequence[TopicPartition], deadline: timedelta
+    ) -> Mapping[TopicPartition, Leadership]:
         """Who leads each partition now; partitions that no longer exist or can't be seen are absent."""
         ...
 
@@ -72,40 +38,6 @@ class Cluster(Protocol):
     ) -> Mapping[TopicPartition, Lead]:
         """Those of `candidates` that answer as their partition's leader at this moment; cheap enough to poll."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Ballot:
-    """One election to hold: `designated` is to lead; `order` puts it first; `assignment` is what stands before and after."""
-
-    id: TopicPartition
-    topic_id: TopicId
-    leader_epoch: LeaderEpoch
-    designated: BrokerId
-    order: tuple[BrokerId, ...]
-    assignment: tuple[BrokerId, ...]
-
-
-class Answer(StrEnum):
-    """What the controller said to one ballot or restore."""
-
-    ACCEPTED = "Accepted"
-    NOT_NEEDED = "NotNeeded"
-    """The partition has a leader already."""
-    CHANGED = "Changed"
-    """Not done, because the cluster is not as it was: worth deciding again."""
-    REFUSED = "Refused"
-    """Not done, and asking again would not help."""
-    UNANSWERED = "Unanswered"
-    """Sent and not answered: it may take effect for 60 s (a broker forwards to the controller that long)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ElectionAnswer:
-    """The controller's answer and, unless accepted, why."""
-
-    answer: Answer
-    reason: Reason | None = None
 
 
 class Election(Protocol):
@@ -128,13 +60,14 @@ class Election(Protocol):
 class Run:
     """An approved plan that the journal does not know to be finished.
 
-    `waves`: how many were started. `in_flight`: those of them whose end was never recorded, so their requests may still
-    be under way.
+    `approved_by`: the person who said yes; None: nobody was asked or they said no, and only the elections that need no
+    approval were begun. `waves`: the highest number started. `in_flight`: waves whose end was never recorded, so their
+    requests may still be under way.
     """
 
     digest: str
     plan: Plan
-    approved_by: str
+    approved_by: str | None
     waves: int
     in_flight: tuple[int, ...]
     outcomes: tuple[PartitionOutcome, ...]
@@ -147,16 +80,19 @@ class PlanFinished(Exception):
 class PlanForAnotherCluster(Exception):
     """The plan was made for a cluster with another id."""
 
+    def __init__(self, planned: str, found: str) -> None:
+        super().__init__(f"the plan was made for cluster {planned}, this is {found}")
+
 
 class Journal(Protocol):
     """Durable memory of one cluster's recoveries. Every method returns only when the record would survive a crash."""
 
     async def record(self, plan: Plan) -> str:
-        """Keep the plan; returns its digest. Recording the same plan twice is harmless."""
+        """Keep the plan; returns its digest. Twice is harmless; raises PlanFinished for one that has ended already."""
         ...
 
-    async def approved(self, digest: str, by: str) -> None:
-        """Keep who approved the plan: the run begins. Raises PlanFinished for one that has ended already."""
+    async def approved(self, digest: str, by: str | None) -> None:
+        """Keep who approved the plan: the run begins. None: nobody, and only what needs no approval will be elected."""
         ...
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
@@ -164,7 +100,7 @@ class Journal(Protocol):
         ...
 
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
-        """Keep what became of a wave."""
+        """Keep what became of a wave; none of its requests is under way any more."""
         ...
 
     async def finished(self, digest: str) -> None:
@@ -185,7 +121,7 @@ class Approvals(Protocol):
 
 
 class Clock(Protocol):
-    """Time, in two kinds: durations from `monotonic`, records from `now`. A wall clock that jumps only changes records."""
+    """Durations come from `monotonic`, records from `now`: a wall clock that jumps changes only records."""
 
     def now(self) -> datetime:
         """UTC instant."""
@@ -214,3 +150,19 @@ class Observer(Protocol):
 
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """The engine waits: for a clean member to return, or out of quarantine."""
+
+
+class Silent:
+    """An observer that watches nothing."""
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """Nothing."""
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        """Nothing."""
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        """Nothing."""
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        """Nothing."""

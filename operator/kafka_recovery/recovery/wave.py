@@ -3,29 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kafka_recovery.decision.planner import recheck
-from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ports import (
-    Answer,
-    Ballot,
-    Clock,
-    Cluster,
-    Election,
-    Journal,
-    Lead,
-    Leadership,
-    Observer,
-    PlanForAnotherCluster,
-    Scope,
-)
+from kafka_recovery.recovery.ballots import ballot_of
+from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer, PlanForAnotherCluster
+from kafka_recovery.recovery.verification import Settled, afterwards, seen, verified
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,216 +35,177 @@ class Timing:
     look: timedelta = timedelta(seconds=1)
     rpc: timedelta = timedelta(seconds=10)
 
+    def patience(self, partitions: int) -> timedelta:
+        """How long so many leaders may take to answer."""
+        return self.verify + self.verify_each * partitions
 
-@dataclass(slots=True)
+
+@dataclass(frozen=True, slots=True)
 class WaveResult:
-    """Outcomes of a wave, and the partitions that the cluster changed under it."""
+    """Outcomes of a wave, and the partitions that the cluster changed under it: their order is the original one."""
 
-    outcomes: list[PartitionOutcome] = field(default_factory=list)
-    changed: dict[TopicPartition, Reason] = field(default_factory=dict)
+    outcomes: tuple[PartitionOutcome, ...]
+    changed: Mapping[TopicPartition, Reason]
 
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """What one wave needs; `run` is the wave."""
+    """The waves of one plan, and what they need."""
 
+    plan: Plan
+    digest: str
     cluster: Cluster
     election: Election
     journal: Journal
     clock: Clock
+    observer: Observer
     policy: Policy
     timing: Timing
 
-    async def run(
-        self, plan: Plan, digest: str, number: int, decisions: Sequence[Decision], observer: Observer
-    ) -> WaveResult:
-        """Carry the wave out. Whatever happens, orders are restored before it returns, or said to be not."""
-        result = WaveResult()
-        evidence = {partition.id: partition for partition in plan.evidence.partitions}
-        go = await self._recheck(plan, evidence, decisions, result)
+    async def run(self, number: int, decisions: Sequence[Decision]) -> WaveResult:
+        """Carry a wave out. Whatever happens in Kafka, orders are restored before it returns, or said to be not."""
+        evidence = {partition.id: partition for partition in self.plan.evidence.partitions}
+        changed = await self._recheck(evidence, decisions)
+        go = {decision.id: decision for decision in decisions if decision.id not in changed}
         if not go:
-            return result
-        ballots = {decision.id: ballot_of(decision) for decision in go}
-        await self.journal.wave_started(digest, number, tuple(ballots))
-        answers = await self.election.elect(tuple(ballots.values()))
-        asked_at = self.clock.monotonic()
-        verification = _Verification({d.id: d for d in go}, evidence, result)
-        pending = set()
-        for id in ballots:
-            answer = answers[id]
-            if answer.answer in (Answer.ACCEPTED, Answer.NOT_NEEDED):
-                pending.add(id)
-            elif answer.answer is not Answer.UNANSWERED:
-                reason = answer.reason or Reason("ElectionRefused", "the controller refused the election")
-                verification.refused(id, reason, worth_another_try=answer.answer is Answer.CHANGED)
-        await self._verify(pending, verification)
-        unanswered = {id for id in ballots if answers[id].answer is Answer.UNANSWERED}
-        if unanswered:
-            left = self.timing.quarantine - (self.clock.monotonic() - asked_at)
-            await wait_out_quarantine(self.clock, left, observer)
-            await self._verify(unanswered, verification, only_look=True)
-        await self._restore(tuple(ballots.values()), verification)
-        await self.journal.wave_ended(digest, number, result.outcomes)
-        return result
+            return WaveResult((), changed)
+        await self.journal.wave_started(self.digest, number, tuple(go))
+        settled = await self._elect(go)
+        looks, unrestored = await self.restore(tuple(go.values()))
+        outcomes = []
+        for id, end in settled.items():
+            if isinstance(end, Lead):
+                settled[id] = afterwards(go[id], end, looks.get(id))
+            outcome = _outcome(go[id], evidence[id], settled[id], looks.get(id), restored=id not in unrestored)
+            if isinstance(outcome, Reason):
+                changed[id] = outcome
+            else:
+                outcomes.append(outcome)
+        await self.journal.wave_ended(self.digest, number, outcomes)
+        return WaveResult(tuple(outcomes), changed)
+
+    async def put_back(self, number: int, decisions: Sequence[Decision]) -> set[TopicPartition]:
+        """Restore orders that an earlier wave left altered, as a wave of its own; returns those that still are."""
+        altered = _altered([ballot_of(d) for d in decisions], await self._look(decisions))
+        if not altered:
+            return set()
+        await self.journal.wave_started(self.digest, number, tuple(sorted(altered)))
+        _, unrestored = await self.restore([decision for decision in decisions if decision.id in altered])
+        await self.journal.wave_ended(self.digest, number, ())
+        return unrestored
+
+    async def restore(
+        self, decisions: Sequence[Decision]
+    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
+        """Put the original orders back; returns the last look at the partitions, and those still altered by us."""
+        ballots = [ballot_of(decision) for decision in decisions]
+        answers = await self.election.restore(ballots)
+        looks, altered = await self._until_restored(ballots, answers)
+        if any(answers[id].answer is Answer.UNANSWERED for id in altered):
+            await self.quarantine(self.timing.quarantine)
+            answers = await self.election.restore([ballot for ballot in ballots if ballot.id in altered])
+            looks, altered = await self._until_restored(ballots, answers)
+        return looks, altered
+
+    async def quarantine(self, duration: timedelta) -> None:
+        """Wait until a request that was sent and never answered can't take effect any more."""
+        if duration > timedelta(0):
+            why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
+            self.observer.waiting(why, duration)
+            await self.clock.sleep(duration)
 
     async def _recheck(
-        self,
-        plan: Plan,
-        evidence: Mapping[TopicPartition, PartitionEvidence],
-        decisions: Sequence[Decision],
-        result: WaveResult,
-    ) -> list[Decision]:
-        """The decisions that still hold; the others are noted as changed."""
+        self, evidence: Mapping[TopicPartition, PartitionEvidence], decisions: Sequence[Decision]
+    ) -> dict[TopicPartition, Reason]:
+        """The decisions that do not hold any more, and why."""
         scope = Scope(tuple(decision.id for decision in decisions))
-        fresh: Evidence = await self.cluster.gather(scope, self.policy.widest_evidence_rules)
-        if fresh.cluster.cluster_id != plan.cluster_id:
-            raise PlanForAnotherCluster(
-                f"the plan was made for cluster {plan.cluster_id}, this is {fresh.cluster.cluster_id}"
-            )
-        go = []
-        for decision in decisions:
-            reason = recheck(decision, evidence[decision.id], fresh, self.policy)
-            if reason is None:
-                go.append(decision)
-            else:
-                result.changed[decision.id] = reason
-        return go
+        fresh = await self.cluster.gather(scope, self.policy.widest_evidence_rules)
+        if fresh.cluster.cluster_id != self.plan.cluster_id:
+            raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
+        reasons = {d.id: recheck(d, evidence[d.id], fresh, self.policy) for d in decisions}
+        return {id: reason for id, reason in reasons.items() if reason is not None}
+
+    async def _elect(self, go: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Settled]:
+        """Hold the elections and wait for what comes of each; after quarantine, of those nobody answered for."""
+        answers = await self.election.elect([ballot_of(decision) for decision in go.values()])
+        asked_at = self.clock.monotonic()
+        settled: dict[TopicPartition, Settled] = {}
+        for id, answer in answers.items():
+            reason = answer.reason or Reason("ElectionRefused", "the controller refused the election")
+            if answer.answer is Answer.CHANGED:
+                settled[id] = reason
+            elif answer.answer is Answer.REFUSED:
+                settled[id] = PartitionOutcome(id, Outcome.REFUSED, reason)
+        in_doubt = {id: go[id] for id, answer in answers.items() if answer.answer is Answer.UNANSWERED}
+        elected = {id: decision for id, decision in go.items() if id not in settled and id not in in_doubt}
+        if settled:
+            await self.clock.sleep(
+                self.timing.look
+            )  # an order set a moment ago may not be in the brokers' metadata yet
+        settled |= await self._verify(elected, elected=True)
+        if in_doubt:
+            await self.quarantine(self.timing.quarantine - (self.clock.monotonic() - asked_at))
+            settled |= await self._verify(in_doubt, elected=False)
+        return settled
 
     async def _verify(
-        self, pending: set[TopicPartition], verification: _Verification, *, only_look: bool = False
-    ) -> None:
-        """Wait until each pending partition's new leader answered, or it is clear that none will."""
-        pending = set(pending)
-        began = last_look = self.clock.monotonic()
-        patience = self.timing.verify + self.timing.verify_each * len(pending)
-        wait_before_look = timedelta(0) if only_look else self.timing.look
-        while pending:
-            candidates = {id: verification.decisions[id].leader for id in pending}
-            leads = await self.cluster.answering({i: b for i, b in candidates.items() if b is not None}, self.timing.rpc)
-            pending -= {id for id, lead in leads.items() if verification.leads(id, lead)}
+        self, decisions: Mapping[TopicPartition, Decision], *, elected: bool
+    ) -> dict[TopicPartition, Settled]:
+        """Wait until each partition's new leader answered, or it is clear that none will."""
+        settled: dict[TopicPartition, Settled] = {}
+        began = looked = self.clock.monotonic()
+        while pending := {id: decision for id, decision in decisions.items() if id not in settled}:
+            leaders = {id: decision.leader for id, decision in pending.items() if decision.leader is not None}
+            leads = await self.cluster.answering(leaders, self.timing.rpc)
+            settled |= {id: lead for id, lead in leads.items() if lead.leader_epoch > pending[id].leader_epoch}
             now = self.clock.monotonic()
-            overdue = now - began > patience
-            if pending and (overdue or only_look or now - last_look >= wait_before_look):
-                looks = await self.cluster.leaders(tuple(sorted(pending)), self.timing.rpc)
-                final = overdue or only_look
-                pending -= {id for id in pending if verification.looked(id, looks.get(id), final=final)}
-                last_look = now
-            if pending:
+            overdue = now - began >= self.timing.patience(len(decisions))
+            quiet = [decision for id, decision in pending.items() if id not in settled]
+            if quiet and (overdue or now - looked >= self.timing.look or (looked == began and not elected)):
+                looks = await self._look(quiet)
+                ends = {d.id: seen(d, looks.get(d.id), elected=elected, overdue=overdue) for d in quiet}
+                settled |= {id: end for id, end in ends.items() if end is not None}
+                looked = now
+            if len(settled) < len(decisions):
                 await self.clock.sleep(self.timing.poll)
+        return settled
 
-    async def _restore(self, ballots: Sequence[Ballot], verification: _Verification) -> None:
-        """Put the original orders back, see that they are, and complete the outcomes with what the look shows."""
-        answers = await self.election.restore(ballots)
+    async def _until_restored(
+        self, ballots: Sequence[Ballot], answers: Mapping[TopicPartition, ElectionAnswer]
+    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
+        """Look until no order is ours any more; an accepted restore may take a moment to be seen."""
         began = self.clock.monotonic()
         while True:
             looks = await self.cluster.leaders([ballot.id for ballot in ballots], self.timing.rpc)
-            altered = {b.id for b in ballots if b.id in looks and looks[b.id].assignment == b.order != b.assignment}
-            answered = any(answers[id].answer is not Answer.UNANSWERED for id in altered)
-            if not altered or not answered or self.clock.monotonic() - began > self.timing.rpc:
-                break
+            altered = _altered(ballots, looks)
+            accepted = any(id in answers and answers[id].answer is Answer.ACCEPTED for id in altered)
+            if not accepted or self.clock.monotonic() - began > self.timing.rpc:
+                return looks, altered
             await self.clock.sleep(self.timing.poll)
-        unseen = {ballot.id for ballot in ballots} - looks.keys()
-        verification.complete(looks, altered | unseen)
+
+    async def _look(self, decisions: Sequence[Decision]) -> Mapping[TopicPartition, Leadership]:
+        return await self.cluster.leaders([decision.id for decision in decisions], self.timing.rpc)
 
 
-@dataclass(slots=True)
-class _Verification:
-    """Turns what leaders and metadata say into outcomes."""
-
-    decisions: Mapping[TopicPartition, Decision]
-    evidence: Mapping[TopicPartition, PartitionEvidence]
-    result: WaveResult
-    answered: dict[TopicPartition, Lead] = field(default_factory=dict)
-    failed: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
-
-    def refused(self, id: TopicPartition, reason: Reason, *, worth_another_try: bool) -> None:
-        """The controller did not elect."""
-        if worth_another_try:
-            self.result.changed[id] = reason
-        else:
-            self.failed[id] = PartitionOutcome(id, Outcome.REFUSED, reason)
-
-    def leads(self, id: TopicPartition, lead: Lead) -> bool:
-        """Note that a broker answers as leader; False if that is still the old epoch."""
-        if lead.leader_epoch <= self.decisions[id].leader_epoch:
-            return False
-        self.answered[id] = lead
-        return True
-
-    def looked(self, id: TopicPartition, look: Leadership | None, *, final: bool) -> bool:
-        """Note what the metadata shows of a partition whose designated leader does not answer; True if that settles it."""
-        decision = self.decisions[id]
-        if look is None or look.topic_id != decision.topic_id:
-            reason = Reason("TopicGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
-            self.failed[id] = PartitionOutcome(id, Outcome.FAILED, reason)
-            return True
-        if look.leader is not None and look.log_end is not None and look.leader_epoch > decision.leader_epoch:
-            return self.leads(id, Lead(look.leader, look.leader_epoch, look.log_end))
-        if look.leader is None and look.leader_epoch > decision.leader_epoch:
-            message = f"broker {decision.leader} was elected in epoch {look.leader_epoch - 1} and is gone again"
-            self.result.changed[id] = Reason("LeaderDied", message)
-            return True
-        if not final:
-            return False
-        if look.leader is None:
-            self.result.changed[id] = Reason("NotElected", "the election took no effect: the partition has no leader")
-        else:
-            message = f"broker {look.leader} leads by the metadata, but does not answer as leader"
-            reason = look.problem or Reason("LeaderSilent", message)
-            self.failed[id] = PartitionOutcome(id, Outcome.FAILED, reason, look.leader, look.leader_epoch)
-        return True
-
-    def complete(self, looks: Mapping[TopicPartition, Leadership], not_restored: set[TopicPartition]) -> None:
-        """Write the outcomes, now that the last look is there."""
-        for id, lead in self.answered.items():
-            self.result.outcomes.append(self._recovered(id, lead, looks.get(id), id not in not_restored))
-        for id, outcome in self.failed.items():
-            restored = id not in not_restored
-            self.result.outcomes.append(
-                PartitionOutcome(id, outcome.outcome, outcome.reason, outcome.leader, outcome.leader_epoch, None, restored)
-            )
-
-    def _recovered(self, id: TopicPartition, lead: Lead, look: Leadership | None, restored: bool) -> PartitionOutcome:
-        decision, partition = self.decisions[id], self.evidence[id]
-        outcome, reason, warnings = Outcome.RECOVERED, None, []
-        behind = decision.log_end is not None and lead.log_end < decision.log_end
-        clean = lead.leader != decision.leader and lead.leader in partition.clean_members
-        if clean:
-            outcome = Outcome.RECOVERED_CLEANLY
-            reason = Reason("CleanMemberCameBack", f"broker {lead.leader}, a member of the ISR or ELR, came back first")
-            if behind:
-                warnings.append(
-                    f"broker {lead.leader} came back with log end {lead.log_end}, but broker {decision.leader} was measured "
-                    f"with {decision.log_end}: what only the others hold will be truncated there"
-                )
-        elif behind:
-            outcome = Outcome.FAILED
-            message = f"broker {lead.leader} leads with log end {lead.log_end}; planned was {decision.log_end}"
-            reason = Reason("LeaderBehindPlan", message)
-        elif lead.leader != decision.leader:
-            warnings.append(f"broker {lead.leader} was elected instead of {decision.leader}; its log is as long")
-        minimum = partition.min_isr
-        if outcome is Outcome.RECOVERED and minimum and look and len(look.isr) < minimum.value:
-            outcome = Outcome.RECOVERED_UNDER_MIN_ISR
-            message = f"ISR has {len(look.isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"
-            reason = Reason("UnderMinIsr", message)
-        return PartitionOutcome(
-            id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, restored, tuple(warnings)
-        )
+def _altered(ballots: Sequence[Ballot], looks: Mapping[TopicPartition, Leadership]) -> set[TopicPartition]:
+    """Partitions that stand in the order of their ballot; a deleted or recreated topic has no order of ours."""
+    return {
+        ballot.id
+        for ballot in ballots
+        if (look := looks.get(ballot.id)) is not None
+        and look.topic_id == ballot.topic_id
+        and look.assignment == ballot.order != ballot.assignment
+    }
 
 
-def ballot_of(decision: Decision) -> Ballot:
-    """The election a decision asks for; raises ValueError for a decision without a leader."""
-    if decision.leader is None:
-        raise ValueError(f"{decision.id} has no designated leader (verdict {decision.verdict})")
-    return Ballot(
-        decision.id, decision.topic_id, decision.leader_epoch, decision.leader, decision.order, decision.assignment
-    )
-
-
-async def wait_out_quarantine(clock: Clock, duration: timedelta, observer: Observer) -> None:
-    """Wait until a request that was sent and never answered can't take effect any more."""
-    if duration > timedelta(0):
-        why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
-        observer.waiting(why, duration)
-        await clock.sleep(duration)
+def _outcome(
+    decision: Decision, partition: PartitionEvidence, end: Settled, look: Leadership | None, *, restored: bool
+) -> PartitionOutcome | Reason:
+    """How it ended; a Reason: decide again. Not while the order is ours: a plan would take it for the original one."""
+    if isinstance(end, Lead):
+        return verified(decision, partition, end, look, restored=restored)
+    if isinstance(end, PartitionOutcome):
+        return PartitionOutcome(end.id, end.outcome, end.reason, end.leader, end.leader_epoch, None, restored)
+    if restored:
+        return end
+    return PartitionOutcome(decision.id, Outcome.UNKNOWN, end, order_restored=False)

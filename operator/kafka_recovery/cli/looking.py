@@ -1,0 +1,134 @@
+"""The commands that change nothing: they open a cluster, but use neither its elections nor a journal."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_recovery.cli import inputs, plan_files
+from kafka_recovery.cli.exit_codes import ExitCode
+from kafka_recovery.cli.explained import explanation_table
+from kafka_recovery.cli.inputs import Wanted, read_policy
+from kafka_recovery.cli.new_files import read_text, refuse_existing, write_new
+from kafka_recovery.cli.render import Output, write_result
+from kafka_recovery.cli.tables import evidence_table, plan_table
+from kafka_recovery.cli.text import say
+from kafka_recovery.cli.wiring import OpenCluster, Target, open_kafka
+from kafka_recovery.cli.words import needs_approval, seconds
+from kafka_recovery.decision.explanation import explain as explained
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.documents import InvalidDocument, as_data
+from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.plan import Plan, Verdict
+from kafka_recovery.domain.policy import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The three ways to name partitions, as given; at most one may be used."""
+
+    all_offline: bool
+    partitions: tuple[str, ...]
+    file: Path | None
+
+    @property
+    def given(self) -> bool:
+        """Whether any was used."""
+        return bool(self.all_offline or self.partitions or self.file)
+
+    def wanted(self) -> Wanted:
+        """What they say together; raises InvalidDocument."""
+        return inputs.wanted(self.all_offline, self.partitions, self.file)
+
+    def __str__(self) -> str:
+        """As it was typed."""
+        words = ["--all-offline-partitions"] if self.all_offline else []
+        words += [f"--partition {shlex.quote(partition)}" for partition in self.partitions]
+        return " ".join(words + ([f"--path-to-json-file {shlex.quote(str(self.file))}"] if self.file else []))
+
+
+async def inspect(
+    open_cluster: OpenCluster | None, target: Target, policy_file: Path | None, which: Which, output: Output
+) -> ExitCode:
+    """Gather and show."""
+    policy = read_policy(policy_file)
+    scope = which.wanted().scope if which.given else ALL_OFFLINE
+    evidence = await gather(open_cluster, target, policy, scope)
+    write_result(output, as_data(evidence), evidence_table(evidence))
+    return ExitCode.DONE
+
+
+async def plan(
+    open_cluster: OpenCluster | None,
+    target: Target,
+    policy_file: Path | None,
+    which: Which,
+    out: Path | None,
+    output: Output,
+) -> ExitCode:
+    """Gather, decide and show; `out`: keep the plan as a file."""
+    policy = read_policy(policy_file)
+    wanted = which.wanted()
+    if out:
+        refuse_existing(out)
+    made = decide(await gather(open_cluster, target, policy, wanted.scope), policy, designated=wanted.designated)
+    document = plan_files.plan_document(made)
+    if out:
+        write_new(out, plan_files.as_text(document))
+    write_result(output, document, plan_table(made), _next(made, target, policy_file, which, out))
+    return ExitCode.DONE
+
+
+async def explain(
+    open_cluster: OpenCluster | None,
+    target: Target,
+    policy_file: Path | None,
+    partition: str,
+    plan_file: Path | None,
+    output: Output,
+) -> ExitCode:
+    """Explain one decision of a plan file, or of a fresh look."""
+    id = inputs.partition(partition)
+    if plan_file:
+        made = plan_files.read_plan(read_text(plan_file, plan_files.LARGEST_FILE), str(plan_file))
+    elif target.bootstrap:
+        policy = read_policy(policy_file)
+        made = decide(await gather(open_cluster, target, policy, Scope((id,))), policy)
+    else:
+        raise InvalidDocument("explain what? Give --plan FILE, or --bootstrap-server to look now")
+    gone = next((missing for missing in made.evidence.missing if missing.id == id), None)
+    if gone:
+        raise InvalidDocument(f"{id} can't be looked at: {gone.reason}")
+    if all(decision.id != id for decision in made.decisions):
+        raise InvalidDocument(f"{plan_file}: the plan does not hold {id}")
+    explanation = explained(made, id)
+    write_result(output, as_data(explanation), explanation_table(explanation))
+    return ExitCode.DONE
+
+
+async def gather(open_cluster: OpenCluster | None, target: Target, policy: Policy, scope: Scope) -> Evidence:
+    """One look at the scope."""
+    rules = policy.widest_evidence_rules
+    say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
+    async with (open_cluster or open_kafka)(target) as connection:
+        return await connection.cluster.gather(scope, rules)
+
+
+def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, out: Path | None) -> str:
+    """The command that goes on from here."""
+    if not any(decision.verdict is Verdict.ELECT for decision in made.decisions):
+        return "Next: nothing to execute."
+    if out is None:
+        policy = f" --policy {shlex.quote(str(policy_file))}" if policy_file else ""
+        return f"Next: kafka-recovery plan {reach(target)}{policy} {which} --out plan.json"
+    document = plan_files.plan_document(made)
+    approval = f" --approve {document['digest']}" if needs_approval(made) else ""
+    return f"Next: kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
+
+
+def reach(target: Target) -> str:
+    """The options that reach this cluster again, to be pasted into a shell."""
+    config = f" --command-config {shlex.quote(str(target.command_config))}" if target.command_config else ""
+    return f"--bootstrap-server {shlex.quote(target.bootstrap)}{config}"

@@ -1,0 +1,186 @@
+"""`kafka-recovery`: look, plan, explain, execute; or all of it as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafka_recovery.cli import changing, looking
+from kafka_recovery.cli.changing import Site
+from kafka_recovery.cli.exit_codes import ExitCode
+from kafka_recovery.cli.options import (
+    AllOffline,
+    BootstrapServer,
+    CommandConfig,
+    ExpectClusterId,
+    JournalDirectory,
+    OutputForm,
+    PartitionFile,
+    Partitions,
+    PolicyFile,
+)
+from kafka_recovery.cli.render import Output
+from kafka_recovery.cli.running import leave, run
+from kafka_recovery.cli.signals import Interrupts
+from kafka_recovery.cli.wiring import Target
+
+_EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or it refuses
+us; 4 approval needed or refused; 5 journal locked or not writable; 70 a bug; 128+n stopped by signal n."""
+
+app = typer.Typer(
+    name="kafka-recovery",
+    help="Brings offline Kafka partitions back with the least loss, and explains every choice.",
+    epilog=_EXIT_CODES,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+)
+
+
+@app.command()
+def inspect(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    all_offline_partitions: AllOffline = False,
+    partition: Partitions = None,
+    path_to_json_file: PartitionFile = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Show every replica's log as its own broker measures it. Changes nothing.
+
+    Without partitions: those that are offline.
+    """
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
+    run(lambda _: looking.inspect(context.obj, target, policy, which, output))
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    all_offline_partitions: AllOffline = False,
+    partition: Partitions = None,
+    path_to_json_file: PartitionFile = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="FILE", help="Write the plan to this new file, to be executed later."),
+    ] = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Decide what would be done, and why. Changes nothing."""
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
+    run(lambda _: looking.plan(context.obj, target, policy, which, out, output))
+
+
+@app.command()
+def explain(
+    context: typer.Context,
+    partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Such as orders-17.")],
+    plan: Annotated[
+        Path | None, typer.Option("--plan", metavar="FILE", help="Explain this plan's decision instead of a fresh one.")
+    ] = None,
+    bootstrap_server: Annotated[str, BootstrapServer.__metadata__[0]] = "",
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Say why one partition is decided as it is: each replica, its rank, what it lacks, and what may be lost."""
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    run(lambda _: looking.explain(context.obj, target, policy, partition, plan, output))
+
+
+@app.command()
+def execute(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    file: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE]", help="A plan, or designated leaders. Without it: the approved plan of the journal."
+        ),
+    ] = None,
+    approve: Annotated[
+        str | None, typer.Option("--approve", metavar="DIGEST", help="The digest of the plan you have read.")
+    ] = None,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    journal: JournalDirectory = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Carry out exactly what was planned. What changed since is refused, not planned anew."""
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
+
+
+@app.command()
+def recover(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    journal: JournalDirectory = None,
+    all_offline_partitions: AllOffline = False,
+    partition: Partitions = None,
+    path_to_json_file: PartitionFile = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Plan, ask for approval, elect and verify; plan anew what changed meanwhile."""
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
+
+    async def recovered(stop: Interrupts) -> ExitCode:
+        return await changing.recover(Site(context.obj, target, journal, output, stop), policy, which.wanted())
+
+    run(recovered)
+
+
+@app.command()
+def resume(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    journal: JournalDirectory = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Go on with what an earlier run began and did not finish."""
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    run(lambda stop: changing.resume(Site(context.obj, target, journal, output, stop), policy))
+
+
+@app.command()
+def undo(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    journal: JournalDirectory = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Put back the assignment orders that an unfinished run left behind. Leaders stay: an election has no undo."""
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop)))
+
+
+def main() -> None:
+    """The program."""
+    leave(app)
+
+
+if __name__ == "__main__":
+    main()

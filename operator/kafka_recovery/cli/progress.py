@@ -1,0 +1,144 @@
+"""Port `Observer` on stderr: a progress bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+from kafka_recovery.cli import words
+from kafka_recovery.cli.render import cell
+from kafka_recovery.cli.text import say
+from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.ports import Observer
+
+
+class Watching(Observer, Protocol):
+    """An observer that can make room on the terminal for a question."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the terminal as it was."""
+        ...
+
+    def hide(self) -> None:
+        """Show nothing until there is progress again."""
+
+
+def watching() -> Watching:
+    """The observer that suits stderr."""
+    return ProgressBar() if sys.stderr.isatty() else PlainLines()
+
+
+class PlainLines:
+    """One line an event."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to leave."""
+
+    def hide(self) -> None:
+        """Nothing to hide."""
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """Say what will be done."""
+        say(f"plan {digest[:12]}: {words.verdicts(plan)} {words.waves(plan)} {words.loss_classes(plan)}")
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        """Say which wave it is."""
+        say(f"wave {wave} of {waves}: {partitions} partition{'' if partitions == 1 else 's'}")
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        """Say what became of the partition."""
+        say(words.outcome(outcome))
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        """Say what for."""
+        say(f"waiting {words.seconds(duration)}: {why}")
+
+
+class ProgressBar:
+    """Partitions concluded of those planned; only what a person must read scrolls by."""
+
+    def __init__(self) -> None:
+        console = _LastingConsole(stderr=True, markup=False, highlight=False, emoji=False)
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        self._progress = Progress(*columns, console=console, transient=True)
+        self._task: TaskID = self._progress.add_task("partitions", total=0)
+        self._waits_for: Reason | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.hide()
+
+    def hide(self) -> None:
+        """Take the bar away."""
+        with _whatever_the_terminal_does():
+            self._progress.stop()
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """Count what is to come."""
+        concluded = self._progress.tasks[self._task].completed
+        with _whatever_the_terminal_does():
+            self._progress.update(self._task, total=concluded + sum(len(wave) for wave in plan.waves))
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        """Show the wave's number."""
+        with _whatever_the_terminal_does():
+            self._progress.start()
+            self._progress.update(self._task, description=f"wave {wave} of {waves}")
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        """One more; in words only if it is not simply recovered."""
+        with _whatever_the_terminal_does():
+            self._progress.advance(self._task)
+            if outcome.warnings or not outcome.outcome.is_recovered:
+                self._progress.console.print(cell(words.outcome(outcome)))
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        """Say what for, once."""
+        if why != self._waits_for:
+            self._waits_for = why
+            with _whatever_the_terminal_does():
+                self._progress.console.print(cell(f"waiting {words.seconds(duration)}: {why}"))
+
+
+class _LastingConsole(Console):
+    """A console whose terminal may go away: rich would end the process, in the middle of a wave."""
+
+    def on_broken_pipe(self) -> None:
+        """Say no more."""
+        self.quiet = True
+
+
+@contextmanager
+def _whatever_the_terminal_does() -> Iterator[None]:
+    """An observer must not raise: a closed terminal is no reason to leave a wave half done."""
+    with suppress(OSError, ValueError):
+        yield

@@ -1,0 +1,116 @@
+"""Evidence, decisions and outcomes in plain words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan, Verdict
+
+
+def broker_state(replica: Replica, cluster: ClusterState) -> str:
+    """Whether the replica's broker lives, by the controller's metadata and by its own answers."""
+    broker = cluster.broker(replica.broker)
+    if broker is None:
+        return "not in the cluster"
+    states = [
+        "not registered" if broker.registered is False else "",
+        "fenced" if broker.fenced else "",
+        "stopping" if broker.stopping else "",
+        "reachable" if broker.reachable else "silent",
+        "leads it" if replica.leads else "",
+        "cut off from the controller" if broker.metadata_advances is False else "",
+    ]
+    return ", ".join(state for state in states if state)
+
+
+def rack(replica: Replica, cluster: ClusterState) -> str:
+    """The broker's rack, or a dash."""
+    broker = cluster.broker(replica.broker)
+    return (broker.rack if broker else None) or "-"
+
+
+def role(replica: Replica, partition: PartitionEvidence) -> str:
+    """What the controller's metadata says about the replica."""
+    roles = [
+        "leader" if replica.broker == partition.leader else "",
+        "ISR" if replica.broker in partition.isr else "",
+        "ELR" if replica.broker in (partition.elr or ()) else "",
+        "last known ELR" if replica.broker in (partition.last_known_elr or ()) else "",
+    ]
+    return ", ".join(word for word in roles if word) or "-"
+
+
+def loss_class(loss: Loss | None) -> str:
+    """The loss class with its bounds, short enough for a column."""
+    if loss is None:
+        return "-"
+    bounds = [f"at least {loss.at_least}"] if loss.at_least else []
+    if loss.loss_class is LossClass.BOUNDED and loss.at_most is not None:
+        bounds.append(f"at most {loss.at_most}")
+    return f"{loss.loss_class}{' (' + ', '.join(bounds) + ')' if bounds else ''}"
+
+
+def why(decision: Decision) -> str:
+    """The reason's word; of an election, what it chose between."""
+    if decision.reason is not None:
+        return decision.reason.code
+    if decision.verdict is not Verdict.ELECT:
+        return "-"
+    chosen = f"best of {len(decision.ranking)} by {decision.candidate_order}"
+    return chosen + (f", {len(decision.rejections)} rejected" if decision.rejections else "")
+
+
+def waves(plan: Plan) -> str:
+    """How the elections are spread over waves."""
+    sizes = [len(wave) for wave in plan.waves]
+    if not sizes:
+        return "Waves: none, there is nothing to elect."
+    shown = ", ".join(str(size) for size in sizes[:8]) + (", …" if len(sizes) > 8 else "")
+    return f"Waves: {len(sizes)} ({shown} partition{'' if sizes == [1] else 's'})."
+
+
+def verdicts(plan: Plan) -> str:
+    """How many partitions got which verdict."""
+    counted = Counter(decision.verdict for decision in plan.decisions)
+    missing = len(plan.evidence.missing)
+    parts = [f"{counted[verdict]} {verdict}" for verdict in Verdict if counted[verdict]]
+    return "Verdicts: " + (", ".join(parts + ([f"{missing} not found"] if missing else [])) or "no partition") + "."
+
+
+def loss_classes(plan: Plan) -> str:
+    """How many elections have which loss class."""
+    counted = Counter(d.loss.loss_class if d.loss else LossClass.UNKNOWN for d in _elections(plan))
+    parts = [f"{counted[kind]} {kind}" for kind in LossClass if counted[kind]]
+    return "Loss: " + (", ".join(parts) or "nothing is elected") + "."
+
+
+def approval(decision: Decision) -> str:
+    """Who says yes to the decision."""
+    if decision.verdict is not Verdict.ELECT:
+        return "-"
+    return "needed" if decision.needs_approval else "by policy"
+
+
+def needs_approval(plan: Plan) -> bool:
+    """Whether a person has to say yes to any part of the plan."""
+    return any(decision.needs_approval for decision in plan.decisions)
+
+
+def outcome(done: PartitionOutcome) -> str:
+    """One partition's end as a sentence."""
+    leads = f", broker {done.leader} leads" if done.leader is not None else ""
+    end = f" with log end {done.log_end}" if done.leader is not None and done.log_end is not None else ""
+    order = "" if done.order_restored else "; its assignment order is not restored yet"
+    return f"{done.id}: {done.outcome}{leads}{end}{order}" + (f" ({done.reason})" if done.reason else "")
+
+
+def seconds(duration: timedelta) -> str:
+    """A duration as people say it."""
+    return f"{duration.total_seconds():g} s"
+
+
+def _elections(plan: Plan) -> list[Decision]:
+    return [decision for decision in plan.decisions if decision.verdict is Verdict.ELECT]

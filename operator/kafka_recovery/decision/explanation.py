@@ -1,0 +1,221 @@
+"""Why a decision is what it is: each replica's standing, what tipped the scales, what would change it. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from kafka_recovery.decision.guards import broker_rejection
+from kafka_recovery.decision.judgement import Ranking, rank
+from kafka_recovery.decision.logs import lacks
+from kafka_recovery.decision.order import FACTS, ORDERS
+from kafka_recovery.decision.scene import Scene, scene
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.plan import Decision, Lack, Loss, LossClass, Plan, Verdict
+from kafka_recovery.domain.policy import CandidateOrder, Rule
+from kafka_recovery.domain.reason import Reason
+
+FACT_WORDS = {"last_epoch": "last epoch", "log_end": "log end", "position": "position in the assignment"}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One replica: its rank among the candidates or why it is none, and what it holds that the chosen one lacks."""
+
+    rank: int | None
+    broker: BrokerId
+    rack: str | None
+    last_epoch: LeaderEpoch | None
+    log_end: Offset | None
+    lacks: str
+    state: str
+    verdict: str
+    reason: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """One decision for a person. Rows stand best first, rejected replicas last. `why` compares the best candidates."""
+
+    id: TopicPartition
+    verdict: Verdict
+    leader: BrokerId | None
+    rule: str
+    candidate_order: CandidateOrder
+    reason: Reason | None
+    rows: tuple[Row, ...]
+    why: str
+    loss: str
+    warnings: tuple[str, ...]
+    would_change: tuple[str, ...]
+
+
+def explain(plan: Plan, topic_partition: TopicPartition) -> Explanation:
+    """Explain the plan's decision about one partition; raises KeyError if the plan has none."""
+    decision = next((d for d in plan.decisions if d.id == topic_partition), None)
+    partition = next((p for p in plan.evidence.partitions if p.id == topic_partition), None)
+    if decision is None or partition is None:
+        raise KeyError(f"the plan has no decision about {topic_partition}")
+    around = scene(plan.evidence.cluster, plan.policy, broker_rejection)
+    rule = plan.policy.rule_for(topic_partition.topic) or Rule("")
+    ranking = rank(partition, rule, around)
+    return Explanation(
+        id=decision.id,
+        verdict=decision.verdict,
+        leader=decision.leader,
+        rule=decision.rule,
+        candidate_order=decision.candidate_order,
+        reason=decision.reason,
+        rows=tuple(_rows(decision, partition, ranking, around)),
+        why=_why(decision, partition, ranking),
+        loss=_loss_in_words(decision.loss),
+        warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
+        would_change=tuple(_would_change(decision, partition, ranking)),
+    )
+
+
+def _rows(decision: Decision, partition: PartitionEvidence, ranking: Ranking, around: Scene) -> Iterator[Row]:
+    replicas = {replica.broker: replica for replica in partition.replicas}
+    leader = replicas.get(decision.leader) if decision.leader is not None else None
+    for place, broker in enumerate(ranking.best_first, start=1):
+        yield _row(place, replicas[broker], None, decision, partition, leader, around)
+    for rejection in ranking.rejections:
+        yield _row(None, replicas[rejection.broker], rejection.reason, decision, partition, leader, around)
+
+
+def _row(
+    place: int | None, replica: Replica, reason: Reason | None, decision: Decision, partition: PartitionEvidence,
+    leader: Replica | None, around: Scene,
+) -> Row:  # fmt: skip
+    seen, log = around.brokers.get(replica.broker), replica.log
+    return Row(
+        rank=place,
+        broker=replica.broker,
+        rack=seen.rack if seen else None,
+        last_epoch=log.last_epoch if log else None,
+        log_end=log.end if log else None,
+        lacks=_lacking(replica, leader),
+        state=_state(replica, partition, around),
+        verdict=_verdict(place, replica.broker, decision),
+        reason=reason,
+    )
+
+
+def _verdict(place: int | None, broker: BrokerId, decision: Decision) -> str:
+    if place is None:
+        return "rejected"
+    if broker == decision.leader:
+        return "chosen"
+    return "equal" if broker in decision.equals else "candidate"
+
+
+def _lacking(replica: Replica, leader: Replica | None) -> str:
+    """What the chosen log lacks of this one; it will be truncated here (KIP-101)."""
+    if leader is None or leader.log is None or replica is leader:
+        return ""
+    if replica.log is None:
+        return "unknown"
+    lack = lacks(leader.log, replica.log, replica.broker)
+    sure = leader.log.epochs is not None and replica.log.epochs is not None
+    if lack is None:
+        return "nothing" if sure else "unknown"
+    return _records(lack) if sure else f"at least {_records(lack)}"
+
+
+def _records(lack: Lack) -> str:
+    return f"{lack.records} record{'s' * (lack.records != 1)} from offset {lack.from_offset} on"
+
+
+def _state(replica: Replica, partition: PartitionEvidence, around: Scene) -> str:
+    """Membership and broker state, in words."""
+    broker = around.brokers.get(replica.broker)
+    words = {
+        "in ISR": replica.broker in partition.isr,
+        "in ELR": replica.broker in (partition.elr or ()),
+        "last known leader": replica.broker in (partition.last_known_elr or ()),
+        "not registered": broker is None or not broker.registered,
+        "fenced": broker is not None and broker.fenced,
+        "stopping": broker is not None and bool(broker.stopping),
+        "silent": broker is not None and not broker.reachable,
+        "cut off": broker is not None and broker.metadata_advances is False,
+        "still leads": replica.leads,
+    }
+    return ", ".join(word for word, holds in words.items() if holds) or "out of ISR"
+
+
+def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> str:
+    """Why the chosen replica beats the next one."""
+    chosen, order = decision.leader, decision.candidate_order
+    others = [broker for broker in ranking.best_first if broker != chosen]
+    if chosen is None:
+        return ""
+    if not others:
+        return f"broker {chosen} is the only replica that passes every guard"
+    if chosen not in decision.equals:
+        return f"a person designated broker {chosen}; by {order} broker {others[0]} would lead"
+    if others[0] in decision.equals:
+        equals = _listed(sorted(decision.equals))
+        return (
+            f"brokers {equals} hold equal logs; broker {chosen} leads so that new leaders are spread over the brokers"
+        )
+    return f"by {order}: {_first_difference(partition, order, chosen, others[0])}"
+
+
+def _first_difference(partition: PartitionEvidence, order: CandidateOrder, chosen: BrokerId, other: BrokerId) -> str:
+    facts: dict[BrokerId, dict[str, int | None]] = {}
+    for position, replica in enumerate(partition.replicas):
+        if replica.log is not None:
+            facts[replica.broker] = {key.fact: FACTS[key.fact](replica.log, position) for key in ORDERS[order]}
+    fact = next(key.fact for key in ORDERS[order] if facts[chosen][key.fact] != facts[other][key.fact])
+    ours, theirs = (_value(facts[broker][fact]) for broker in (chosen, other))
+    return f"broker {chosen}'s {FACT_WORDS[fact]} is {ours}, the next one's, broker {other}'s, is {theirs}"
+
+
+def _value(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _order_warning(partition: PartitionEvidence, ranking: Ranking, rule: Rule, around: Scene) -> Iterator[str]:
+    """Neither order proves anything; where they disagree a person should look (docs/guarantees.md)."""
+    if not ranking.best_first:
+        return
+    for order in CandidateOrder:
+        best = rank(partition, replace(rule, candidate_order=order), around).best_first
+        if best and best[0] not in ranking.equals:
+            ours = ranking.best_first[0]
+            difference = (
+                _first_difference(partition, order, best[0], ours) if ours in best else "the other is not ranked"
+            )
+            yield f"{order} would choose broker {best[0]}, {rule.candidate_order} chooses broker {ours}: {difference}"
+
+
+def _loss_in_words(loss: Loss | None) -> str:
+    """The loss class in plain words."""
+    if loss is None:
+        return ""
+    if loss.loss_class is LossClass.LOSSLESS:
+        return f"Lossless: no record acknowledged with acks=all is lost; {loss.proof}."
+    if loss.loss_class is LossClass.BOUNDED and loss.at_most is not None:
+        return f"Bounded: at most {loss.at_most} records acknowledged with acks=all are lost; {loss.proof}."
+    if loss.loss_class is LossClass.BOUNDED:
+        return f"Bounded, but not in number: {'; '.join(loss.missing)}."
+    lower = f" At least {loss.at_least} are: they were seen beyond the chosen log's end." if loss.at_least else ""
+    return f"Unknown: nothing proves that no record acknowledged with acks=all is lost.{lower}"
+
+
+def _would_change(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:
+    """What evidence would lead to another decision or to a better loss class."""
+    if decision.verdict is Verdict.NOTHING:
+        return
+    for broker in sorted(partition.clean_members):
+        yield f"broker {broker} coming back: the controller elects it without loss"
+    for rejection in ranking.rejections:
+        if rejection.broker not in partition.clean_members:
+            yield f"broker {rejection.broker} passing the guards, {rejection.reason.code} now: it might hold more"
+    if decision.loss is not None and decision.loss.missing:
+        yield f"for a better loss class: {'; '.join(decision.loss.missing)}"
+
+
+def _listed(brokers: list[BrokerId]) -> str:
+    return " and ".join(map(str, brokers)) if len(brokers) < 3 else ", ".join(map(str, brokers))

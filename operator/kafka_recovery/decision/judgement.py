@@ -1,0 +1,105 @@
+"""One partition before the guards: whether to elect at all, who may lead, best first, and who may not and why."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import NamedTuple
+
+from kafka_recovery.decision.guards import REPLICA_GUARDS
+from kafka_recovery.decision.logs import equal
+from kafka_recovery.decision.order import ORDERS, sort_key
+from kafka_recovery.decision.refusals import PARTITION_GUARDS, clean_return, no_rule
+from kafka_recovery.decision.scene import Scene
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import Rule
+from kafka_recovery.domain.reason import Reason, Rejection
+
+OBSERVED_ONLY = Rule("")
+"""Stands for the rule of a topic that no rule selects."""
+
+
+class Ranking(NamedTuple):
+    """`best_first` passed every guard; `equals` are those of them whose logs equal the best one's."""
+
+    best_first: tuple[BrokerId, ...]
+    equals: tuple[BrokerId, ...]
+    rejections: tuple[Rejection, ...]
+
+
+NOBODY = Ranking((), (), ())
+
+
+class Standing(NamedTuple):
+    """The verdict on one partition, before one of the candidates is chosen."""
+
+    partition: PartitionEvidence
+    rule: Rule
+    verdict: Verdict
+    reason: Reason | None = None
+    ranking: Ranking = NOBODY
+    candidates: tuple[BrokerId, ...] = ()
+
+
+def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, waited: timedelta) -> Standing:
+    """Nothing if it has a leader; wait for a clean return; refuse at the first objection; else elect one of the equals.
+
+    `obstacle` is what stands against any election in this cluster.
+    """
+    rule = scene.rules[partition.id.topic]
+    if partition.leader is not None:
+        return Standing(partition, rule or OBSERVED_ONLY, Verdict.NOTHING)
+    if rule is None:
+        return Standing(partition, OBSERVED_ONLY, Verdict.REFUSE, no_rule(partition.id.topic))
+    # who is back is looked up first: cheap, and hardly ever true
+    if not scene.back.isdisjoint(partition.isr) or (partition.elr and not scene.back.isdisjoint(partition.elr)):
+        reason = clean_return(partition, rule, scene, waited)
+        if reason is not None:
+            return Standing(partition, rule, Verdict.WAIT, reason)
+    if obstacle is not None:
+        return Standing(partition, rule, Verdict.REFUSE, obstacle)
+    for guard in PARTITION_GUARDS:
+        reason = guard(partition, rule, scene)
+        if reason is not None:
+            return Standing(partition, rule, Verdict.REFUSE, reason)
+    ranking = rank(partition, rule, scene)
+    if not ranking.best_first:
+        return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
+    return Standing(partition, rule, Verdict.ELECT, None, ranking, ranking.equals)
+
+
+def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
+    """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
+    key = sort_key(ORDERS[rule.candidate_order])
+    ranked: list[tuple[tuple[float, ...], BrokerId, ReplicaLog]] = []
+    rejections: tuple[Rejection, ...] = ()
+    rejected = scene.rejected
+    for position, replica in enumerate(partition.replicas):
+        rejection = rejected[replica.broker] or replica_rejection(replica, partition, rule)
+        if rejection is not None:
+            rejections += (rejection,)
+        elif replica.log is not None:
+            ranked.append((key(replica.log, position), replica.broker, replica.log))
+    if not ranked:
+        return Ranking((), (), rejections)
+    ranked.sort()  # keys differ at least in the position
+    best_first = tuple([broker for _, broker, _ in ranked])
+    best, equals = ranked[0][2], 1
+    while equals < len(ranked) and equal(best, ranked[equals][2]):
+        equals += 1
+    return Ranking(best_first, best_first[:equals], rejections)
+
+
+def replica_rejection(replica: Replica, partition: PartitionEvidence, rule: Rule) -> Rejection | None:
+    """The first replica guard this replica fails, or None."""
+    for guard in REPLICA_GUARDS:
+        reason = guard(replica, partition, rule)
+        if reason is not None:
+            return Rejection(replica.broker, reason)
+    return None
+
+
+def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:
+    each = "; ".join(f"{rejection.reason.code}: {rejection.reason.message}" for rejection in ranking.rejections)
+    return Reason("NoCandidate", f"none of the {len(partition.replicas)} replicas of {partition.id} may lead. {each}")

@@ -1,0 +1,200 @@
+"""What an election costs: the loss class of the chosen replica, proven from history, never guessed.
+
+Kafka has no Raft commit rule: the highest epoch and the longest log do not prove that a log holds every record
+acknowledged with acks=all. What proves it is who was in the ISR when, and whose copy is intact (docs/guarantees.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+
+from kafka_recovery.decision.logs import contains, lacks
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.plan import Lack, Loss, LossClass
+
+HISTORY = "ISR history since all replicas were in sync"
+BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
+
+
+def classify(partition: PartitionEvidence, leader: Replica, history: PartitionHistory | None = None) -> Loss:
+    """What it costs if `leader`, a replica that was measured, leads."""
+    visible = visible_lacks(partition, leader)
+    at_least = witnessed_loss(partition, leader)
+    if history is not None:
+        proven = _proven(partition, leader, history)
+        return _consistent(_capped(replace(proven, at_least=at_least, lacks=visible), history), partition)
+    measured, silent = [], []
+    for replica in partition.replicas:
+        if replica.log is None:
+            silent.append(_silence(replica))
+        else:
+            measured.append(replica.broker)
+    unproven = _unproven(tuple(measured), tuple(silent))
+    if not visible and not at_least:
+        return unproven
+    return Loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing)
+
+
+def visible_lacks(partition: PartitionEvidence, leader: Replica) -> tuple[Lack, ...]:
+    """What each other measured replica holds and the leader does not; it will be truncated there (KIP-101)."""
+    chosen = leader.log
+    found: tuple[Lack, ...] = ()
+    assert chosen is not None, f"broker {leader.broker} was not measured"
+    for replica in partition.replicas:
+        log = replica.log
+        if log is None or log is chosen:
+            continue
+        lack = lacks(chosen, log, replica.broker)
+        if lack is not None:
+            found += (lack,)
+    return found
+
+
+def witnessed_loss(partition: PartitionEvidence, leader: Replica) -> int:
+    """Offsets that others once saw beyond the leader's log end: surely lost."""
+    if not partition.witnessed_ends or leader.log is None:
+        return 0
+    return max(0, max(witness.end for witness in partition.witnessed_ends) - leader.log.end)
+
+
+def replay_elr(steps: Sequence[HistoryStep]) -> frozenset[BrokerId]:
+    """ISR and ELR after these steps, as KIP-966 tracks them, also where the cluster has ELR off.
+
+    While the ISR is below min.insync.replicas nothing is acknowledged, so who leaves it then still holds everything
+    that was. Where one step changes both ISR and min.insync.replicas, the lower value counts: records may have been
+    acknowledged in between.
+    """
+    elr: frozenset[BrokerId] = frozenset()
+    for before, after in pairwise(steps):
+        isr = frozenset(after.isr)
+        enough = min(before.min_isr, after.min_isr, len(after.replicas))
+        elr = frozenset() if len(isr) >= enough else (elr | frozenset(before.isr)) - isr
+    return elr | frozenset(steps[-1].isr)
+
+
+Silence = tuple[BrokerId, str]
+"""A replica that was not measured, and why."""
+
+
+def _silence(replica: Replica) -> Silence:
+    return replica.broker, "no answer" if replica.problem is None else replica.problem.message
+
+
+@lru_cache(maxsize=4096)  # an incident has many partitions and few different silences: they share one Loss
+def _unproven(measured: tuple[BrokerId, ...], silent: tuple[Silence, ...]) -> Loss:
+    return Loss(LossClass.UNKNOWN, missing=(HISTORY, *map(_intactness, measured), *map(_missing_log, silent)))
+
+
+def _intactness(broker: BrokerId) -> str:
+    return f"proof that broker {broker}'s copy is intact"
+
+
+def _missing_log(silence: Silence) -> str:
+    broker, why = silence
+    return f"broker {broker}'s log: {why}"
+
+
+def _unknown(missing: Iterable[str]) -> Loss:
+    return Loss(LossClass.UNKNOWN, missing=tuple(missing))
+
+
+def _proven(partition: PartitionEvidence, leader: Replica, history: PartitionHistory) -> Loss:
+    """The two ways to a proof: (a) the leader is in ISR or ELR, (b) enough intact copies must hold every record."""
+    gaps = _history_gaps(partition, history)
+    if gaps:
+        return _unknown(gaps)
+    intact = [replica for replica in partition.replicas if _is_intact(replica, partition, history)]
+    if leader in intact and leader.broker in replay_elr(history.steps):
+        why = f"broker {leader.broker} is in ISR or ELR by the ISR history, and its copy is intact"
+        return Loss(LossClass.LOSSLESS, at_most=0, proof=why)
+    count = len(partition.replicas)
+    # W above N acknowledges nothing, or counts as N (KIP-966's effective min.insync.replicas)
+    least = min(count, *(step.min_isr for step in history.steps))
+    if len(intact) + least <= count:
+        return _unknown(_missing_copies(partition, intact))
+    enough = f"{len(intact)} intact copies + min.insync.replicas {least} > {count} replicas"
+    return _by_containment(leader, intact, enough)
+
+
+def _history_gaps(partition: PartitionEvidence, history: PartitionHistory) -> list[str]:
+    """Why this history proves nothing."""
+    steps, assigned = history.steps, frozenset(partition.assignment)
+    if not steps or frozenset(steps[0].isr) != frozenset(steps[0].replicas):
+        return [HISTORY]
+    if frozenset(steps[-1].isr) != frozenset(partition.isr):
+        return ["ISR history up to now: its last step shows another ISR than the controller does"]
+    gaps = []
+    if any(step.unclean for step in steps):
+        gaps.append("a history without unclean election: one happened since all replicas were in sync")
+    if any(frozenset(step.replicas) != assigned for step in steps):
+        gaps.append("a history of one replica set: it changed since all replicas were in sync")
+    return gaps
+
+
+def _is_intact(replica: Replica, partition: PartitionEvidence, history: PartitionHistory) -> bool:
+    """Whether it holds all it held when last in the ISR, by the history, and follows no older leader, by its answer."""
+    log = replica.log
+    return log is not None and log.answered_under == partition.leader_epoch and replica.broker in history.intact
+
+
+def _missing_copies(partition: PartitionEvidence, intact: Sequence[Replica]) -> Iterable[str]:
+    for replica in partition.replicas:
+        if replica.log is None:
+            yield _missing_log(_silence(replica))
+        elif replica not in intact:
+            yield _intactness(replica.broker)
+
+
+def _by_containment(leader: Replica, intact: Sequence[Replica], enough: str) -> Loss:
+    """Every acknowledged record is on some intact copy; is it on the leader's?"""
+    chosen = leader.log
+    assert chosen is not None
+    others = [(replica.broker, replica.log) for replica in intact if replica.log is not None]
+    held = {broker: contains(chosen, log) for broker, log in others}
+    if None in held.values():
+        unread = [leader.broker] if chosen.epochs is None else [broker for broker, log in others if log.epochs is None]
+        return _unknown(f"broker {broker}'s leader-epoch vector" for broker in unread)
+    if all(held.values()):
+        why = f"{enough}, and broker {leader.broker}'s log contains them all"
+        return Loss(LossClass.LOSSLESS, at_most=0, proof=why)
+    lacking = []
+    for broker, log in others:
+        lack = lacks(chosen, log, broker)
+        if lack is not None:
+            lacking.append((lack.from_offset, log.end, lack.records))
+    at_most = _offsets(lacking)
+    named = ", ".join(str(broker) for broker, whole in held.items() if not whole)
+    why = f"{enough}; broker {leader.broker}'s log lacks {at_most} offsets of the intact copies on {named}"
+    return Loss(LossClass.BOUNDED, at_most=at_most, proof=why)
+
+
+def _offsets(lacking: Sequence[tuple[int, int, int]]) -> int:
+    """How many offsets these (first, end, number) cover at most; an offset holds one acknowledged record at most."""
+    covered, reached = 0, 0
+    for first, end, _ in sorted(lacking):
+        covered += max(0, end - max(first, reached))
+        reached = max(reached, end)
+    return min(covered, sum(records for _, _, records in lacking))
+
+
+def _capped(loss: Loss, history: PartitionHistory) -> Loss:
+    """EndTxn is acknowledged by `__transaction_state`: a transaction is as safe as that topic (KIP-98)."""
+    cap = history.transaction_log
+    if cap is None or BEST_FIRST.index(cap) <= BEST_FIRST.index(loss.loss_class):
+        return loss
+    better = f"a better proof for __transaction_state, whose class is {cap}: it acknowledges transactions"
+    return replace(loss, loss_class=cap, at_most=None, missing=(*loss.missing, better))
+
+
+def _consistent(loss: Loss, partition: PartitionEvidence) -> Loss:
+    """A proof that a witness contradicts is none."""
+    if loss.at_most is None or loss.at_least <= loss.at_most:
+        return loss
+    witness = max(partition.witnessed_ends, key=lambda seen: (seen.end, seen.source))
+    doubt = f"an explanation why {witness.source} saw offset {witness.end}: it contradicts the proof ({loss.proof})"
+    return replace(loss, loss_class=LossClass.UNKNOWN, at_most=None, missing=(*loss.missing, doubt), proof="")

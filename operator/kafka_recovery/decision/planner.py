@@ -1,0 +1,215 @@
+"""From evidence and policy to a plan. Pure: the same evidence and policy give the same plan, byte for byte."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from operator import attrgetter
+
+from kafka_recovery.decision.guards import broker_rejection
+from kafka_recovery.decision.judgement import Standing, judge
+from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.recheck import recheck
+from kafka_recovery.decision.refusals import beyond_limit, cluster_refusal, warnings
+from kafka_recovery.decision.scene import Scene, scene
+from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
+from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+
+__all__ = ["decide", "recheck"]
+
+Brokers = tuple[BrokerId, ...]
+Designated = Mapping[TopicPartition, BrokerId]
+Histories = Mapping[TopicPartition, PartitionHistory]
+
+
+def decide(
+    evidence: Evidence,
+    policy: Policy,
+    *,
+    waited: timedelta = timedelta(0),
+    designated: Designated | None = None,
+    histories: Histories | None = None,
+) -> Plan:
+    """Judge every partition, spread the leaders among equals, order the work.
+
+    `waited`: how long clean members were waited for already. `designated`: leaders that a person named; they beat the
+    candidate order but no guard. `histories`: what a proof of losslessness stands on, where it is known.
+    """
+    with _without_collector():
+        evidence = _in_order(evidence)
+        around = scene(evidence.cluster, policy, broker_rejection)
+        obstacle = cluster_refusal(around, policy.limits)
+        standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
+        if designated:
+            standings = [_designate(standing, designated) for standing in standings]
+        if histories:
+            standings = [_prove(standing, histories) for standing in standings]
+        tiers = _tiers(standings, policy.limits.partitions)
+        leaders = _leaders(tiers, standings, around)
+        decisions = tuple(_decisions(standings, leaders, histories or {}, around))
+        work = [[(decisions[place].id, leaders[place]) for place in tier] for tier in tiers]
+        return Plan(evidence, policy, decisions, waves(work, policy.limits.wave_sizes))
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Nothing here makes reference cycles, and collecting a large incident's evidence takes longer than deciding it."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _in_order(evidence: Evidence) -> Evidence:
+    """The same evidence in the order of ids: in which order brokers answered must not change a plan's digest."""
+    by_id = attrgetter("id")
+    brokers = tuple(sorted(evidence.cluster.brokers, key=by_id))
+    features = tuple(sorted(evidence.cluster.features))
+    return replace(
+        evidence,
+        cluster=replace(evidence.cluster, brokers=brokers, features=features),
+        partitions=tuple(sorted(evidence.partitions, key=by_id)),
+        missing=tuple(sorted(evidence.missing, key=by_id)),
+    )
+
+
+def _designate(standing: Standing, designated: Designated) -> Standing:
+    """A leader named by a person beats the order, but no guard."""
+    leader = designated.get(standing.partition.id)
+    judged = standing.ranking.best_first or standing.ranking.rejections
+    if leader is None or not judged:
+        return standing
+    if leader in standing.ranking.best_first:
+        return standing._replace(candidates=(leader,))
+    failed = next((r.reason for r in standing.ranking.rejections if r.broker == leader), None)
+    replicas = ", ".join(map(str, standing.partition.assignment))
+    reason = (
+        Reason("DesignatedRejected", f"broker {leader} was designated but may not lead: {failed}")
+        if failed
+        else Reason("DesignatedNotReplica", f"broker {leader} was designated but has no replica; those are {replicas}.")
+    )
+    return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=())
+
+
+def _prove(standing: Standing, histories: Histories) -> Standing:
+    """Where equal logs differ in what can be proven, only those with the best proof compete."""
+    partition = standing.partition
+    history = histories.get(partition.id)
+    if history is None or len(standing.candidates) < 2:
+        return standing
+    replicas = [replica for replica in partition.replicas if replica.broker in standing.candidates]
+    proven = {r.broker: BEST_FIRST.index(classify(partition, r, history).loss_class) for r in replicas}
+    best = min(proven.values())
+    return standing._replace(candidates=tuple(broker for broker in standing.candidates if proven[broker] == best))
+
+
+Tier = list[int]
+"""Places in the list of standings: partitions to elect, equally urgent, by id."""
+
+
+def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
+    """Who is to be elected, most urgent first; the least urgent ones that exceed the limit on one plan are refused."""
+    tiers: dict[Urgency, Tier] = {}
+    for place, standing in enumerate(standings):
+        if standing.verdict is Verdict.ELECT:
+            tiers.setdefault(urgency(standing.partition, standing.rule), []).append(place)
+    ordered = [tiers[urgency] for urgency in sorted(tiers)]
+    wanted = sum(map(len, ordered))
+    room = limit
+    for tier in ordered:
+        for place in tier[room:]:
+            standing = standings[place]
+            reason = beyond_limit(standing.partition.id, limit, wanted)
+            standings[place] = standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=())
+        del tier[room:]
+        room -= len(tier)
+    return [tier for tier in ordered if tier]
+
+
+def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: Scene) -> dict[int, BrokerId]:
+    """By place in the standings; tier by tier, so that the later ones take the load of the urgent ones into account."""
+    loads = no_load({id_: broker.rack for id_, broker in around.brokers.items()})
+    leaders: dict[int, BrokerId] = {}
+    for tier in tiers:
+        leaders.update(_dealt(tier, standings, loads))
+    return leaders
+
+
+def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[tuple[int, BrokerId]]:
+    """Split one tier's partitions among their equal candidates."""
+    candidates = [standings[place].candidates for place in tier]
+    ties: dict[Brokers, TieSet] = {brokers: tuple(sorted(brokers)) for brokers in set(candidates)}
+    tie_sets = [ties[brokers] for brokers in candidates]
+    turns = {tie_set: iter(deal(quota)) for tie_set, quota in level(Counter(tie_sets), loads).items()}
+    return ((place, next(turns[tie_set])) for place, tie_set in zip(tier, tie_sets, strict=True))
+
+
+def _decisions(
+    standings: Sequence[Standing], leaders: Mapping[int, BrokerId], histories: Histories, around: Scene
+) -> Iterator[Decision]:
+    orders = _Orders()
+    for place, standing in enumerate(standings):
+        partition, rule, ranking = standing.partition, standing.rule, standing.ranking
+        broker = leaders.get(place)
+        leader = partition.replica(broker)
+        order, assignment, best_first, equals = orders[broker, partition.assignment, ranking.best_first, ranking.equals]
+        yield Decision(
+            partition.id,
+            partition.topic_id,
+            partition.leader_epoch,
+            assignment,
+            standing.verdict,
+            rule.name,
+            INTERNAL_TIER if partition.internal else rule.tier,
+            rule.candidate_order,
+            rule.approval,
+            leader=broker,
+            order=order,
+            log_end=leader.log.end if leader and leader.log else None,
+            ranking=best_first,
+            equals=equals,
+            rejections=ranking.rejections,
+            reason=standing.reason,
+            loss=classify(partition, leader, histories.get(partition.id)) if leader else None,
+            warnings=warnings(partition, around) if leader else (),
+        )
+
+
+_Orders_Key = tuple[BrokerId | None, Brokers, Brokers, Brokers]
+
+
+class _Orders(dict[_Orders_Key, tuple[Brokers, Brokers, Brokers, Brokers]]):
+    """The order that designates a leader, with the assignment, the ranking and the equals it was made of.
+
+    Thousands of partitions have the same ones: each is made and kept once.
+    """
+
+    __slots__ = ()
+
+    def __missing__(self, key: _Orders_Key) -> tuple[Brokers, Brokers, Brokers, Brokers]:
+        leader, assignment, best_first, equals = key
+        order = () if leader is None else _order(leader, best_first, assignment)
+        self[key] = made = (order, assignment, best_first, equals)
+        return made
+
+
+def _order(leader: BrokerId, best_first: Brokers, assignment: Brokers) -> Brokers:
+    """The leader first, then the other candidates, best first: if it fails, the controller elects the next acceptable.
+
+    Rejected replicas keep their original relative order at the end.
+    """
+    rest = [broker for broker in best_first if broker != leader]
+    return (leader, *rest, *[broker for broker in assignment if broker not in best_first])

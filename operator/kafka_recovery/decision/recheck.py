@@ -1,0 +1,200 @@
+"""The last look before electing: does a decision still hold on fresh evidence?"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from datetime import timedelta
+from operator import attrgetter
+
+from kafka_recovery.decision.guards import broker_rejection
+from kafka_recovery.decision.judgement import Standing, judge
+from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.refusals import cluster_refusal
+from kafka_recovery.decision.scene import scene
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Decision, Loss, Verdict
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+
+PATIENCE_OVER = timedelta.max
+"""The plan waited as long as its rule said; what came back since then is seen by comparison."""
+
+
+def recheck(
+    decision: Decision,
+    planned: PartitionEvidence,
+    fresh: Evidence,
+    policy: Policy,
+    history: PartitionHistory | None = None,
+) -> Reason | None:
+    """None if the decision to elect still holds; else the first thing that differs, with the values planned and seen.
+
+    A proven loss class holds only if `history`, read again, still proves it.
+    """
+    partition = _find(fresh, decision.id)
+    if partition is None:
+        return _gone(fresh, decision)
+    for difference in SAME:
+        reason = difference(decision, planned, partition)
+        if reason is not None:
+            return reason
+    around = scene(fresh.cluster, policy, broker_rejection)
+    obstacle = cluster_refusal(around, policy.limits)
+    standing = judge(partition, around, obstacle, PATIENCE_OVER)
+    return (
+        _still_elects(decision, standing)
+        or _clean_member_is_back(planned, partition)
+        or _same_log(decision, planned, partition)
+        or _still_best(decision, standing)
+        or _loss_no_worse(decision, partition, history)
+    )
+
+
+def _find(evidence: Evidence, id_: TopicPartition) -> PartitionEvidence | None:
+    partitions = evidence.partitions
+    place = bisect_left(partitions, id_, key=attrgetter("id"))
+    if place < len(partitions) and partitions[place].id == id_:
+        return partitions[place]
+    return next((partition for partition in partitions if partition.id == id_), None)  # not sorted by id after all
+
+
+def _gone(fresh: Evidence, decision: Decision) -> Reason:
+    missing = next((missing.reason for missing in fresh.missing if missing.id == decision.id), None)
+    why = f": {missing.message}" if missing else "; it was deleted, or may no longer be described"
+    return Reason("PartitionGone", f"{decision.id} is not to be seen any more{why}")
+
+
+def _same_topic(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+    """KIP-516: a topic of the same name and another id is another topic."""
+    if seen.topic_id != decision.topic_id:
+        return Reason(
+            "TopicRecreated",
+            f"topic {decision.id.topic} was deleted and created again: planned with id {decision.topic_id}, "
+            f"now {seen.topic_id}.",
+        )
+
+
+def _no_leader(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+    """A clean way out always wins, and an election already held is not repeated."""
+    leader = seen.leader
+    if leader is None:
+        return None
+    epochs = f"epoch {seen.leader_epoch}, planned at {decision.leader_epoch}"
+    if leader in planned.clean_members:
+        return Reason("LeaderIsBack", f"broker {leader}, an ISR or ELR member, leads {decision.id} again ({epochs}).")
+    if leader == decision.leader:
+        return Reason("ElectedAlready", f"broker {leader}, the planned leader, leads {decision.id} already ({epochs}).")
+    return Reason(
+        "AnotherLeader",
+        f"broker {leader} leads {decision.id} ({epochs}); planned was {decision.leader}. Somebody else elected it.",
+    )
+
+
+def _same_epoch(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+    """Any newer epoch means that leadership changed since: what was measured no longer holds (KIP-101)."""
+    if seen.leader_epoch != decision.leader_epoch:
+        return Reason(
+            "EpochChanged", f"{decision.id} is at leader epoch {seen.leader_epoch}, planned at {decision.leader_epoch}."
+        )
+
+
+def _same_assignment(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+    """Kafka has no compare-and-set for assignments. Our own order may stand there already, after a crash."""
+    if seen.assignment not in (decision.assignment, decision.order):
+        return Reason(
+            "AssignmentChanged",
+            f"{decision.id} is assigned to {_listed(seen.assignment)}, planned with {_listed(decision.assignment)}: "
+            "somebody else changed it.",
+        )
+
+
+Difference = Callable[[Decision, PartitionEvidence, PartitionEvidence], Reason | None]
+SAME: tuple[Difference, ...] = (_same_topic, _no_leader, _same_epoch, _same_assignment)
+
+
+def _still_elects(decision: Decision, standing: Standing) -> Reason | None:
+    """All guards hold now, for the partition and for the planned leader, under the rule it was planned by."""
+    rule = standing.rule
+    rejected = next((r.reason for r in standing.ranking.rejections if r.broker == decision.leader), None)
+    if rejected is not None:
+        return rejected
+    if standing.verdict is not Verdict.ELECT:
+        return standing.reason
+    if (rule.name, rule.candidate_order) != (decision.rule, decision.candidate_order):
+        return Reason(
+            "RuleChanged",
+            f"{decision.id} now falls under rule {rule.name} ({rule.candidate_order}), planned under {decision.rule} "
+            f"({decision.candidate_order}).",
+        )
+
+
+def _clean_member_is_back(planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+    """A clean way out always wins: a member that answers only since the plan was made gets its patience."""
+    silent = {replica.broker for replica in planned.replicas if replica.log is None}
+    for replica in seen.replicas:
+        broker = replica.broker
+        if replica.log is not None and broker in silent and broker in seen.clean_members:
+            return Reason(
+                "CleanMemberReturning",
+                f"broker {broker}, an ISR or ELR member of {seen.id}, was silent when the plan was made and answers "
+                "now: the controller may elect it without loss.",
+            )
+
+
+def _same_log(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+    """The leader's log is what was planned with; without a leader nobody may have written to it."""
+    before, now = planned.replica(decision.leader), seen.replica(decision.leader)
+    if before is None or now is None or before.log is None or now.log is None:
+        return Reason("LogChanged", f"broker {decision.leader}'s log of {decision.id} is not to be compared any more.")
+    if (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs):
+        return Reason(
+            "LogChanged",
+            f"broker {decision.leader}'s log of {decision.id} ends at {now.log.end} with last epoch "
+            f"{now.log.last_epoch}, planned at {before.log.end} with {before.log.last_epoch}.",
+        )
+
+
+def _still_best(decision: Decision, standing: Standing) -> Reason | None:
+    """No better candidate has appeared, unless a person named this leader."""
+    named_by_a_person = decision.leader not in decision.equals
+    if named_by_a_person or decision.leader in standing.ranking.equals:
+        return None
+    best = standing.ranking.best_first[0]
+    return Reason(
+        "BetterCandidate",
+        f"broker {best} is now better than broker {decision.leader} for {decision.id} by {decision.candidate_order}: "
+        f"planned ranking {_listed(decision.ranking)}, now {_listed(standing.ranking.best_first)}.",
+    )
+
+
+def _loss_no_worse(decision: Decision, seen: PartitionEvidence, history: PartitionHistory | None) -> Reason | None:
+    """Whoever approved the plan approved this loss and no more."""
+    planned, leader = decision.loss, seen.replica(decision.leader)
+    if planned is None or leader is None:
+        return None
+    now = classify(seen, leader, history)
+    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and _lacking(now) <= _lacking(planned):
+        return None
+    return Reason(
+        "LossIsWorse",
+        f"electing broker {decision.leader} for {decision.id} costs {_told(now)}, planned {_told(planned)}.",
+    )
+
+
+def _cost(loss: Loss) -> tuple[int, int]:
+    return BEST_FIRST.index(loss.loss_class), loss.at_most or 0
+
+
+def _lacking(loss: Loss) -> int:
+    return max((lack.records for lack in loss.lacks), default=0)
+
+
+def _told(loss: Loss) -> str:
+    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {_lacking(loss)} records)"
+
+
+def _listed(brokers: tuple[BrokerId, ...]) -> str:
+    return ", ".join(map(str, brokers)) or "none"

@@ -1,0 +1,72 @@
+"""What all partitions of one look at a cluster share, worked out once instead of once per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from kafka_recovery.domain.evidence import Broker, ClusterState
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.policy import Policy, Rule
+from kafka_recovery.domain.reason import Reason, Rejection
+
+
+class Rejected(dict[BrokerId, Rejection | None]):
+    """For each broker the guard it fails, if any; judged when first asked, then remembered."""
+
+    __slots__ = ("_judge",)
+
+    def __init__(self, judge: Callable[[BrokerId], Reason | None]) -> None:
+        super().__init__()
+        self._judge = judge
+
+    def __missing__(self, broker: BrokerId) -> Rejection | None:
+        reason = self._judge(broker)
+        self[broker] = rejection = None if reason is None else Rejection(broker, reason)
+        return rejection
+
+
+class Rules(dict[str, Rule | None]):
+    """The rule for each topic, looked up in the policy when first asked, then remembered."""
+
+    __slots__ = ("_policy",)
+
+    def __init__(self, policy: Policy) -> None:
+        super().__init__()
+        self._policy = policy
+
+    def __missing__(self, topic: str) -> Rule | None:
+        self[topic] = rule = self._policy.rule_for(topic)
+        return rule
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """The cluster around a partition.
+
+    `alive`: registered and not fenced, as the controller sees it. `back`: alive or answering us, so about to be.
+    """
+
+    cluster: ClusterState
+    brokers: Mapping[BrokerId, Broker]
+    alive: frozenset[BrokerId]
+    back: frozenset[BrokerId]
+    rejected: Mapping[BrokerId, Rejection | None]
+    rules: Mapping[str, Rule | None]
+
+
+def scene(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Broker], Reason | None]) -> Scene:
+    """Index the cluster for judging many partitions; `broker_guard` is asked once a broker."""
+    brokers = {broker.id: broker for broker in cluster.brokers}
+    alive = frozenset(id_ for id_, broker in brokers.items() if broker.registered and not broker.fenced)
+    answering = frozenset(id_ for id_, broker in brokers.items() if broker.reachable)
+    rejected = Rejected(lambda id_: broker_guard(brokers.get(id_) or unknown_broker(id_)))
+    return Scene(cluster, brokers, alive, alive | answering, rejected, Rules(policy))
+
+
+def unknown_broker(broker: BrokerId) -> Broker:
+    """What stands for a broker that the cluster does not know."""
+    return Broker(
+        id=broker, host=None, port=None, rack=None, registered=False, fenced=True, stopping=None, reachable=False,
+        metadata_offset=None, metadata_advances=None,
+    )  # fmt: skip

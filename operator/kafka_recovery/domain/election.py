@@ -1,0 +1,79 @@
+"""What an election is asked with and answered with, and who leads afterwards."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which partitions: these, or None for every offline partition that the principal may see."""
+
+    partitions: tuple[TopicPartition, ...] | None
+
+
+ALL_OFFLINE = Scope(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Leadership:
+    """Who leads one partition now, by the controller's metadata and by the leader's own answer.
+
+    `log_end` is set only if `leader` itself answered, as leader, under `leader_epoch`; else `problem` says why not.
+    """
+
+    id: TopicPartition
+    topic_id: TopicId
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
+    assignment: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    log_end: Offset | None = None
+    problem: Reason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """A broker's own answer as a partition's leader."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    log_end: Offset
+
+
+@dataclass(frozen=True, slots=True)
+class Ballot:
+    """One election: `designated` is to lead, `order` puts it first, `assignment` stands before and after."""
+
+    id: TopicPartition
+    topic_id: TopicId
+    leader_epoch: LeaderEpoch
+    designated: BrokerId
+    order: tuple[BrokerId, ...]
+    assignment: tuple[BrokerId, ...]
+
+
+class Answer(StrEnum):
+    """What the controller said to one ballot or restore."""
+
+    ACCEPTED = "Accepted"
+    NOT_NEEDED = "NotNeeded"
+    """The partition has a leader already."""
+    CHANGED = "Changed"
+    """Not done, because the cluster is not as it was: worth deciding again."""
+    REFUSED = "Refused"
+    """Not done, and asking again would not help."""
+    UNANSWERED = "Unanswered"
+    """Sent and not answered: it may take effect for 60 s (a broker forwards to the controller that long)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionAnswer:
+    """The controller's answer and, unless accepted, why."""
+
+    answer: Answer
+    reason: Reason | None = None

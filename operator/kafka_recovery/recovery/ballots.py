@@ -1,0 +1,40 @@
+"""From a plan's decisions to the elections they ask for."""
+
+from __future__ import annotations
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+
+
+def elections(plan: Plan) -> dict[TopicPartition, Decision]:
+    """The decisions to elect."""
+    return {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.ELECT}
+
+
+def ballot_of(decision: Decision) -> Ballot:
+    """The election a decision asks for; raises ValueError for a decision without a leader."""
+    if decision.leader is None:
+        raise ValueError(f"{decision.id} has no designated leader (verdict {decision.verdict})")
+    return Ballot(
+        decision.id, decision.topic_id, decision.leader_epoch, decision.leader, decision.order, decision.assignment
+    )
+
+
+def check(plan: Plan) -> None:
+    """Raise InvalidDocument for a plan that does not hold together; one that was written by hand may not."""
+    measured = {partition.id: partition for partition in plan.evidence.partitions}
+    elected = elections(plan)
+    if len({decision.id for decision in plan.decisions}) != len(plan.decisions):
+        raise InvalidDocument("the plan decides on a partition twice")
+    for id, decision in elected.items():
+        if id not in measured or measured[id].topic_id != decision.topic_id:
+            raise InvalidDocument(f"the plan elects a leader for {id} without evidence about it")
+        if sorted(decision.order) != sorted(decision.assignment) or decision.order[:1] != (decision.leader,):
+            raise InvalidDocument(
+                f"the plan's order {list(decision.order)} for {id} is not its assignment {list(decision.assignment)} "
+                f"with the leader {decision.leader} first"
+            )
+    if sorted(id for wave in plan.waves for id in wave) != sorted(elected):
+        raise InvalidDocument("the plan's waves are not exactly the partitions it elects a leader for, each once")

@@ -1,0 +1,43 @@
+"""A Kafka to play with: `python -m testbed --release newest --brokers 3`, until Ctrl-C."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import time
+
+from testbed.cluster import RealKafka
+from testbed.distribution import RELEASES, Release
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m testbed", description=__doc__)
+    options.add_argument("--release", choices=list(RELEASES), default="newest")
+    options.add_argument("--brokers", type=int, default=3, help="how many (default: %(default)s)")
+    options.add_argument(
+        "--elr", choices=["on", "off"], help="eligible leader replicas; as the release has it if left out"
+    )
+    chosen = options.parse_args()
+    play(chosen.release, chosen.brokers, None if chosen.elr is None else chosen.elr == "on")
+
+
+def play(release: str, brokers: int, elr: bool | None) -> None:
+    """Runs a cluster until SIGINT or SIGTERM."""
+    # Blocked before the threads of our libraries start, so that none of them takes the signal; the nodes are not affected.
+    ends = {signal.SIGINT, signal.SIGTERM}
+    began = time.monotonic()
+    print(
+        f"Starting Kafka {Release.named(release).version} ({brokers} brokers); the first time it is fetched.",
+        flush=True,
+    )
+    with RealKafka(release, brokers=brokers, elr=elr) as kafka:
+        print(f"Up after {time.monotonic() - began:.1f} s. Ctrl-C ends it.")
+        print(f"  bootstrap servers   {kafka.bootstrap}")
+        print(f"  controller          {kafka.controller_address}", flush=True)
+        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+        signal.sigwait(ends)
+    print("Ended.")
+
+
+if __name__ == "__main__":
+    main()

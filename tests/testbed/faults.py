@@ -1,0 +1,198 @@
+"""Loopback servers that behave as a broken broker or a broken network does."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+import time
+from abc import ABC, abstractmethod
+from contextlib import suppress
+from enum import Enum
+from types import TracebackType
+from typing import Self
+
+from testbed.ports import HOST
+
+CHUNK = 65_536
+HUGE = 0x7FFF_FFFF
+
+
+class Server(ABC):
+    """Accepts on a free loopback port and serves each connection in a thread of its own, until closed."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server((HOST, 0))
+        self._open: set[socket.socket] = set()
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
+
+    @property
+    def port(self) -> int:
+        return int(self._listener.getsockname()[1])
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Ends the server and all its connections."""
+        self._closed.set()
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # close alone leaves the accepting thread waiting
+        self._listener.close()
+        self._hang_up()
+        self._accepting.join()
+
+    @abstractmethod
+    def _serve(self, client: socket.socket) -> None:
+        """One connection, in its own thread; an OSError is its end."""
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while not self._closed.is_set():
+                client, _ = self._listener.accept()
+                self._keep(client)
+                threading.Thread(target=self._attend, args=(client,), daemon=True).start()
+
+    def _attend(self, client: socket.socket) -> None:
+        with suppress(OSError):
+            self._serve(client)
+        self._drop(client)
+
+    def _keep(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.add(connection)
+
+    def _drop(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._open.discard(connection)
+        _end(connection)
+
+    def _hang_up(self) -> None:
+        with self._lock:
+            connections, self._open = self._open, set()
+        for connection in connections:
+            _end(connection)
+
+
+class BlackHole(Server):
+    """Accepts, reads, never answers: a hung broker, or a firewall that swallows."""
+
+    def _serve(self, client: socket.socket) -> None:
+        while client.recv(CHUNK):
+            pass
+
+
+class Garbage(Server):
+    """Answers every request with seeded random bytes; with `announced`, behind a length prefix of that many bytes.
+
+    `announced=HUGE` asks a careless client to reserve two gigabytes.
+    """
+
+    def __init__(self, seed: int = 0, announced: int | None = None, size: int = 512) -> None:
+        self._random = random.Random(seed)
+        self._announced = announced
+        self._size = size
+        super().__init__()
+
+    def _serve(self, client: socket.socket) -> None:
+        while client.recv(CHUNK):
+            prefix = b"" if self._announced is None else struct.pack(">i", self._announced)
+            client.sendall(prefix + self._random.randbytes(self._size))
+
+
+class Mode(Enum):
+    """What a proxy does with what passes through it."""
+
+    PASS = "pass"
+    STALL = "stall"
+    SWALLOW_ANSWERS = "swallow answers"
+    CUT = "cut"
+
+
+class Proxy(Server):
+    """Stands before `target` (host:port) and passes everything on until told otherwise."""
+
+    def __init__(self, target: str) -> None:
+        host, port = target.rsplit(":", 1)
+        self._target = (host, int(port))
+        self._mode = Mode.PASS
+        self._delay = 0.0
+        self._changed = threading.Condition()
+        super().__init__()
+
+    def delay(self, seconds: float) -> None:
+        """Every answer waits this long before it is passed on, one after the other."""
+        self._delay = seconds
+
+    def stall(self) -> None:
+        """Connections stay open and nothing moves in either direction until `restore`, which lets it all through."""
+        self._turn(Mode.STALL)
+
+    def drop_answers(self) -> None:
+        """Requests arrive and take effect; their answers never come."""
+        self._turn(Mode.SWALLOW_ANSWERS)
+
+    def cut(self) -> None:
+        """All connections break, and every new one at once."""
+        self._turn(Mode.CUT)
+        self._hang_up()
+
+    def restore(self) -> None:
+        """As at first."""
+        self._delay = 0.0
+        self._turn(Mode.PASS)
+
+    def close(self) -> None:
+        self._turn(Mode.CUT)
+        super().close()
+
+    def _turn(self, mode: Mode) -> None:
+        with self._changed:
+            self._mode = mode
+            self._changed.notify_all()
+
+    def _serve(self, client: socket.socket) -> None:
+        upstream = socket.create_connection(self._target)
+        self._keep(upstream)
+        answers = threading.Thread(target=self._pump_answers, args=(upstream, client), daemon=True)
+        answers.start()
+        try:
+            # Asked only now: a cut that came before `upstream` was kept has not closed it.
+            while self._mode is not Mode.CUT and (requests := client.recv(CHUNK)):
+                self._pass_on()
+                upstream.sendall(requests)
+        finally:
+            self._drop(upstream)
+            answers.join()
+
+    def _pump_answers(self, upstream: socket.socket, client: socket.socket) -> None:
+        with suppress(OSError):
+            while answers := upstream.recv(CHUNK):
+                time.sleep(self._delay)
+                self._pass_on()
+                if self._mode is not Mode.SWALLOW_ANSWERS:
+                    client.sendall(answers)
+        self._drop(client)
+
+    def _pass_on(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._mode is not Mode.STALL)
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)  # wakes the thread that reads from it
+    connection.close()

@@ -1,0 +1,139 @@
+"""All processes of one cluster, and what they need around them: ports, folders, proxies, and a guard should we die."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed import archive
+from testbed.distribution import Release, fetch
+from testbed.faults import Proxy
+from testbed.guard import Guard
+from testbed.java import HEAP, Java
+from testbed.layout import (
+    CONTROLLER,
+    INTERNAL,
+    PLAINTEXT,
+    Layout,
+    Listener,
+    format_broker,
+    new_id,
+    write_properties,
+)
+from testbed.node import Node, Program, State
+from testbed.ports import HOST, Ports
+from testbed.security import Mechanism, Security, Stronghold
+
+ELR = "eligible.leader.replicas.version"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What cluster is wanted; RealKafka says what each field means."""
+
+    release: Release
+    brokers: int
+    elr: bool | None
+    racks: Mapping[int, str]
+    session_timeout: float
+    properties: Mapping[str, str]
+    security: Security | None
+    heap: int
+    proxied: Sequence[int]
+    folder: Path | None
+
+
+class Nodes:
+    """A controller and its brokers, started by `start`; `close` ends what runs and removes a temporary folder."""
+
+    def __init__(self, wish: Wish) -> None:
+        self._wish = wish
+        distribution = fetch(wish.release)
+        self._java = Java(distribution, archive.options(archive.ensured(distribution)))
+        self.proxies: dict[int, Proxy] = {}
+        with ExitStack() as stack:
+            self.folder = wish.folder or Path(tempfile.mkdtemp(prefix="testbed-kafka-"))
+            self._guard = Guard(None if wish.folder else self.folder)
+            stack.callback(self._guard.close)
+            ports = stack.enter_context(Ports())
+            self.stronghold = Stronghold.built(wish.security, self.folder / "tls") if wish.security else None
+            self.layout = self._planned(ports, stack)
+            self._nodes: dict[int, Node] = {}
+            stack.callback(self._end)
+            self._stack = stack.pop_all()
+
+    def __getitem__(self, number: int) -> Node:
+        """The node of a broker, or of the CONTROLLER; KeyError if there is none."""
+        return self._nodes[number]
+
+    @property
+    def running(self) -> tuple[int, ...]:
+        """The brokers that run and are not frozen."""
+        return tuple(b for b in self.layout.brokers if self._nodes[b].state is State.RUNNING)
+
+    def start(self) -> None:
+        """Formats and starts everything; does not wait for it."""
+        for broker in self.layout.brokers:
+            node = self._prepared(broker, self.layout.broker_properties(broker, self.data(broker)), self._wish.heap)
+            format_broker(self.data(broker), self.layout.cluster_id, broker)
+            node.start()
+        # The brokers come first: they load their classes while the controller's storage is being formatted.
+        properties = self.layout.controller_properties(self.data(CONTROLLER))
+        controller = self._prepared(CONTROLLER, properties, HEAP)
+        self._format_controller(controller.program.home)
+        controller.start()
+
+    def data(self, number: int) -> Path:
+        """The folder with a node's logs, in Kafka's sense of the word."""
+        return self.folder / f"node-{number}" / "data"
+
+    def check(self) -> None:
+        """NodeDied if a node ended that nobody ended."""
+        for node in self._nodes.values():
+            node.check()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _planned(self, ports: Ports, stack: ExitStack) -> Layout:
+        return Layout(
+            cluster_id=new_id(),
+            controller_port=ports.take(),
+            listeners={broker: self._listeners(broker, ports, stack) for broker in range(1, self._wish.brokers + 1)},
+            racks=self._wish.racks,
+            session_timeout=self._wish.session_timeout,
+            properties=self._wish.properties,
+            security=self.stronghold,
+        )
+
+    def _listeners(self, broker: int, ports: Ports, stack: ExitStack) -> dict[str, Listener]:
+        secured = [mechanism.value for mechanism in Mechanism] if self.stronghold else []
+        found = {name: Listener.direct(name, ports.take()) for name in (INTERNAL, PLAINTEXT, *secured)}
+        if broker in self._wish.proxied:
+            behind = found[PLAINTEXT]
+            proxy = stack.enter_context(Proxy(behind.address))
+            self.proxies[broker] = proxy
+            found[PLAINTEXT] = Listener(PLAINTEXT, behind.port, proxy.port)
+        return found
+
+    def _prepared(self, number: int, properties: Mapping[str, str], heap: int) -> Node:
+        name = "the controller" if number == CONTROLLER else f"broker {number}"
+        home = self.folder / f"node-{number}"
+        home.mkdir(parents=True)
+        write_properties(home / "server.properties", properties)
+        command = self._java.command(home, heap, "kafka.Kafka", str(home / "server.properties"))
+        self._nodes[number] = Node(Program(name, home, command, self._java.environment), self._guard)
+        return self._nodes[number]
+
+    def _format_controller(self, home: Path) -> None:
+        voter = f"{CONTROLLER}@{HOST}:{self.layout.controller_port}:{new_id()}"
+        elr = self._wish.elr
+        features = {ELR: int(elr)} if elr is not None and self._wish.release.elr else {}
+        self._java.format_controller(home, self.layout.cluster_id, voter, features)
+
+    def _end(self) -> None:
+        for node in self._nodes.values():
+            node.end()

@@ -1,0 +1,124 @@
+"""Asking one replica about its own log, whether it leads or not, and reading its files: the oracle tests compare with."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
+from kafka.record import MemoryRecords
+
+from testbed.wire import Connection, accept
+
+LATEST, EARLIEST = -1, -2
+CONSUMER, DEBUGGER = -1, -2
+# Unlike the others it is served up to the log end, not only to that replica's high watermark.
+FUTURE_LOCAL = -3
+NO_EPOCH = -1
+
+
+@dataclass(frozen=True, slots=True)
+class EpochStart:
+    """A line of a leader-epoch-checkpoint file: the first offset written under a leader epoch."""
+
+    epoch: int
+    offset: int
+
+
+def log_ends(address: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
+    """The log end offsets of this broker's replicas."""
+    return _offsets(address, topic, partitions, LATEST)
+
+
+def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
+    """Those of the partitions for which this broker answers a client as their leader."""
+    answer = _list_offsets(address, topic, partitions, LATEST, CONSUMER)
+    return frozenset(told.partition_index for told in answer if told.error_code == 0)
+
+
+def read(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:
+    """All values in this broker's replica from its log start to its log end, beyond the high watermark too."""
+    position = _offsets(address, topic, [partition], EARLIEST)[partition]
+    end = _offsets(address, topic, [partition], LATEST)[partition]
+    values: list[str] = []
+    with Connection(address) as broker:
+        while position < end:
+            records = _fetch(broker, topic, topic_id, partition, position)
+            if not records:
+                raise AssertionError(
+                    f"{topic}-{partition} at {address} has no record at {position} though its log ends at {end}"
+                )
+            values += [value for offset, value in records if offset >= position and value is not None]
+            position = records[-1][0] + 1
+    return values
+
+
+def epoch_starts(checkpoint: Path) -> tuple[EpochStart, ...]:
+    """What a leader-epoch-checkpoint file says, oldest epoch first. Its first two lines are a version and a count."""
+    lines = checkpoint.read_text().splitlines()[2:]
+    return tuple(EpochStart(*map(int, line.split())) for line in lines)
+
+
+def _offsets(address: str, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
+    answer = _list_offsets(address, topic, partitions, timestamp, DEBUGGER)
+    for told in answer:
+        accept(f"ListOffsets of {topic}-{told.partition_index} at {address}", told.error_code)
+    return {told.partition_index: told.offset for told in answer}
+
+
+def _list_offsets(address: str, topic: str, partitions: Iterable[int], timestamp: int, replica: int) -> Any:
+    kind = ListOffsetsRequest.ListOffsetsTopic
+    wanted = [
+        kind.ListOffsetsPartition(partition_index=index, current_leader_epoch=NO_EPOCH, timestamp=timestamp)
+        for index in partitions
+    ]
+    request = ListOffsetsRequest(replica_id=replica, isolation_level=0, topics=[kind(name=topic, partitions=wanted)])
+    with Connection(address) as broker:
+        # Version 9 is in every release used here, and the last one without a timeout of its own.
+        return broker.ask(request, 9).topics[0].partitions
+
+
+def _fetch(
+    broker: Connection, topic: str, topic_id: uuid.UUID, partition: int, position: int
+) -> list[tuple[int, str | None]]:
+    wanted = FetchRequest.FetchTopic.FetchPartition(
+        partition=partition,
+        current_leader_epoch=NO_EPOCH,
+        fetch_offset=position,
+        last_fetched_epoch=NO_EPOCH,
+        log_start_offset=-1,
+        partition_max_bytes=1 << 20,
+    )
+    request = FetchRequest(
+        replica_state=FetchRequest.ReplicaState(replica_id=FUTURE_LOCAL, replica_epoch=-1),
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1 << 20,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=[FetchRequest.FetchTopic(topic_id=topic_id, partitions=[wanted])],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    # 15 moved the replica id into ReplicaState; 17 is in every release used here.
+    answer = broker.ask(request, 17)
+    accept("Fetch", answer.error_code)
+    told = answer.responses[0].partitions[0]
+    accept(f"Fetch of {topic}-{partition}", told.error_code)
+    return _decode(told.records)
+
+
+def _decode(raw: Any) -> list[tuple[int, str | None]]:
+    found: list[tuple[int, str | None]] = []
+    records = MemoryRecords(bytes(raw or b""))
+    while records.has_next():
+        batch = records.next_batch()
+        if batch.is_control_batch:  # a transaction's marker: an offset, but no value
+            found.append((batch.last_offset, None))
+            continue
+        found += [(record.offset, bytes(record.value or b"").decode(errors="replace")) for record in batch]
+    return found

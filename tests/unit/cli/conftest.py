@@ -1,0 +1,64 @@
+"""The command line, run in this process on a small cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kafka_recovery.cli import main, unclean_recovery
+from unit.cli.small_cluster import SmallCluster
+
+Run = Callable[..., Result]
+
+AUTOMATIC = """
+rules:
+- name: everything
+  approval: AutoApprove
+  patience: 1s
+"""
+
+
+@pytest.fixture
+def cluster() -> SmallCluster:
+    return SmallCluster()
+
+
+@pytest.fixture(autouse=True)
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the default journal is, and a wide terminal that is none."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    return tmp_path / "state" / "kafka-recovery"
+
+
+@pytest.fixture
+def automatic(tmp_path: Path) -> Path:
+    """A policy under which nobody is asked."""
+    path = tmp_path / "automatic.yaml"
+    path.write_text(AUTOMATIC)
+    return path
+
+
+@pytest.fixture
+def recovery(cluster: SmallCluster) -> Run:
+    """`kafka-recovery COMMAND --bootstrap-server … WORDS…`."""
+
+    def run(command: str, *words: object) -> Result:
+        arguments = [command, "--bootstrap-server", "kafka-1:9092", *map(str, words)]
+        return CliRunner().invoke(main.app, arguments, obj=cluster.open)
+
+    return run
+
+
+@pytest.fixture
+def unclean(cluster: SmallCluster) -> Run:
+    """`kafka-unclean-recovery --bootstrap-server … WORDS…`."""
+
+    def run(*words: object) -> Result:
+        arguments = ["--bootstrap-server", "kafka-1:9092", *map(str, words)]
+        return CliRunner().invoke(unclean_recovery.app, arguments, obj=cluster.open)
+
+    return run

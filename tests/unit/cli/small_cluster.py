@@ -1,0 +1,188 @@
+"""A Kafka small enough to keep in the head: both ports over a dictionary, and what was changed in it, in order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from kafka_recovery.cli.wiring import Connection, Target
+from kafka_recovery.cluster.errors import ClusterMismatch
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.evidence import (
+    Broker,
+    ClusterState,
+    EpochEntry,
+    Evidence,
+    MinInsyncReplicas,
+    MissingPartition,
+    PartitionEvidence,
+    Replica,
+    ReplicaLog,
+)
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.policy import EvidenceRules
+from kafka_recovery.domain.reason import Reason
+
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+DEAD = BrokerId(1)
+"""Every offline partition here was led by broker 1, which is gone."""
+
+
+@dataclass
+class _Partition:
+    logs: dict[BrokerId, int | None]
+    assignment: tuple[BrokerId, ...]
+    leader: BrokerId | None
+    epoch: int
+    isr: tuple[BrokerId, ...]
+
+
+@dataclass
+class SmallCluster:
+    """Ports `Cluster` and `Election`. `before_election` runs first, with the names of the partitions."""
+
+    id: str = "lk3uXe8CSIqRTHM1qPHJFw"
+    racks: dict[int, str] = field(default_factory=dict)
+    changes: list[str] = field(default_factory=list)
+    before_election: Callable[[list[str]], None] = lambda ids: None
+    election_takes: float = 0.0
+    refuses: set[TopicPartition] = field(default_factory=set)
+    problem: Exception | None = None
+    target: Target | None = None
+    _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
+    _gathers: int = 0
+
+    def offline(self, partition: str, survivors: Mapping[int, int | None]) -> TopicPartition:
+        """Broker 1 led it and is gone; the survivors have these log ends (None: they do not answer)."""
+        id = TopicPartition.parse(partition)
+        logs = {BrokerId(broker): end for broker, end in survivors.items()}
+        self._partitions[id] = _Partition(logs, (DEAD, *logs), None, 7, (DEAD,))
+        return id
+
+    def online(self, partition: str, leader: int, end: int) -> TopicPartition:
+        """It has a leader, and nothing is to be done."""
+        id = self.offline(partition, {leader: end})
+        self._partitions[id].leader = BrokerId(leader)
+        return id
+
+    def leader(self, id: TopicPartition) -> int | None:
+        """Who leads now."""
+        return self._partitions[id].leader
+
+    def assignment(self, id: TopicPartition) -> tuple[BrokerId, ...]:
+        """The assignment order that stands now."""
+        return self._partitions[id].assignment
+
+    @asynccontextmanager
+    async def open(self, target: Target) -> AsyncIterator[Connection]:
+        """What the command line opens instead of a Kafka."""
+        self.target = target
+        if self.problem:
+            raise self.problem
+        if target.expected_cluster_id not in (None, self.id):
+            raise ClusterMismatch(target.bootstrap, target.expected_cluster_id or "", self.id)
+        yield Connection(self, self)
+
+    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+        self._gathers += 1
+        if scope.partitions is None:
+            wanted = [id for id, partition in self._partitions.items() if partition.leader is None]
+        else:
+            wanted = list(scope.partitions)
+        known = sorted(id for id in wanted if id in self._partitions)
+        gone = Reason("UnknownTopic", "no such partition, or our principal lacks DESCRIBE on the topic")
+        missing = tuple(MissingPartition(id, gone) for id in sorted(wanted) if id not in self._partitions)
+        return Evidence(self._state(), tuple(self._seen(id) for id in known), missing)
+
+    async def leaders(
+        self, partitions: Sequence[TopicPartition], deadline: timedelta
+    ) -> Mapping[TopicPartition, Leadership]:
+        return {
+            id: Leadership(
+                id,
+                TopicId(f"id-of-{id.topic}"),
+                p.leader,
+                LeaderEpoch(p.epoch),
+                p.assignment,
+                p.isr,
+                None if p.leader is None else Offset(p.logs[p.leader] or 0),
+            )
+            for id in partitions
+            if (p := self._partitions.get(id))
+        }
+
+    async def answering(
+        self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
+    ) -> Mapping[TopicPartition, Lead]:
+        led = {id: self._partitions[id] for id, broker in candidates.items() if self._partitions[id].leader == broker}
+        return {
+            id: Lead(candidates[id], LeaderEpoch(p.epoch), Offset(p.logs[candidates[id]] or 0)) for id, p in led.items()
+        }
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        self.before_election([str(ballot.id) for ballot in ballots])
+        await asyncio.sleep(self.election_takes)
+        return {ballot.id: self._elect(ballot) for ballot in ballots}
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        for ballot in ballots:
+            if self._partitions[ballot.id].assignment == ballot.order:
+                self._partitions[ballot.id].assignment = ballot.assignment
+                self.changes.append(f"restore {ballot.id}")
+        return {ballot.id: ElectionAnswer(Answer.ACCEPTED) for ballot in ballots}
+
+    def _elect(self, ballot: Ballot) -> ElectionAnswer:
+        if ballot.id in self.refuses:
+            return ElectionAnswer(Answer.REFUSED, Reason("ClusterAuthorizationFailed", "our principal lacks ALTER"))
+        partition = self._partitions[ballot.id]
+        partition.assignment, partition.leader = ballot.order, ballot.designated
+        partition.isr, partition.epoch = (ballot.designated,), partition.epoch + 1
+        self.changes.append(f"elect {ballot.designated} for {ballot.id}")
+        return ElectionAnswer(Answer.ACCEPTED)
+
+    def _state(self) -> ClusterState:
+        ids = sorted({broker for partition in self._partitions.values() for broker in partition.logs} | {DEAD})
+        brokers = tuple(
+            Broker(
+                id=id,
+                host=f"kafka-{id}",
+                port=9092,
+                rack=self.racks.get(id),
+                registered=True,
+                fenced=id == DEAD,
+                stopping=None,
+                reachable=id != DEAD,
+                metadata_offset=None if id == DEAD else 1000 + self._gathers,
+                metadata_advances=None if id == DEAD else True,
+            )
+            for id in ids
+        )
+        return ClusterState(self.id, "4.3", (), False, ids[-1], brokers, NOON, timedelta(seconds=1))
+
+    def _seen(self, id: TopicPartition) -> PartitionEvidence:
+        partition = self._partitions[id]
+        return PartitionEvidence(
+            id=id,
+            topic_id=TopicId(f"id-of-{id.topic}"),
+            internal=False,
+            leader=partition.leader,
+            leader_epoch=LeaderEpoch(partition.epoch),
+            isr=partition.isr,
+            elr=None,
+            last_known_elr=None,
+            replicas=tuple(_replica(broker, partition) for broker in partition.assignment),
+            min_isr=MinInsyncReplicas(1, "DEFAULT_CONFIG"),
+            unclean_election_enabled=False,
+        )
+
+
+def _replica(broker: BrokerId, partition: _Partition) -> Replica:
+    end = partition.logs.get(broker)
+    if end is None:
+        return Replica(broker, None, Reason("BrokerSilent", f"broker {broker} did not answer within 5s"))
+    epochs = (EpochEntry(LeaderEpoch(5), Offset(0)),)
+    log = ReplicaLog(Offset(0), Offset(end), epochs, None, LeaderEpoch(partition.epoch), NOON, timedelta(seconds=1))
+    return Replica(broker, log)

@@ -1,0 +1,185 @@
+"""inspect, plan and explain: what a person sees before anything is changed, and that nothing is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable
+from kafka_recovery.domain.reason import Reason
+from unit.cli.conftest import Run
+from unit.cli.small_cluster import SmallCluster
+
+
+def test_inspect_shows_every_offline_replica_as_its_own_broker_measures_it(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: None})
+    cluster.online("users-0", 3, 5)
+
+    shown = recovery("inspect")
+
+    assert shown.exit_code == 0
+    rows = [line.split() for line in shown.stdout.splitlines() if line.startswith("orders-17 ")]
+    assert [row[2] for row in rows[:3]] == ["1", "2", "3"]
+    assert "27" in rows[1]
+    assert rows[2].count("?") == 3  # unknown, not zero
+    assert "users-0" not in shown.stdout
+
+
+def test_inspect_of_a_healthy_cluster_says_so(recovery: Run) -> None:
+    shown = recovery("inspect")
+
+    assert shown.exit_code == 0
+    assert "no offline partitions" in shown.stdout
+
+
+def test_a_plan_shows_verdicts_waves_loss_digest_and_what_to_type_next(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    cluster.offline("pay-0", {2: None, 3: 4})
+
+    shown = recovery("plan", "--all-offline-partitions")
+
+    assert shown.exit_code == 0
+    for word in (
+        "Elect",
+        "Refuse",
+        "PromisedMissing",
+        "Verdicts: 1 Elect, 1 Refuse.",
+        "Waves: 1 (1 partition).",
+        "Digest: ",
+    ):
+        assert word in shown.stdout
+    assert (
+        "Next: kafka-recovery plan --bootstrap-server kafka-1:9092 --all-offline-partitions --out plan.json"
+        in shown.stdout
+    )
+
+
+def test_a_plan_file_is_what_json_shows_and_its_next_command_approves_it(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    out = tmp_path / "plan.json"
+
+    as_json = json.loads(recovery("plan", "--partition", "orders-17", "--output", "json").stdout)
+    as_yaml = yaml.safe_load(recovery("plan", "--partition", "orders-17", "--output", "yaml").stdout)
+    shown = recovery("plan", "--partition", "orders-17", "--out", out)
+
+    written = json.loads(out.read_text())
+    assert written["kind"] == "RecoveryPlan"
+    assert written["plan"]["decisions"] == as_json["plan"]["decisions"] == as_yaml["plan"]["decisions"]
+    command = f"kafka-recovery execute {out} --bootstrap-server kafka-1:9092 --approve {written['digest']}"
+    assert command in shown.stdout
+    assert cluster.changes == []
+
+
+def test_a_plan_file_is_never_overwritten(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:
+    cluster.offline("orders-17", {2: 27})
+    out = tmp_path / "plan.json"
+    out.write_text("precious")
+
+    refused = recovery("plan", "--all-offline-partitions", "--out", out)
+
+    assert refused.exit_code == 2
+    assert refused.stderr == f"Error: {out}: exists already and is not overwritten; choose another name\n"
+    assert out.read_text() == "precious"
+    assert cluster.target is None  # it did not even look
+
+
+def test_explain_gives_rank_reason_and_loss_of_each_replica(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.racks = {2: "rack-b"}
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    shown = recovery("explain", "orders-17")
+
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("orders-17: Elect broker 2 (rule default, EpochFirst)\n")
+    for word in (
+        "Rank",
+        "rack-b",
+        "chosen",
+        "rejected",
+        "Fenced",
+        "Why: by EpochFirst",
+        "Loss: Unknown",
+        "What would change it:",
+    ):
+        assert word in shown.stdout
+
+
+def test_explain_reads_a_plan_without_asking_the_cluster(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    out = tmp_path / "plan.json"
+    recovery("plan", "--all-offline-partitions", "--out", out)
+    cluster.target = None
+
+    shown = recovery("explain", "orders-17", "--plan", out, "--output", "json")
+    other = recovery("explain", "orders-18", "--plan", out)
+
+    assert json.loads(shown.stdout)["leader"] == 2
+    assert other.exit_code == 2
+    assert "the plan does not hold orders-18" in other.stderr
+    assert cluster.target is None
+
+
+def test_a_partition_that_does_not_exist_is_said_to_be_gone(cluster: SmallCluster, recovery: Run) -> None:
+    planned, explained = recovery("plan", "--partition", "nosuch-3"), recovery("explain", "nosuch-3")
+
+    assert "nosuch-3: UnknownTopic" in planned.stdout
+    assert "1 not found" in planned.stdout
+    assert explained.exit_code == 2
+    assert "Error: nosuch-3 can't be looked at: UnknownTopic" in explained.stderr
+
+
+def test_names_and_messages_from_others_can_t_paint_on_the_terminal(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.racks = {2: "[bold red]\x1b]0;pwned\x07\u202e:smile:"}
+    cluster.offline("orders-17", {2: 27})
+
+    for command in (["inspect"], ["explain", "orders-17"]):
+        shown = recovery(*command).stdout
+        assert "[bold red]\\x1b]0;pwned\\x07\\u202e:smile:" in shown
+        assert not any(char in shown for char in "\x1b\x07\u202e")
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_machine_readable_output_is_all_there_is_on_stdout(cluster: SmallCluster, recovery: Run, output: str) -> None:
+    cluster.racks = {2: "\x1b[31m\u202e"}
+    cluster.offline("orders-17", {2: 27})
+
+    shown = recovery("inspect", "--output", output)
+
+    evidence = json.loads(shown.stdout) if output == "json" else yaml.safe_load(shown.stdout)
+    assert evidence["cluster"]["brokers"][1]["rack"] == "\x1b[31m\u202e"
+    assert shown.stdout.isascii()
+    assert "\x1b" not in shown.stdout
+    assert "asking the brokers" in shown.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_an_error_of_its_own(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.problem = ClusterUnavailable({"kafka-1:9092": Reason("BrokerUnreachable", "connection \x1b[31mrefused")})
+
+    failed = recovery("inspect")
+
+    assert failed.exit_code == 3
+    assert failed.stdout == ""
+    assert "Error: none of 1 brokers answered:\n  kafka-1:9092: connection \\x1b[31mrefused\n" in failed.stderr
+
+
+def test_a_cluster_that_does_not_believe_us_is_one_too(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.problem = AuthenticationFailed("kafka-1:9092", "user ann is not accepted; check the password")
+
+    failed = recovery("plan", "--all-offline-partitions")
+
+    assert failed.exit_code == 3
+    assert "Error: kafka-1:9092: user ann is not accepted" in failed.stderr
+
+
+def test_another_cluster_than_the_expected_one_is_bad_input(cluster: SmallCluster, recovery: Run) -> None:
+    refused = recovery("inspect", "--expect-cluster-id", "another")
+
+    assert refused.exit_code == 2
+    assert "expected another" in refused.stderr

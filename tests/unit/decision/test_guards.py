@@ -1,0 +1,113 @@
+"""Each guard with the smallest evidence it rejects; the neighbour it lets through is the incident itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import Broker, Replica
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import broker, code, dead, decided, evidence, log, partition, policy, rejected
+
+TWO = BrokerId(2)
+REFUSED = Reason("ConnectionRefused", "connection refused at broker-2:9092")
+
+
+def test_a_measured_replica_on_a_healthy_broker_leads() -> None:
+    decision = decided(evidence(partition({1: None, 2: log(15), 3: log(27)})))
+
+    assert decision.verdict is Verdict.ELECT
+    assert decision.leader == 3
+    assert decision.log_end == 27
+    assert decision.ranking == (3, 2)
+    assert rejected(decision) == {1: "Fenced"}
+
+
+@pytest.mark.parametrize(
+    ("sick", "expected", "says"),
+    [
+        (broker(2, registered=False, fenced=True), "NotRegistered", "not registered"),
+        (broker(2, registered=None, fenced=True), "NotListed", "lists unfenced brokers only"),
+        (broker(2, fenced=True), "Fenced", "though it answers us"),
+        (broker(2, stopping=True), "Stopping", "controlled shutdown"),
+        (broker(2, reachable=False, problem=REFUSED), "Unreachable", "connection refused at broker-2:9092"),
+        (broker(2, metadata_advances=False), "CutOff", "stood still at metadata offset 1002"),
+    ],
+)
+def test_a_replica_on_a_broker_that_can_not_lead_is_passed_over(sick: Broker, expected: str, says: str) -> None:
+    decision = decided(evidence(partition({1: None, 2: log(99), 3: log(27)}), brokers=(dead(1), sick, broker(3))))
+
+    assert decision.leader == 3
+    assert rejected(decision)[2] == expected
+    assert says in next(r.reason.message for r in decision.rejections if r.broker == 2)
+
+
+def test_a_broker_the_cluster_never_heard_of_is_not_registered() -> None:
+    decision = decided(evidence(partition({7: log(99), 3: log(27)})))
+
+    assert decision.leader == 3
+    assert rejected(decision) == {7: "NotRegistered"}
+
+
+def test_what_a_client_can_not_see_does_not_reject() -> None:
+    """Nobody but the metadata log knows of a controlled shutdown; a broker asked once shows no progress."""
+    unknown = broker(2, stopping=None, metadata_advances=None)
+    assert decided(evidence(partition({1: None, 2: log(27)}), brokers=(dead(1), unknown))).leader == 2
+
+
+def test_a_broker_is_judged_once_and_its_rejection_shared() -> None:
+    copies = {1: None, 2: log(9)}
+    plan = decide(evidence(partition(copies), partition(copies, id=TopicPartition("orders", 1))), policy())
+
+    first, second = plan.decisions
+    assert first.rejections[0] is second.rejections[0]
+
+
+@pytest.mark.parametrize(
+    ("copy", "expected", "says"),
+    [
+        (Replica(TWO, None, Reason("LogDirOffline", "its log directory is offline")), "LogDirOffline", "directory"),
+        (Replica(TWO, log(99), Reason("LogDirOffline", "its log directory is offline")), "LogDirOffline", "directory"),
+        (Replica(TWO, None, Reason("TimedOut", "no answer within 5 s")), "TimedOut", "no answer within 5 s"),
+        (Replica(TWO, None), "NotMeasured", "said nothing about its log of orders-0"),
+        (Replica(TWO, log(99, answered_under=LeaderEpoch(4))), "NotPromised", "under leader epoch 4"),
+        (Replica(TWO, log(99, answered_under=None)), "NotPromised", "under no leader epoch"),
+        (Replica(TWO, log(99, epochs=None)), "EpochUnknown", "READ on topic orders"),
+    ],
+)
+def test_a_copy_that_proves_too_little_is_passed_over(copy: Replica, expected: str, says: str) -> None:
+    any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    decision = decided(evidence(partition({1: None, 2: copy, 3: log(27)})), any_answer)
+
+    assert decision.leader == 3
+    assert rejected(decision)[2] == expected
+    assert says in next(r.reason.message for r in decision.rejections if r.broker == 2)
+
+
+def test_longest_log_ranks_a_replica_whose_epochs_nobody_could_read() -> None:
+    seen = evidence(partition({1: None, 2: log(99, epochs=None), 3: log(27)}))
+    assert decided(seen, policy(candidate_order=CandidateOrder.LONGEST_LOG)).leader == 2
+
+
+def test_the_unreadable_epochs_problem_is_told() -> None:
+    denied = Reason("TopicAuthorizationFailed", "not authorized to read orders")
+    seen = evidence(partition({1: None, 2: Replica(TWO, log(99, epochs=None), denied)}))
+    decision = decided(seen)
+
+    assert code(decision) == "NoCandidate"
+    assert decision.reason is not None
+    assert "not authorized to read orders" in decision.reason.message
+
+
+def test_nobody_left_names_every_replica_s_reason() -> None:
+    brokers = (dead(1), dead(2), broker(3, fenced=True))
+    decision = decided(evidence(partition({1: None, 2: log(9), 3: log(9)}), brokers=brokers))
+
+    assert decision.verdict is Verdict.REFUSE
+    assert code(decision) == "NoCandidate"
+    assert rejected(decision) == {1: "Fenced", 2: "Fenced", 3: "Fenced"}
+    assert decision.reason is not None
+    assert all(f"broker {n} is fenced" in decision.reason.message for n in (1, 2, 3))

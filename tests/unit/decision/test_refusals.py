@@ -1,0 +1,160 @@
+"""What refuses a whole partition, makes it wait, or leaves it alone."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import Broker, MinInsyncReplicas, Reassignment, Replica
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import EvidenceRules, Limits, Policy, RequiredAnswers, Rule, TopicSelector
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import NOON, broker, code, dead, decided, evidence, log, partition, policy
+
+COPIES = {1: None, 2: log(27), 3: log(15)}
+LATER = timedelta(minutes=1)
+
+
+def test_a_topic_that_no_rule_selects_is_observed_only() -> None:
+    only_payments = Policy((Rule("payments", TopicSelector(prefixes=("pay-",))),))
+    decision = decided(evidence(partition(COPIES)), only_payments)
+
+    assert (decision.verdict, code(decision), decision.rule) == (Verdict.REFUSE, "NoRule", "")
+
+
+def test_a_partition_with_a_leader_is_left_alone() -> None:
+    assert decided(evidence(partition(COPIES, leader=BrokerId(2)))).verdict is Verdict.NOTHING
+
+
+def test_a_single_replica_waits_for_its_broker() -> None:
+    decision = decided(evidence(partition({2: log(27)}, isr=(1,))), policy(min_replication_factor=2))
+    assert code(decision) == "ReplicationFactorTooLow"
+
+
+def test_an_ongoing_reassignment_is_not_disturbed() -> None:
+    ongoing = Reassignment(adding=(BrokerId(4),), removing=(BrokerId(1),))
+    decision = decided(evidence(partition(COPIES, reassignment=ongoing)))
+
+    assert code(decision) == "ReassignmentOngoing"
+    assert decision.reason is not None
+    assert "adding brokers 4, removing 1" in decision.reason.message
+
+
+def test_a_reassignment_nobody_could_see_might_be_one() -> None:
+    assert code(decided(evidence(partition(COPIES, reassignment_known=False)))) == "ReassignmentUnknown"
+
+
+def test_an_old_leader_that_still_answers_as_leader_stops_everything() -> None:
+    """KRaft brokers do not fence themselves: clients may still write to it. There is nothing good to wait for."""
+    alone = {1: Replica(BrokerId(1), None, leads=True), 2: log(27), 3: log(15)}
+    decision = decided(evidence(partition(alone), brokers=(dead(1, reachable=True), broker(2), broker(3))))
+
+    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "OldLeaderAnswers")
+    assert decision.reason is not None
+    assert "broker 1 still answers as leader of orders-0" in decision.reason.message
+
+
+def test_a_measurement_from_before_is_no_evidence() -> None:
+    old = log(27, observed_at=NOON - timedelta(seconds=61))
+    decision = decided(evidence(partition({1: None, 2: old, 3: log(15)})))
+
+    assert code(decision) == "EvidenceTooOld"
+    assert decision.reason is not None
+    assert "61s before" in decision.reason.message
+    assert decided(evidence(partition({1: None, 2: log(27, observed_at=NOON - LATER), 3: log(15)}))).leader == 2
+
+
+def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> None:
+    problem = Reason("ConnectionRefused", "connection refused at 10.0.3.7:9092")
+    silent = partition(
+        {1: None, 2: log(27), 3: Replica(BrokerId(3), None, problem)}, min_isr=MinInsyncReplicas(2, "topic")
+    )
+    decision = decided(evidence(silent))
+
+    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "PromisedMissing")
+    assert decision.reason is not None
+    assert decision.reason.message == (
+        "broker 3 counts as alive, but its log was not measured within 5s (3 attempts; connection refused at "
+        "10.0.3.7:9092). Without it 2 of 3 replicas are unknown. With min.insync.replicas 2 an acknowledged record may be "
+        "only there. To go on: bring broker 3 back, stop it for good so that the controller fences it, or set "
+        "requiredAnswers: Any."
+    )
+    assert decided(evidence(silent), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))).leader == 2
+
+
+@pytest.mark.parametrize("silent", [dead(3), dead(3, registered=False), dead(3, registered=None)])
+def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None:
+    seen = evidence(partition({1: None, 2: log(27), 3: None}), brokers=(dead(1), broker(2), silent))
+    assert decided(seen).leader == 2
+
+
+def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
+    brokers = (dead(1), broker(2, metadata_advances=False), broker(3))
+    assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "ViewIsStale"
+    assert decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(3))).leader == 3
+
+
+def test_brokers_that_all_stand_still_have_no_controller() -> None:
+    brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
+    assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "NoController"
+
+
+def test_too_many_brokers_down_is_another_kind_of_outage() -> None:
+    seen = evidence(partition(COPIES))
+
+    assert code(decided(seen, policy(Limits(brokers_down_percent=33)))) == "TooManyBrokersDown"
+    assert decided(seen, policy(Limits(brokers_down_percent=34))).leader == 2
+
+
+def test_a_full_plan_takes_the_most_urgent_partitions() -> None:
+    ids = [TopicPartition(topic, 0) for topic in ("clicks", "orders")]
+    seen = evidence(*[partition(COPIES, id=id) for id in ids])
+    urgent = Rule("urgent", TopicSelector(("orders",)), tier=1)
+    plan = decide(seen, Policy((urgent, Rule("rest")), Limits(partitions=1)))
+
+    clicks, orders = plan.decisions
+    assert (clicks.verdict, code(clicks), clicks.leader) == (Verdict.REFUSE, "PlanIsFull", None)
+    assert orders.verdict is Verdict.ELECT
+    assert plan.waves == ((orders.id,),)
+
+
+@pytest.mark.parametrize(
+    "back", [broker(1, fenced=True), broker(1, reachable=False, metadata_advances=None), broker(1)]
+)
+def test_an_isr_member_that_is_about_to_be_back_is_waited_for(back: Broker) -> None:
+    seen = evidence(partition({1: log(30), 2: log(27), 3: log(15)}), brokers=(back, broker(2), broker(3)))
+
+    decision = decided(seen)
+    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "CleanMemberReturning")
+    assert decided(seen, waited=timedelta(seconds=29)).verdict is Verdict.WAIT
+    assert decided(seen, waited=timedelta(seconds=30)).verdict is Verdict.ELECT
+
+
+def test_an_elr_member_is_waited_for_as_well() -> None:
+    back = partition(COPIES, isr=(), elr=(BrokerId(3),))
+    decision = decided(evidence(back))
+
+    assert decision.verdict is Verdict.WAIT
+    assert decision.reason is not None
+    assert "broker 3 is in the ELR and is alive" in decision.reason.message
+
+
+def test_one_refusal_never_blocks_another_partition() -> None:
+    fine, stuck = partition(COPIES), partition(COPIES, id=TopicPartition("stuck", 0), reassignment_known=False)
+    plan = decide(evidence(fine, stuck), policy())
+
+    assert [decision.verdict for decision in plan.decisions] == [Verdict.ELECT, Verdict.REFUSE]
+    assert plan.waves == ((fine.id,),)
+
+
+def test_kafka_4_0_may_prefer_a_fenced_last_known_leader() -> None:
+    """KAFKA-19522."""
+    seen = partition(COPIES, isr=(), elr=(), last_known_elr=(BrokerId(1),))
+
+    assert decided(evidence(seen, release="4.1", elr_enabled=True)).warnings == ()
+    assert decided(evidence(seen, release="4.0", elr_enabled=False)).warnings == ()
+    (warning,) = decided(evidence(seen, release="4.0", elr_enabled=True)).warnings
+    assert "KAFKA-19522" in warning
