@@ -23,7 +23,6 @@ def main() -> None:
 
 def play(release: str, brokers: int, elr: bool | None) -> None:
     """Runs a cluster until SIGINT or SIGTERM."""
-    # Blocked before the threads of our libraries start, so that none of them takes the signal; the nodes are not affected.
     ends = {signal.SIGINT, signal.SIGTERM}
     began = time.monotonic()
     print(

@@ -1,7 +1,7 @@
 """An archive of loaded classes (AppCDS) per release and Java, which about halves the time to start a broker.
 
-Built once, from a small Kafka that is started, used and ended. Everything works without it, only slower: what goes wrong
-here is logged and never raised.
+Built once, from a small Kafka that is started, used and ended. Everything works without it, only slower: what goes
+wrong here is logged and never raised.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _build(distribution: Distribution) -> None:
 
 
 def _train(distribution: Distribution, home: Path, archiving: tuple[str, str], broker: int, controller: int) -> None:
-    """Runs a node that is broker and controller in one, lets it do a little of everything, and ends it: it writes as it exits."""
+    """Runs a node that is broker and controller in one, uses it a little and ends it: that writes the archive."""
     properties = home / "server.properties"
     write_properties(properties, _combined(home, broker, controller))
     Java(distribution).format_controller(home, new_id(), f"1@{HOST}:{controller}:{new_id()}", {})

@@ -1,12 +1,10 @@
-"""A real Kafka on this machine: one KRaft controller and a few brokers, each its own process, to be killed, frozen and asked."""
+"""A real Kafka on this machine: a KRaft controller and some brokers, each a process to be killed, frozen and asked."""
 
 from __future__ import annotations
 
-import operator
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -14,28 +12,26 @@ from typing import Self
 from testbed import access, metadata, replicas, scenarios, topics
 from testbed.distribution import Release
 from testbed.faults import Proxy
-from testbed.layout import CONTROLLER, INTERNAL, PLAINTEXT, write_properties
+from testbed.layout import CONTROLLER, PLAINTEXT, write_properties
 from testbed.metadata import PartitionState
 from testbed.node import Node, State
 from testbed.nodes import Nodes, Wish
 from testbed.replicas import EpochStart
 from testbed.scenarios import OfflineTopic
 from testbed.security import Credentials, Mechanism, Security, Stronghold
-from testbed.waiting import PATIENCE, Seen, wait_until
-from testbed.wire import Refused
-
-UNKNOWN_TOPIC = 3
+from testbed.view import View
+from testbed.waiting import PATIENCE
 
 
 class RealKafka:
     """A cluster for the length of a `with` block; its brokers are numbered from 1.
 
-    `elr` switches eligible leader replicas on or off, None leaves it to the release. `racks` by broker. `session_timeout`
-    in seconds: so long after a SIGKILL or a freeze a broker is fenced. `properties` go to every node, over everything else.
-    `heap` in MiB per broker. Clients reach the `proxied` brokers through a `faults.Proxy` only. Data and logs go to `folder`;
-    without one to a temporary folder that is removed at the end.
+    `elr` switches eligible leader replicas on or off, None leaves it to the release. `racks` by broker. A broker is
+    fenced `session_timeout` seconds after a SIGKILL or a freeze. `properties` go to every node, over everything else.
+    `heap` in MiB per broker. Clients reach the `proxied` brokers only through a `faults.Proxy`. Data and logs go to
+    `folder`; without one to a temporary folder that is removed at the end.
 
-    What has to happen before a method may return is awaited; WaitedInVain, NodeDied and Refused say what did not.
+    What has to happen before a method may return is awaited; WaitedInVain, NodeDied or Refused say what did not.
     """
 
     def __init__(
@@ -96,7 +92,7 @@ class RealKafka:
         return self.bootstrap_for(None)
 
     def bootstrap_for(self, mechanism: Mechanism | None) -> str:
-        """The same for a secured listener."""
+        """The same for the listener of a mechanism; only a cluster with security has those."""
         return ",".join(self.address(broker, mechanism) for broker in self.brokers)
 
     def address(self, broker: int, mechanism: Mechanism | None = None) -> str:
@@ -108,13 +104,13 @@ class RealKafka:
         return self._nodes.layout.controller_address
 
     def proxy(self, broker: int) -> Proxy:
-        """What stands between clients and a `proxied` broker."""
+        """What stands between clients and a `proxied` broker; the other brokers pass it by."""
         return self._nodes.proxies[broker]
 
     # What happens to processes
 
     def kill(self, broker: int) -> None:
-        """SIGKILL; it counts as alive until it is fenced."""
+        """SIGKILL; to the controller it is alive until it is fenced."""
         self._nodes[broker].kill()
 
     def terminate(self, broker: int) -> None:
@@ -126,20 +122,19 @@ class RealKafka:
         self._nodes[broker].freeze()
 
     def thaw(self, broker: int) -> None:
+        """SIGCONT."""
         self._nodes[broker].thaw()
 
     def start(self, broker: int, *, wait: bool = True) -> None:
-        """Starts it again on its old port and data; waits until it answers (not until it is unfenced) unless told otherwise."""
+        """Starts it again on its old port and data; with `wait` returns when it answers, still fenced perhaps."""
         self._nodes[broker].start()
         if wait:
-            self._wait_until(f"broker {broker} answers", lambda: metadata.applied(self._inside(broker)), lambda _: True)
+            self._wait_until_answers(f"broker {broker}", self._view.address(broker))
 
     def wipe(self, broker: int) -> None:
         """An empty disk in place of a stopped broker's: all its logs are gone, its identity is not."""
         if self._nodes[broker].state is not State.STOPPED:
-            raise RuntimeError(
-                f"broker {broker} is {self._nodes[broker].state.value}: kill it before its disk is taken"
-            )
+            raise RuntimeError(f"broker {broker} is {self._nodes[broker].state.value}: kill it before its disk goes")
         for entry in self._nodes.data(broker).iterdir():
             if entry.is_dir():
                 shutil.rmtree(entry)
@@ -156,23 +151,27 @@ class RealKafka:
         self._controller.thaw()
 
     def start_controller(self) -> None:
-        """Starts it again; waits until it answers."""
+        """Starts it again; returns when it answers."""
         self._controller.start()
-        self._wait_until("the controller answers", lambda: metadata.applied(self.controller_address), lambda _: True)
+        self._wait_until_answers("the controller", self.controller_address)
 
     # What the cluster says
 
     def wait_until_fenced(self, *brokers: int) -> None:
         """Until none of them could be made a leader."""
-        self._wait_until(f"brokers {brokers} are fenced", self._unfenced, lambda seen: not seen & set(brokers))
+        self._view.wait_until(f"brokers {brokers} are fenced", self._view.unfenced, lambda seen: not seen & {*brokers})
 
     def wait_until_unfenced(self, *brokers: int) -> None:
         """Until each of them could be made a leader."""
-        self._wait_until(f"brokers {brokers} are unfenced", self._unfenced, lambda seen: seen >= set(brokers))
+        self._view.wait_until(f"brokers {brokers} are unfenced", self._view.unfenced, lambda seen: seen >= {*brokers})
+
+    def unfenced(self) -> frozenset[int]:
+        """The brokers that could be made a leader now."""
+        return metadata.unfenced(self._view.up_to_date())
 
     def describe(self, topic: str) -> dict[int, PartitionState]:
-        """Every partition as of now: asked of a broker that has caught up with the controller (if there is one)."""
-        return metadata.describe(self._up_to_date(), topic)
+        """Every partition as of now: asked of a broker that has caught up with the controller, if one runs."""
+        return metadata.describe(self._view.up_to_date(), topic)
 
     def topic_id(self, topic: str) -> uuid.UUID:
         return self.describe(topic)[0].topic_id
@@ -181,30 +180,30 @@ class RealKafka:
         self, topic: str, predicate: Callable[[PartitionState], bool], patience: float = PATIENCE
     ) -> dict[int, PartitionState]:
         """Until the predicate holds for every partition of the topic; returns them."""
-        return self._wait_until(
+        return self._view.wait_until(
             f"all partitions of {topic} are as wanted",
-            lambda: metadata.describe(self._informed(), topic),
+            lambda: self._view.describe(topic),
             lambda states: all(map(predicate, states.values())),
             patience,
         )
 
-    def unfenced(self) -> frozenset[int]:
-        """The brokers that could be made a leader now."""
-        return metadata.unfenced(self._up_to_date())
-
     # Topics and records
 
     def create_topic(self, name: str, assignments: Sequence[Sequence[int]], **configs: str | int) -> uuid.UUID:
-        """A list of replicas per partition, preferred leader first; `configs` with underscores for dots."""
+        """A list of replicas per partition, preferred leader first; `configs` with underscores for dots.
+
+        Returns when all leaders answer as such.
+        """
         named = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        topics.create(self._bootstrap_inside(), name, assignments, named)
-        states = self.wait_for(name, lambda state: state.leader is not None)
-        self._wait_until_led(states)
+        topics.create(self._view.bootstrap, name, assignments, named)
+        patience = PATIENCE + len(assignments) / 20
+        states = self.wait_for(name, lambda state: state.leader is not None, patience)
+        self._view.wait_until_led(states, patience)
         return states[0].topic_id
 
     def delete_topic(self, name: str) -> None:
-        topics.delete(self._bootstrap_inside(), name)
-        self._wait_until(f"{name} is gone", lambda: self._exists(name), lambda exists: not exists)
+        topics.delete(self._view.bootstrap, name)
+        self._view.wait_until(f"{name} is gone", lambda: self._view.exists(name), lambda exists: not exists)
 
     def produce(
         self, topic: str, partition: int, count: int, label: str, *, acks: str = "all", patience: float = 20.0
@@ -220,33 +219,33 @@ class RealKafka:
         label: str,
         *,
         acks: str = "all",
-        patience: float = 60.0,
+        patience: float = PATIENCE,
     ) -> dict[int, list[str]]:
         """The same to several partitions with one producer."""
-        return topics.produce(self._bootstrap_inside(), topic, partitions, count, label, acks, patience)
+        return topics.produce(self._view.bootstrap, topic, partitions, count, label, acks, patience)
 
     def consume(self, topic: str, partition: int, patience: float = 20.0) -> list[str]:
         """What a client can read, from log start to high watermark."""
-        return topics.consume(self._bootstrap_inside(), topic, partition, patience)
+        return topics.consume(self._view.bootstrap, topic, partition, patience)
 
     def alter_assignment(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
-        """Reorders or moves a partition's replicas; waits until the assignment reads so."""
-        topics.reassign(self._up_to_date(), topic, {partition: replicas})
-        self._wait_until(
+        """Reorders or moves a partition's replicas; returns when the assignment reads so."""
+        topics.reassign(self._view.up_to_date(), topic, {partition: replicas})
+        self._view.wait_until(
             f"{topic}-{partition} is assigned to {tuple(replicas)}",
-            lambda: metadata.describe(self._informed(), topic)[partition],
+            lambda: self._view.describe(topic)[partition],
             lambda state: state.replicas == tuple(replicas),
         )
 
     def unclean_elect(self, topic: str, partitions: Iterable[int]) -> dict[int, str]:
-        """Kafka's own unclean election, what recovery is compared with; per partition its answer, `NoError` where it elected."""
-        return topics.elect_uncleanly(self._up_to_date(), topic, partitions)
+        """Kafka's own unclean election, what recovery is compared with; its answer per partition, `NoError` if done."""
+        return topics.elect_uncleanly(self._view.up_to_date(), topic, partitions)
 
     # Single replicas
 
     def leader_answers(self, topic: str, partition: int, broker: int) -> bool:
-        """Whether this broker itself answers as the leader, whatever the metadata says."""
-        return partition in replicas.led(self._inside(broker), topic, [partition])
+        """Whether this broker itself answers as the leader, whatever the metadata say."""
+        return partition in replicas.led(self._view.address(broker), topic, [partition])
 
     def log_end(self, broker: int, topic: str, partition: int) -> int:
         """The log end offset of this broker's replica."""
@@ -254,11 +253,19 @@ class RealKafka:
 
     def log_ends(self, broker: int, topic: str, partitions: Iterable[int]) -> dict[int, int]:
         """The same for several partitions in one request."""
-        return replicas.log_ends(self._inside(broker), topic, partitions)
+        return replicas.log_ends(self._view.address(broker), topic, partitions)
+
+    def wait_for_log_ends(self, broker: int, topic: str, ends: Mapping[int, int]) -> None:
+        """Until this broker's replicas, by partition, end exactly there."""
+        self._view.wait_until(
+            f"the logs of {topic} on broker {broker} end as wanted",
+            lambda: {i: end for i, end in self.log_ends(broker, topic, ends).items() if end != ends[i]},
+            lambda others: not others,
+        )
 
     def read_replica(self, broker: int, topic: str, partition: int) -> list[str]:
         """All values in this broker's replica, beyond the high watermark too."""
-        return replicas.read(self._inside(broker), topic, self.topic_id(topic), partition)
+        return replicas.read(self._view.address(broker), topic, self.topic_id(topic), partition)
 
     def epoch_checkpoint(self, broker: int, topic: str, partition: int) -> tuple[EpochStart, ...]:
         """The replica's leader epochs from its file, oldest first; also of a broker that is down."""
@@ -270,11 +277,11 @@ class RealKafka:
     def offline_partition(
         self, topic: str, survivors: Mapping[int, int], *, partitions: int = 1, acked: int = 10, **configs: str | int
     ) -> OfflineTopic:
-        """A new topic, offline, whose survivors disagree: `survivors` maps a broker to the log end its replica shall have.
+        """A new topic, offline, whose survivors disagree: `survivors` maps a broker to the log end of its replica.
 
-        All hold the first `acked` records, acknowledged with acks=all. Then each led alone for a while, in the given order:
-        the later in the order, the higher its last epoch. All other running brokers are dead; the last leader was one of them.
-        Takes about four session timeouts; all of the cluster's other topics are shaken as well.
+        All hold the first `acked` records, acknowledged with acks=all. Then each led alone for a while, in the order
+        given: the later it comes, the higher its last epoch. All other running brokers are dead, the last leader among
+        them. Takes about four session timeouts and shakes all other topics of the cluster too.
         """
         return scenarios.diverge(self, topic, survivors, partitions, acked, configs)
 
@@ -290,21 +297,25 @@ class RealKafka:
     ) -> OfflineTopic:
         """A new topic, offline, whose survivors are equal: all hold `records` records.
 
-        With `missed`, so many more were acknowledged when the survivors had left the ISR: only the dead hold those. Takes about
-        two session timeouts, also for thousands of partitions.
+        With `missed`, that many more were acknowledged after the survivors had left the ISR: only the dead hold them.
+        Takes about two session timeouts, for thousands of partitions longer: each has to be created on disk.
         """
         return scenarios.freeze_and_kill(self, topic, survivors, partitions, records, missed, configs)
 
     # Security
 
     def add_scram_user(self, name: str, password: str) -> None:
-        access.add_scram_user(self._bootstrap_inside(), name, password)
-        self._wait_until_all_know()
+        """Returns when every broker knows the user."""
+        access.add_scram_user(self._view.bootstrap, name, password)
+        self._view.wait_until_all_know()
 
     def grant(self, principal: str, resource_type: str, name: str, operation: str) -> None:
-        """An ACL: `grant("User:ann", "topic", "orders", "read")`; the cluster's own name is `kafka-cluster`."""
-        access.grant(self._bootstrap_inside(), principal, resource_type, name, operation)
-        self._wait_until_all_know()
+        """An ACL: `grant("User:ann", "topic", "orders", "read")`; the cluster's own name is `kafka-cluster`.
+
+        Returns when every broker knows it.
+        """
+        access.grant(self._view.bootstrap, principal, resource_type, name, operation)
+        self._view.wait_until_all_know()
 
     def client_properties(self, who: Credentials) -> Path:
         """A Java properties file that lets `who` in, as Kafka's own tools take it for --command-config."""
@@ -326,6 +337,10 @@ class RealKafka:
         return self._started
 
     @property
+    def _view(self) -> View:
+        return View(self._nodes)
+
+    @property
     def _controller(self) -> Node:
         return self._nodes[CONTROLLER]
 
@@ -335,67 +350,5 @@ class RealKafka:
             raise RuntimeError("this cluster was started without security: RealKafka(security=Security())")
         return self._nodes.stronghold
 
-    def _inside(self, broker: int) -> str:
-        """Where the testbed itself asks a broker: never through a proxy."""
-        return self._nodes.layout.listeners[broker][INTERNAL].address
-
-    def _bootstrap_inside(self) -> str:
-        return ",".join(map(self._inside, self.running))
-
-    def _informed(self) -> str:
-        """A running broker that has applied all the controller has; ConnectionError while there is none.
-
-        A broker that was just thawed or started tells yesterday's news as if it were today's.
-        """
-        if not self.running:
-            raise RuntimeError("no broker is running: nobody to ask")
-        current = metadata.applied(self.controller_address) if self._controller.state is State.RUNNING else -1
-        seen: dict[int, int | str] = {}
-        for broker in self.running:
-            try:
-                seen[broker] = offset = metadata.applied(self._inside(broker))
-            except OSError as trouble:
-                seen[broker] = str(trouble)
-                continue
-            if offset >= current:
-                return self._inside(broker)
-        raise ConnectionError(f"no broker has caught up with the controller's metadata at {current}: {seen}")
-
-    def _up_to_date(self) -> str:
-        return self._wait_until("a broker has caught up with the controller", self._informed, bool)
-
-    def _unfenced(self) -> frozenset[int]:
-        return metadata.unfenced(self._informed())
-
-    def _exists(self, topic: str) -> bool:
-        try:
-            return bool(metadata.describe(self._informed(), topic))
-        except Refused as refusal:
-            if refusal.code == UNKNOWN_TOPIC:
-                return False
-            raise
-
-    def _wait_until_led(self, states: Mapping[int, PartitionState]) -> None:
-        """Until the leaders named there answer as such: a broker leads some time after the metadata say so."""
-        for leader in {state.leader for state in states.values() if state.leader is not None}:
-            led = {index for index, state in states.items() if state.leader == leader}
-            topic = next(iter(states.values())).topic
-            self._wait_until(
-                f"broker {leader} answers as the leader of {len(led)} partitions of {topic}",
-                partial(replicas.led, self._inside(leader), topic, led),
-                partial(operator.eq, led),
-            )
-
-    def _wait_until_all_know(self) -> None:
-        """Until every running broker has applied what the controller has by now."""
-        current = metadata.applied(self.controller_address)
-        self._wait_until(
-            f"all brokers have applied the metadata up to {current}",
-            lambda: {broker: metadata.applied(self._inside(broker)) for broker in self.running},
-            lambda seen: all(offset >= current for offset in seen.values()),
-        )
-
-    def _wait_until(
-        self, what: str, look: Callable[[], Seen], good: Callable[[Seen], bool], patience: float = PATIENCE
-    ) -> Seen:
-        return wait_until(what, look, good, patience, alive=self._nodes.check)
+    def _wait_until_answers(self, who: str, address: str) -> None:
+        self._view.wait_until(f"{who} answers", lambda: metadata.applied(address), lambda _: True)

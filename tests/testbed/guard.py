@@ -1,8 +1,8 @@
 """Ends a cluster whose owner died without a word (SIGKILL, a crash): runs as a process of its own.
 
 Reads `+PID` and `-PID` lines from its standard input. When that ends, the owner is gone: the nodes left over are killed
-and the cluster's folder is removed. PR_SET_PDEATHSIG would be shorter, but it fires when the *thread* that started a node
-ends, and a test may well start a broker from a worker thread.
+and the cluster's folder is removed. PR_SET_PDEATHSIG would be shorter, but it fires when the *thread* that started a
+node ends, and a test may well start a broker from a worker thread.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def stand_guard(folder: str) -> None:
             watched.add(pid)
         else:
             watched.discard(pid)
-    # No pid here can belong to a stranger: a dead child keeps its number until its parent has seen it, and then we are told.
+    # None of these is a stranger's: a dead child keeps its pid until its parent has seen it, and then we are told.
     for pid in watched:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)

@@ -84,7 +84,10 @@ class Java:
             raise JavaFailed(f"{' '.join(arguments)} ended with status {done.returncode}:\n{done.stdout}")
 
     def format_controller(self, home: Path, cluster_id: str, voter: str, features: Mapping[str, int]) -> None:
-        """Lets StorageTool write the first metadata of `home`'s server.properties; `voter` is id@host:port:directory."""
+        """Lets StorageTool write the metadata that `home`'s server.properties start with.
+
+        `voter` is id@host:port:directory; JavaFailed if StorageTool objects.
+        """
         chosen = [word for name, level in features.items() for word in ("--feature", f"{name}={level}")]
         where = (
             "--config",

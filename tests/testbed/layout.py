@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import javaproperties
+
 from testbed.ports import HOST
 from testbed.security import Stronghold
 
@@ -119,15 +121,15 @@ class Layout:
 
 
 def new_id() -> str:
-    """A random id as Kafka writes them: a UUID in URL-safe base64, not starting with a dash (a command line would trip on it)."""
+    """A random id as Kafka writes them: a UUID in URL-safe base64; no dash in front, where it looks like an option."""
     while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return text
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:
-    """A Java properties file; backslashes are the one thing to escape in the values used here."""
-    path.write_text("".join(f"{key}={value}\n".replace("\\", "\\\\") for key, value in properties.items()))
+    """A Java properties file."""
+    path.write_text(javaproperties.dumps(dict(properties), timestamp=None))
 
 
 def format_broker(data: Path, cluster_id: str, node: int) -> None:

@@ -17,8 +17,8 @@ FIRST, LAST = 20_000, 29_999
 class Ports:
     """Reserves TCP ports on loopback for the length of a `with` block.
 
-    The reservation is a bound UDP socket with the same number: it keeps other testbeds away, whichever process they run in,
-    leaves the TCP port to the broker, and ends with our process however that ends.
+    The reservation is a bound UDP socket with the same number: it keeps other testbeds away, whichever process they run
+    in, leaves the TCP port to the broker, and ends with our process however that ends.
     """
 
     def __init__(self) -> None:

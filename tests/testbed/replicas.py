@@ -1,4 +1,4 @@
-"""Asking one replica about its own log, whether it leads or not, and reading its files: the oracle tests compare with."""
+"""Asking one replica about its own log, whether it leads or not, and reading its files: what tests compare with."""
 
 from __future__ import annotations
 

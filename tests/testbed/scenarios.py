@@ -9,7 +9,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,8 +25,8 @@ Values = Mapping[int, tuple[str, ...]]
 class OfflinePartition:
     """A partition without a leader, and what its replicas hold.
 
-    `acknowledged` are the values that a producer with acks=all was promised, `held` the values in each broker's log when it
-    was last seen, the dead ones' too, in the order of their offsets.
+    `acknowledged` are the values that a producer with acks=all was promised, `held` the values in each broker's log
+    when it was last seen, the dead ones' too, in the order of their offsets.
     """
 
     index: int
@@ -50,14 +50,19 @@ class OfflineTopic:
 
 
 def diverge(
-    kafka: RealKafka, topic: str, survivors: Mapping[int, int], partitions: int, acked: int, configs: Mapping[str, str | int]
+    kafka: RealKafka,
+    topic: str,
+    survivors: Mapping[int, int],
+    partitions: int,
+    acked: int,
+    configs: Mapping[str, str | int],
 ) -> OfflineTopic:
     """See RealKafka.offline_partition."""
     if short := {broker: end for broker, end in survivors.items() if end <= acked}:
         raise ValueError(
             f"a survivor's log must end above the {acked} acknowledged records, or it has no epoch of its own: {short}"
         )
-    *bystanders, last = dead = _others(kafka, survivors)
+    last, *bystanders = dead = _others(kafka, survivors)
     kafka.create_topic(topic, [[last, *bystanders, *survivors]] * partitions, **configs)
     acknowledged = _write(kafka, topic, range(partitions), acked, "acked", acks="all")
     held = dict.fromkeys(bystanders, acknowledged)
@@ -88,11 +93,11 @@ def freeze_and_kill(
     """See RealKafka.offline_by_freezing."""
     dead = _others(kafka, survivors)
     kafka.create_topic(topic, [[*_rotated(dead, index), *survivors] for index in range(partitions)], **configs)
-    common = _write(kafka, topic, range(partitions), records, "common", acks="all")
+    common = _write_everywhere(kafka, topic, [*dead, *survivors], range(partitions), records, "common")
     for broker in survivors:
         kafka.freeze(broker)
     kafka.wait_until_fenced(*survivors)
-    extra = _write(kafka, topic, range(partitions), missed, "missed", acks="all")
+    extra = _write_everywhere(kafka, topic, dead, range(partitions), missed, "missed")
     for broker in dead:
         kafka.kill(broker)
     for broker in survivors:
@@ -139,11 +144,24 @@ def _write(
     kafka: RealKafka, topic: str, partitions: Collection[int], count: int, label: str, acks: str
 ) -> dict[int, tuple[str, ...]]:
     written = kafka.produce_to(topic, partitions, count, label, acks=acks)
-    if lacking := {index: len(values) for index, values in written.items() if len(values) < count}:
-        raise AssertionError(
-            f"of {count} {label!r} records of {topic} not all were acknowledged (by partition): {lacking}"
-        )
+    lacking = {index: len(values) for index, values in written.items() if len(values) < count}
+    if lacking:
+        raise AssertionError(f"of {count} {label!r} records not all were acknowledged by {topic}: {_some(lacking)}")
     return {index: tuple(values) for index, values in written.items()}
+
+
+def _write_everywhere(
+    kafka: RealKafka, topic: str, brokers: Collection[int], partitions: Collection[int], count: int, label: str
+) -> dict[int, tuple[str, ...]]:
+    """Writes until all of these brokers, the whole ISR, hold it: what acks=all promises.
+
+    With acks=all itself a broker would answer a producer one partition at a time: minutes for thousands of them.
+    """
+    before = kafka.log_ends(kafka.running[0], topic, partitions)
+    written = _write(kafka, topic, partitions, count, label, acks="1")
+    for broker in brokers:
+        kafka.wait_for_log_ends(broker, topic, {index: end + count for index, end in before.items()})
+    return written
 
 
 def _logs(kafka: RealKafka, broker: int, topic: str, partitions: Collection[int]) -> dict[int, tuple[str, ...]]:
@@ -165,7 +183,7 @@ def _check_ends(kafka: RealKafka, topic: str, partitions: Collection[int], ends:
     for broker, end in ends.items():
         found = kafka.log_ends(broker, topic, partitions)
         if wrong := {index: other for index, other in found.items() if other != end}:
-            raise AssertionError(f"broker {broker} should hold {topic} up to {end}; it holds (by partition): {wrong}")
+            raise AssertionError(f"broker {broker} should hold {topic} up to {end}, but its logs end at {_some(wrong)}")
 
 
 def _offline(
@@ -187,3 +205,8 @@ def _offline(
 def _rotated(brokers: tuple[int, ...], by: int) -> tuple[int, ...]:
     start = by % len(brokers)
     return brokers[start:] + brokers[:start]
+
+
+def _some(by_partition: Mapping[int, int]) -> str:
+    shown = dict(islice(by_partition.items(), 3))
+    return f"{shown} (partition: value; {len(by_partition)} in all)"

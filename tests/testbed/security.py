@@ -1,7 +1,7 @@
 """Listeners as a guarded cluster has them: TLS with SCRAM, with client certificates or with OAuth tokens, and ACLs.
 
-Beside them the cluster keeps its PLAINTEXT listeners, whose anonymous user is the super user: replication and the testbed's
-own requests go there.
+Beside them the cluster keeps its PLAINTEXT listeners, whose anonymous user is the super user: replication and the
+testbed's own requests go there.
 """
 
 from __future__ import annotations
@@ -29,8 +29,10 @@ class Mechanism(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Security:
-    """What may be chosen. `reauthenticate_after` in seconds: an OAuth connection that has not proven itself anew by then is
-    closed (connections.max.reauth.ms); None never asks again. `super_users` as Kafka writes principals (`User:ann`).
+    """What may be chosen.
+
+    `reauthenticate_after` in seconds: an OAuth connection that has not proven itself anew by then is closed
+    (connections.max.reauth.ms); None never asks again. `super_users` as Kafka writes principals (`User:ann`).
     """
 
     reauthenticate_after: float | None = None
@@ -39,7 +41,11 @@ class Security:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Who a client is. SCRAM wants `name` and `password`; MTLS a `name`, which becomes `User:CN=name`; OAUTH a `token`."""
+    """Who a client is.
+
+    SCRAM takes `name` and `password`; MTLS a `name`, to Kafka `User:CN=name`; OAUTH a `name`, to Kafka `User:name`, or
+    a `token` that says another one.
+    """
 
     mechanism: Mechanism
     name: str = ""

@@ -48,7 +48,7 @@ def delete(bootstrap: str, name: str) -> None:
 def produce(
     bootstrap: str, topic: str, partitions: Iterable[int], count: int, label: str, acks: str, patience: float
 ) -> dict[int, list[str]]:
-    """Writes `label-0`, `label-1`... to each partition; per partition the values that were acknowledged in `patience` seconds."""
+    """Writes `label-0`, `label-1`... to each partition; returns what was acknowledged within `patience` seconds."""
     acknowledged: dict[int, list[str]] = {partition: [] for partition in partitions}
 
     def note(partition: int, value: str, error: DeliveryError | None, _: Delivered) -> None:
@@ -71,7 +71,7 @@ def produce(
 
 
 def consume(bootstrap: str, topic: str, partition: int, patience: float) -> list[str]:
-    """What a client reads: the values from log start to high watermark; WaitedInVain after `patience` seconds without the last."""
+    """What a client reads, from log start to high watermark; WaitedInVain after `patience` seconds without the last."""
     reader = Consumer(client(bootstrap, group_id=f"testbed-{uuid.uuid4()}", enable_auto_commit=False))
     deadline = time.monotonic() + patience
     values: list[str] = []

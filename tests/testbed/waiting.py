@@ -12,6 +12,7 @@ Seen = TypeVar("Seen")
 
 PATIENCE = 60.0
 PAUSE = 0.05
+LONGEST = 2000
 
 
 class WaitedInVain(AssertionError):
@@ -41,5 +42,9 @@ def wait_until(
         except (OSError, Refused) as trouble:
             last = f"{type(trouble).__name__}: {trouble}"
         if time.monotonic() > deadline:
-            raise WaitedInVain(f"waited {patience:g} s until {what}; last seen: {last!r}")
+            raise WaitedInVain(f"waited {patience:g} s until {what}; last seen: {_shortened(repr(last))}")
         time.sleep(PAUSE)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text)} characters)"

@@ -1,6 +1,6 @@
-"""Single requests to single nodes: kafka-python's codec over a plain blocking socket, nothing that retries or picks a node.
+"""Single requests to single nodes: kafka-python's codec over a plain blocking socket. Nothing retries, nothing routes.
 
-The only module here that knows kafka-python; what it hands out is untyped, so its callers turn it into dataclasses at once.
+The codec is untyped; who asks turns the answer into dataclasses at once.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Connection:
         self._socket.close()
 
     def version(self, request: Any, at_most: int) -> int:
-        """The newest version of this request class that the node speaks, our code was written for and the codec has; -1 if none."""
+        """The newest version of this request that the node, the codec and we (`at_most`) know; -1 if there is none."""
         if not self._versions:
             spoken = self.api_versions().api_keys
             self._versions = {api.api_key: api.max_version for api in spoken}

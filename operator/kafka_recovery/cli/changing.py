@@ -31,6 +31,8 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 
+_APPROVAL_MISSING = "ApprovalMissing"
+
 
 @dataclass(frozen=True, slots=True)
 class Site:
@@ -89,9 +91,12 @@ async def execute(site: Site, file: Path | None, approve: str | None, policy_fil
 
 
 async def resume(site: Site, policy_file: Path | None) -> ExitCode:
-    """Go on with every unfinished run of the journal."""
+    """Go on with every unfinished run of the journal; without a policy file, under the newest run's policy."""
     policy = read_policy(policy_file)
     async with site.entered(policy) as (connection, journal):
+        runs = await journal.unfinished()
+        if runs and policy_file is None:
+            policy = runs[-1].plan.policy
         return await carry_out(
             site, connection, journal, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume()
         )
@@ -156,6 +161,10 @@ def conclude(site: Site, report: Report, missing_approval: str | None) -> ExitCo
     if missing_approval:
         complain(f"plan {missing_approval} was not approved; what needs approval was not changed")
         say(f"To approve exactly this plan: {site.command(f'execute --approve {missing_approval}')}")
+        return ExitCode.APPROVAL
+    if any(outcome.reason and outcome.reason.code == _APPROVAL_MISSING for outcome in report.outcomes):
+        plans = "".join(f"\n  {site.command(f'execute --approve {digest}')}" for digest in report.plans)
+        complain(f"what needs approval was not changed. To approve:{plans}")
         return ExitCode.APPROVAL
     return ExitCode.NOT_RECOVERED
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from kafka_recovery.cli import words
@@ -145,7 +144,7 @@ def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:
             )
 
 
-def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> Table:
+def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
     wave_of = {id: number for number, wave in enumerate(plan.waves, 1) for id in wave}
     headings = ("Partition", "Verdict", "Wave", "Leader", "Log end", "Loss", "Approval", "Rule", "Why")
     rows = (

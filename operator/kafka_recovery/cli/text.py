@@ -8,6 +8,8 @@ import sys
 
 def safe(text: str) -> str:
     """The text on one line, with every control, format and other invisible character written as an escape."""
+    if text.isprintable():
+        return text
     return "".join(char if char.isprintable() else _written(char) for char in text)
 
 

@@ -239,9 +239,6 @@ async def _elect(site: Site, task: Task, scope: Scope) -> ExitCode:
                 effort=Effort(within=within),
             )
             site.interrupts.gently(engine.stop)
-            if not outcomes and await journal.unfinished():
-                say("An earlier run was cut short; the assignment orders it left behind are put back first.")
-                await engine.undo()
             report = await engine.recover(scope)
             outcomes |= {outcome.id: outcome for outcome in report.outcomes}
             scope = _held_up(report.outcomes)

@@ -59,8 +59,7 @@ def why(decision: Decision) -> str:
         return decision.reason.code
     if decision.verdict is not Verdict.ELECT:
         return "-"
-    chosen = f"best of {len(decision.ranking)} by {decision.candidate_order}"
-    return chosen + (f", {len(decision.rejections)} rejected" if decision.rejections else "")
+    return f"best of {len(decision.ranking)}"
 
 
 def waves(plan: Plan) -> str:

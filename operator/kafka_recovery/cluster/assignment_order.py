@@ -144,7 +144,7 @@ class AssignmentOrderElection:
         retrying = AsyncRetrying(
             retry=retry_if_result(transient),
             stop=stop_after_attempt(self.attempts),
-            wait=wait_exponential_jitter(initial=0.1, max=2, jitter=0.1),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2, jitter=0.1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from weakref import WeakSet
 
 from kafka.protocol.metadata import ApiVersionsRequest
 from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential, wait_random
@@ -77,7 +78,8 @@ class Brokers:
         BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration, UnsupportedRequest.
 
         Others (and ElectLeaders and AlterPartitionReassignments, always) are sent at most once, over a connection of
-        their own. Raises UnsupportedRequest or NotSent: nothing has changed; Unanswered: it may still take effect.
+        their own. Raises UnsupportedRequest or NotSent: nothing has changed; Unanswered: it may still take effect. Who
+        cancels such a call does not know either.
         """
         require_safe(address, request)
         question = _Question(address, request, versions, frozenset(ignorable), deadline)
@@ -192,6 +194,7 @@ class _Pool:
         self._security = security
         self._client_id = client_id
         self._lines: list[_Line] = []
+        self._connections: WeakSet[Connection] = WeakSet()  # all that live, in the pool or not
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -200,8 +203,6 @@ class _Pool:
         if idle := self._idle():
             return idle
         async with self._opening:
-            if self._closed:
-                raise ConnectionsClosed(self._address)
             if idle := self._idle():
                 return idle
             await self._drop_hopeless()
@@ -213,19 +214,24 @@ class _Pool:
 
     async def open(self) -> _Line:
         """A new connection that knows the broker's versions, outside the pool."""
+        self._require_open()
         connection = await Connection.open(self._address, self._security, self._client_id)
         try:
+            self._require_open()
+            self._connections.add(connection)
             return _Line(connection, await _learn(connection))
         except BaseException:
             await connection.close()
             raise
 
     async def close(self) -> None:
-        """Close what is open, and what is just being opened when it is."""
-        async with self._opening:
-            self._closed = True
-            await asyncio.gather(*(line.connection.close() for line in self._lines))
-            self._lines.clear()
+        """Close what is open; what is just being opened is closed by whoever opens it."""
+        self._closed = True
+        await asyncio.gather(*(connection.close() for connection in self._connections))
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise ConnectionsClosed(self._address)
 
     def _idle(self) -> _Line | None:
         self._lines[:] = [line for line in self._lines if line.connection.is_open]

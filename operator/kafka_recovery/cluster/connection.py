@@ -100,7 +100,8 @@ class Connection:
 
         Raises BrokerUnreachable, TlsFailed, AuthenticationFailed, InvalidAnswer, InvalidConfiguration.
         """
-        context = security.tls_context()
+        # Stores lie on disks, which may be slow; the system's CAs take their time as well.
+        context = await asyncio.to_thread(security.tls_context) if security.tls else None
         try:
             reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
         except OSError as error:
@@ -336,7 +337,8 @@ def _was_cut(address: Address, security: Security, error: Exception, answers: in
     if answers > 1:
         return BrokerUnreachable(address, what)
     # A listener that expects TLS or SASL ends a connection that goes on without it, and says nothing.
+    nameless = security.tls is not None and security.tls.identity is None
+    settings = f"security.protocol {security.protocol}{' without a client certificate' if nameless else ''}"
     return BrokerUnreachable(
-        address,
-        f"{what} before it answered; if this goes on, security.protocol {security.protocol} may not fit the listener",
+        address, f"{what} before it answered; if this goes on, {settings} may not fit the listener"
     )

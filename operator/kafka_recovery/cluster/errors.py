@@ -38,8 +38,8 @@ class ClusterUnavailable(ClusterError):
 
     def __init__(self, problems: Mapping[Any, Reason]) -> None:
         self.problems = dict(problems)
-        each = "".join(f"\n  {address}: {reason.message}" for address, reason in self.problems.items())
-        super().__init__(f"none of {len(self.problems)} brokers answered:{each}")
+        each = "".join(f"\n  {_naming(address, reason.message)}" for address, reason in self.problems.items())
+        super().__init__(f"none of {len(self.problems)} brokers answered:{each}" if each else "no broker answered")
 
 
 class ClusterMismatch(ClusterError):
@@ -160,6 +160,11 @@ class Unanswered(ClusterError):
     def __init__(self, request: str, why: ClusterError) -> None:
         self.why = why
         super().__init__(f"{request} was sent and may still take effect: {why}")
+
+
+def _naming(address: object, message: str) -> str:
+    """The message with the address before it, unless it begins with that already, as our own errors do."""
+    return message if message.startswith(str(address)) else f"{address}: {message}"
 
 
 _MISSING_ACL = {

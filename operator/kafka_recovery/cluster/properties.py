@@ -170,8 +170,8 @@ def jaas_options(text: str, origin: str) -> dict[str, str]:
     if not text.strip():
         raise InvalidConfiguration(f"{origin}: sasl.jaas.config is missing; right is {_JAAS_EXAMPLE}")
     tokens = _tokens(text, origin)
-    end = tokens.index(_END) if _END in tokens else -1
-    if end == -1 or tokens[end + 1 :]:
+    end = len(tokens) - 1
+    if [place for place, token in enumerate(tokens) if token is _END] != [end]:
         raise InvalidConfiguration(f"{origin}: sasl.jaas.config must hold one login module and end with a semicolon")
     if end < 2 or tokens[1].lower() not in _FLAGS:
         raise InvalidConfiguration(

@@ -103,16 +103,16 @@ class Store:
         try:
             certificates = [x509.load_pem_x509_certificate(block) for kind, block in blocks if kind == b"CERTIFICATE"]
             key = serialization.load_pem_private_key(keys[0], password) if keys else None
-        except (ValueError, TypeError) as error:
-            # The library's text may quote what it read; the setting is enough to find the fault.
-            raise InvalidConfiguration(f"{self}: a PEM block can't be read; is the key's password right?") from error
+        except (ValueError, TypeError):
+            # From None: the library's text may quote what it read; the setting is enough to find the fault.
+            raise InvalidConfiguration(f"{self}: a PEM block can't be read; is the key's password right?") from None
         return _Contents(key, certificates)
 
     def _read_pkcs12(self, content: bytes) -> _Contents:
         try:
             store = pkcs12.load_pkcs12(content, self.password.encode() if self.password else None)
-        except (ValueError, TypeError) as error:
-            raise InvalidConfiguration(f"{self}: no PKCS12 store, or its password is wrong") from error
+        except (ValueError, TypeError):
+            raise InvalidConfiguration(f"{self}: no PKCS12 store, or its password is wrong") from None
         own = [store.cert.certificate] if store.cert else []
         return _Contents(store.key, own + [other.certificate for other in store.additional_certs])
 

@@ -107,7 +107,7 @@ def _verdict(place: int | None, broker: BrokerId, decision: Decision) -> str:
         return "rejected"
     if broker == decision.leader:
         return "chosen"
-    return "equal" if broker in decision.equals else "candidate"
+    return "equal" if decision.equals and {broker, decision.leader} <= set(decision.equals) else "candidate"
 
 
 def _lacking(replica: Replica, leader: Replica | None) -> str:

@@ -1,13 +1,13 @@
 """Comparing two copies of a partition by their leader-epoch vectors.
 
-An epoch has one leader, so all records of one epoch come from one log: two logs that both hold records of epoch E are
-the same up to where the shorter one's E ends (KAFKA-1211's leader generations, KIP-101's truncation rule). An entry
-without records proves nothing and is passed over (KAFKA-1211's "gaps").
+An epoch has one leader, so all that was written under it comes from one log: two logs that both know epoch E are the
+same up to where the shorter one's E ends (KAFKA-1211's leader generations, KIP-101's truncation rule). An epoch without
+records (KAFKA-1211's "gap") ends where it begins, so it makes no difference.
 """
 
 from __future__ import annotations
 
-from kafka_recovery.domain.evidence import EpochVector, ReplicaLog
+from kafka_recovery.domain.evidence import EpochEntry, EpochVector, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
 
@@ -22,21 +22,20 @@ def common_point(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
     if one.epochs is None or other.epochs is None:
         return None
     if one.epochs == other.epochs:
-        end = one.end if one.end < other.end else other.end
-        proven = (one.epochs and end > one.epochs[0].start) or (one.end == other.end and one.start == other.start)
-        return end if proven else NOTHING_SHARED
+        known = one.epochs or one.start == one.end == other.start == other.end
+        return min(one.end, other.end) if known else NOTHING_SHARED
     return _shared_end(one.epochs, one.end, other.epochs, other.end)
 
 
 def _shared_end(ours: EpochVector, our_end: Offset, theirs: EpochVector, their_end: Offset) -> Offset:
-    """Where the largest epoch with records in both logs ends in the shorter one (KIP-101)."""
+    """Where the largest epoch that both logs know ends in the shorter one (KIP-101)."""
     i, j = len(ours) - 1, len(theirs) - 1
     while i >= 0 and j >= 0:
         mine, its = ours[i], theirs[j]
-        if mine.start >= our_end or mine.epoch > its.epoch:
+        if mine.epoch > its.epoch:
             our_end = min(our_end, mine.start)
             i -= 1
-        elif its.start >= their_end or its.epoch > mine.epoch:
+        elif its.epoch > mine.epoch:
             their_end = min(their_end, its.start)
             j -= 1
         else:
@@ -67,7 +66,19 @@ def contains(chosen: ReplicaLog, other: ReplicaLog) -> bool | None:
 
 
 def equal(one: ReplicaLog, other: ReplicaLog) -> bool:
-    """Whether both logs provably hold the same records; an unknown vector equals nothing."""
-    if one.end != other.end or one.start != other.start:
+    """Whether both logs provably hold the same records; an unknown vector equals nothing.
+
+    Stricter than the common point: every epoch with records must agree, so that evidence which contradicts itself never
+    makes two logs interchangeable.
+    """
+    if one.end != other.end or one.start != other.start or common_point(one, other) != one.end:
         return False
-    return common_point(one, other) == one.end
+    return one.epochs == other.epochs or _written(one) == _written(other)
+
+
+def _written(log: ReplicaLog) -> EpochVector:
+    """The entries that hold records which are still there."""
+    epochs = log.epochs or ()
+    ends = [*[entry.start for entry in epochs[1:]], log.end]
+    held = [(entry, end) for entry, end in zip(epochs, ends, strict=False) if max(entry.start, log.start) < end]
+    return tuple(EpochEntry(entry.epoch, max(entry.start, log.start)) for entry, _ in held)

@@ -24,7 +24,7 @@ BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
 def classify(partition: PartitionEvidence, leader: Replica, history: PartitionHistory | None = None) -> Loss:
     """What it costs if `leader`, a replica that was measured, leads."""
     visible = visible_lacks(partition, leader)
-    at_least = witnessed_loss(partition, leader)
+    at_least = witnessed_loss(partition, leader) if partition.witnessed_ends else 0
     if history is not None:
         proven = _proven(partition, leader, history)
         return _consistent(_capped(replace(proven, at_least=at_least, lacks=visible), history), partition)
@@ -57,9 +57,8 @@ def visible_lacks(partition: PartitionEvidence, leader: Replica) -> tuple[Lack, 
 
 def witnessed_loss(partition: PartitionEvidence, leader: Replica) -> int:
     """Offsets that others once saw beyond the leader's log end: surely lost."""
-    if not partition.witnessed_ends or leader.log is None:
-        return 0
-    return max(0, max(witness.end for witness in partition.witnessed_ends) - leader.log.end)
+    ends = [witness.end for witness in partition.witnessed_ends]
+    return max(0, max(ends, default=0) - leader.log.end) if leader.log else 0
 
 
 def replay_elr(steps: Sequence[HistoryStep]) -> frozenset[BrokerId]:

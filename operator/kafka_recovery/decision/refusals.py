@@ -184,7 +184,7 @@ def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited:
         return None
     for broker in sorted(partition.clean_members & scene.back):
         where = "ISR" if broker in partition.isr else "ELR"
-        seen = "is alive" if broker in scene.alive else "answers again, though it is still fenced,"
+        seen = "is alive," if broker in scene.alive else "answers again, though it is still fenced,"
         return Reason(
             "CleanMemberReturning",
             f"broker {broker} is in the {where} and {seen} so the controller will elect it without loss. "

@@ -305,17 +305,18 @@ class Engine:
         ledger.plans.append(run.digest)
         patience = self._timing.patience(len(elected)) if go_on else timedelta(0)
         left = await self._conclude_led(run.plan, elected, ledger, patience, unrestored)
+        for id in unrestored & left.keys():
+            reason = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
+            ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason, order_restored=False))
+            del left[id]
         if go_on:
             approved = self._within_approval(left, run.digest, run.approved_by, ledger)
             again = await self._run_waves(wave, approved, ledger, numbers)
             await self._conclude_changed(run.plan, again, ledger)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
-            altered = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
             for id in left:
-                restored = id not in unrestored
-                reason = undone if restored else altered
-                ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason, order_restored=restored))
+                ledger.refuse(id, undone)
         await self._close(run.digest, elected, ledger)
 
     async def _conclude_led(

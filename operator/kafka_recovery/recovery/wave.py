@@ -123,6 +123,11 @@ class Wave:
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
         reasons = {d.id: recheck(d, evidence[d.id], fresh, self.policy) for d in decisions}
+        shown = {partition.id: partition.assignment for partition in fresh.partitions}
+        for decision in decisions:  # ours would have been put back before: somebody else had the same idea
+            if shown.get(decision.id) == decision.order != decision.assignment:
+                message = f"somebody else put {decision.id} in the order {list(decision.order)}"
+                reasons[decision.id] = reasons[decision.id] or Reason("AssignmentChanged", message)
         return {id: reason for id, reason in reasons.items() if reason is not None}
 
     async def _elect(self, go: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Settled]:

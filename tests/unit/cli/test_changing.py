@@ -215,7 +215,7 @@ def test_a_journal_that_can_t_be_written_stops_everything_before_it_begins(
 def test_a_run_that_was_cut_short_is_resumed(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path, journal: Path
 ) -> None:
-    approved_and_no_more(cluster, plan_file, journal)
+    begun(cluster, plan_file, journal, "ann")
 
     done = recovery("resume")
     again = recovery("resume")
@@ -226,10 +226,38 @@ def test_a_run_that_was_cut_short_is_resumed(
     assert "Nothing to do" in again.stdout
 
 
+def test_a_run_begun_under_a_policy_is_resumed_under_it(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path, journal: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    recovery("plan", "--all-offline-partitions", "--policy", automatic, "--out", file)
+    begun(cluster, file, journal, None)
+
+    done = recovery("resume")
+
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 2
+
+
+def test_a_stricter_policy_of_now_makes_a_resumed_run_ask(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path, journal: Path
+) -> None:
+    file, strict = tmp_path / "plan.json", tmp_path / "strict.yaml"
+    recovery("plan", "--all-offline-partitions", "--policy", automatic, "--out", file)
+    strict.write_text("rules: [{name: everything, approval: ManualApprove}]")
+    begun(cluster, file, journal, None)
+
+    refused = recovery("resume", "--policy", strict)
+
+    assert refused.exit_code == 4
+    assert f"kafka-recovery execute --approve {digest_of(file)}" in refused.stderr
+    assert cluster.leader(orders) is None
+
+
 def test_a_run_that_was_cut_short_is_undone(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path, journal: Path
 ) -> None:
-    approved_and_no_more(cluster, plan_file, journal)
+    begun(cluster, plan_file, journal, "ann")
 
     undone = recovery("undo")
     again = recovery("undo", "--output", "json")
@@ -255,13 +283,13 @@ def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(
     assert "Error: none of 1 brokers answered" in failed.stderr
 
 
-def approved_and_no_more(cluster: SmallCluster, plan_file: Path, journal: Path) -> None:
+def begun(cluster: SmallCluster, plan_file: Path, journal: Path, by: str | None) -> None:
     """As a run leaves it that was killed before its first wave."""
 
     async def begin() -> None:
         plan = read_plan(plan_file.read_text(), str(plan_file))
         with FileJournal(journal, cluster.id) as kept:
             await kept.record(plan)
-            await kept.approved(digest(plan), "ann")
+            await kept.approved(digest(plan), by)
 
     asyncio.run(begin())

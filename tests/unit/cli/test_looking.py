@@ -30,6 +30,17 @@ def test_inspect_shows_every_offline_replica_as_its_own_broker_measures_it(
     assert "users-0" not in shown.stdout
 
 
+def test_thousands_of_replicas_stay_aligned_and_harmless(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.racks = {2: "[red]\x1b[31m"}
+    for index in range(300):
+        cluster.offline(f"orders-{index}", {2: index})
+
+    rows = [line for line in recovery("inspect").stdout.splitlines() if line.startswith(("Partition", "orders-"))]
+
+    assert len(rows) == 1 + 600 + 1  # the last one is the sentence about broker 1
+    assert {row.find("[red]\\x1b[31m") for row in rows[2:600:2]} == {rows[0].find("Rack")}
+
+
 def test_inspect_of_a_healthy_cluster_says_so(recovery: Run) -> None:
     shown = recovery("inspect")
 

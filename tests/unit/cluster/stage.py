@@ -93,6 +93,7 @@ class StagedBroker:
 
     roles: dict[str, Role] = field(default_factory=dict)
     tls: ssl.SSLContext | None = None
+    host: str = "127.0.0.1"
     heard: list[Heard] = field(default_factory=list)
     connections: int = 0
 
@@ -113,12 +114,12 @@ class StagedBroker:
 
     async def hears(self, name: str, times: int = 1) -> None:
         """Wait until a request was heard so often."""
-        while self.names().count(name) < times:
+        while sum(heard.name == name for heard in self.heard) < times:
             self._arrival.clear()
             await self._arrival.wait()
 
     async def __aenter__(self) -> Self:
-        self._server = await asyncio.start_server(self._play, "127.0.0.1", 0, ssl=self.tls)
+        self._server = await asyncio.start_server(self._play, self.host, 0, ssl=self.tls)
         return self
 
     async def __aexit__(

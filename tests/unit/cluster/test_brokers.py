@@ -60,6 +60,13 @@ def reorder() -> Any:
     return AlterPartitionReassignmentsRequest(topics=[topic(name="orders", partitions=[])])
 
 
+async def abandoned(*waiting: asyncio.Task[Any]) -> None:
+    """Nobody waits for these any more."""
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
 @pytest.fixture
 async def brokers() -> AsyncIterator[Brokers]:
     async with Brokers(PLAINTEXT) as brokers:
@@ -289,9 +296,7 @@ class TestReads:
             await asyncio.wait_for(brokers.ask(good.address, METADATA, ANY, PATIENCE), 2)
 
             assert not any(task.done() for task in lost)
-            for task in lost:
-                task.cancel()
-            await asyncio.gather(*lost, return_exceptions=True)
+            await abandoned(*lost)
 
     async def test_a_slow_request_does_not_hold_up_others_to_the_same_broker(self, brokers: Brokers) -> None:
         """A broker without a controller takes 60 s for what it forwards, and answers the rest at once."""
@@ -301,13 +306,14 @@ class TestReads:
 
             await asyncio.wait_for(brokers.ask(broker.address, METADATA, ANY, PATIENCE), 2)
 
-            slow.cancel()
-            await asyncio.gather(slow, return_exceptions=True)
+            await abandoned(slow)
 
     async def test_connections_that_are_stuck_are_replaced(self, brokers: Brokers) -> None:
         async with StagedBroker({"Metadata": answer_metadata}) as broker:
-            stuck = (brokers.ask(broker.address, LIST_OFFSETS, ANY, SOON) for _ in range(CONNECTIONS_PER_BROKER))
-            assert {type(error) for error in await asyncio.gather(*stuck, return_exceptions=True)} == {BrokerSilent}
+            asked = [brokers.ask(broker.address, LIST_OFFSETS, ANY, PATIENCE) for _ in range(CONNECTIONS_PER_BROKER)]
+            stuck = [asyncio.create_task(ask) for ask in asked]
+            await broker.hears("ListOffsets", CONNECTIONS_PER_BROKER)
+            await abandoned(*stuck)
 
             answer = await brokers.ask(broker.address, METADATA, ANY, PATIENCE)
 
@@ -323,6 +329,15 @@ class TestReads:
                 await waiting
             with pytest.raises(ConnectionsClosed):
                 await brokers.ask(broker.address, METADATA, ANY, PATIENCE)
+
+    async def test_closing_does_not_wait_for_a_connection_that_never_comes(self, brokers: Brokers) -> None:
+        async with StagedBroker({"ApiVersions": lambda heard: None}) as broker:
+            waiting = asyncio.create_task(brokers.ask(broker.address, METADATA, ANY, PATIENCE))
+            await broker.hears("ApiVersions")
+            await asyncio.wait_for(brokers.aclose(), 2)
+
+            with pytest.raises(ConnectionsClosed):
+                await waiting
 
 
 CHANGES = [elect(1), reorder()]
@@ -387,6 +402,15 @@ class TestChanges:
                 await brokers.ask(broker.address, change, ANY, PATIENCE)
 
             assert broker.names() == []
+
+    async def test_closing_in_the_middle_leaves_it_unknown_too(self, brokers: Brokers, change: Any) -> None:
+        async with StagedBroker() as broker:
+            waiting = asyncio.create_task(brokers.ask(broker.address, change, ANY, PATIENCE))
+            await broker.hears(change.name.removesuffix("Request"))
+            await brokers.aclose()
+
+            with pytest.raises(Unanswered, match="closed by this side"):
+                await waiting
 
     async def test_it_goes_over_a_connection_of_its_own(self, brokers: Brokers, change: Any) -> None:
         """The broker may just have closed an idle connection: written there, its fate would be unknown."""

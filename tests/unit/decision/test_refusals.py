@@ -12,7 +12,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import EvidenceRules, Limits, Policy, RequiredAnswers, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import NOON, broker, code, dead, decided, evidence, log, partition, policy
+from unit.decision.incident import NOON, Held, broker, code, dead, decided, evidence, log, partition, policy
 
 COPIES = {1: None, 2: log(27), 3: log(15)}
 LATER = timedelta(minutes=1)
@@ -49,7 +49,7 @@ def test_a_reassignment_nobody_could_see_might_be_one() -> None:
 
 def test_an_old_leader_that_still_answers_as_leader_stops_everything() -> None:
     """KRaft brokers do not fence themselves: clients may still write to it. There is nothing good to wait for."""
-    alone = {1: Replica(BrokerId(1), None, leads=True), 2: log(27), 3: log(15)}
+    alone: dict[int, Held] = {1: Replica(BrokerId(1), None, leads=True), 2: log(27), 3: log(15)}
     decision = decided(evidence(partition(alone), brokers=(dead(1, reachable=True), broker(2), broker(3))))
 
     assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "OldLeaderAnswers")
@@ -78,8 +78,8 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     assert decision.reason is not None
     assert decision.reason.message == (
         "broker 3 counts as alive, but its log was not measured within 5s (3 attempts; connection refused at "
-        "10.0.3.7:9092). Without it 2 of 3 replicas are unknown. With min.insync.replicas 2 an acknowledged record may be "
-        "only there. To go on: bring broker 3 back, stop it for good so that the controller fences it, or set "
+        "10.0.3.7:9092). Without it 2 of 3 replicas are unknown. With min.insync.replicas 2 an acknowledged record may "
+        "be only there. To go on: bring broker 3 back, stop it for good so that the controller fences it, or set "
         "requiredAnswers: Any."
     )
     assert decided(evidence(silent), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))).leader == 2
@@ -93,7 +93,7 @@ def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None
 
 def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3))
-    assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "ViewIsStale"
+    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "ViewIsStale"
     assert decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(3))).leader == 3
 
 
@@ -139,7 +139,7 @@ def test_an_elr_member_is_waited_for_as_well() -> None:
 
     assert decision.verdict is Verdict.WAIT
     assert decision.reason is not None
-    assert "broker 3 is in the ELR and is alive" in decision.reason.message
+    assert "broker 3 is in the ELR and is alive, so" in decision.reason.message
 
 
 def test_one_refusal_never_blocks_another_partition() -> None:

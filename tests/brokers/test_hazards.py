@@ -1,0 +1,275 @@
+"""Every hazard of electing on real brokers that we know of, provoked, and what is made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule
+from testbed import topics
+from testbed.cluster import RealKafka
+
+from brokers.conftest import Recovery
+
+pytestmark = pytest.mark.brokers
+
+ORDERS = TopicPartition("orders", 0)
+SURVIVORS = {2: 27, 3: 15}
+"""Broker 2 led alone first and wrote more; broker 3 led alone later, so its last epoch is higher."""
+
+Recoveries = Callable[[RealKafka], Recovery]
+
+
+async def test_a_candidate_that_dies_before_it_is_fenced_is_not_called_recovered(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    """Kafka answers NONE and elects the dead broker; it goes offline again when that is fenced."""
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+    killed: list[int] = []
+
+    def kill_the_best() -> None:
+        if not killed:
+            killed.append(3)
+            kafka.kill(3)
+
+    report = await recovery(kafka).with_(before_election=kill_the_best).recover(ORDERS)
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert report[ORDERS].leader == 2
+    assert kafka.leader_answers("orders", 0, 2)
+    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
+
+
+async def test_a_person_who_approved_one_candidate_is_asked_again_when_it_dies(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+    manual = recovery(kafka).with_(policy=Policy((Rule("all", approval=Approval.MANUAL),)))
+    async with manual.with_(before_election=lambda: kafka.kill(3)).engine() as engine:
+        plan = await manual.plan(ORDERS)
+        report = await engine.execute(plan)
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert report[ORDERS].reason and report[ORDERS].reason.code == "LeaderDied"
+    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
+
+
+async def test_a_candidate_that_is_fenced_at_the_last_moment_makes_the_election_fail_loudly(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    """Kafka then takes the next in order, which holds less than was planned: that is not a recovery as approved."""
+    kafka.offline_partition("orders", survivors={2: 15, 3: 27})
+
+    def fence_the_best() -> None:
+        kafka.freeze(3)
+        kafka.wait_until_fenced(3)
+
+    report = await recovery(kafka).with_(before_election=fence_the_best).recover(ORDERS)
+
+    assert report[ORDERS].outcome is Outcome.FAILED
+    assert report[ORDERS].reason and report[ORDERS].reason.code == "LeaderBehindPlan"
+    assert kafka.describe("orders")[0].leader == 2
+    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
+
+
+async def test_an_isr_member_that_comes_back_first_wins_and_nothing_unclean_is_done(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    lost = kafka.offline_by_freezing("orders", survivors=(2, 3), records=10, missed=5)
+
+    def member_returns() -> None:
+        kafka.start(1)
+        kafka.wait_for("orders", lambda state: state.leader == 1)
+
+    report = await recovery(kafka).with_(before_election=member_returns).recover(ORDERS)
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
+    assert report[ORDERS].leader == 1
+    assert not report[ORDERS].warnings
+    assert kafka.consume("orders", 0) == list(lost[0].acknowledged)
+    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
+
+
+@pytest.mark.parametrize("elr", [True, False])
+async def test_an_isr_member_that_comes_back_with_an_empty_disk_is_warned_about_loudly(
+    elr: bool, recovery: Recoveries
+) -> None:
+    """It answers log end 0 without an error, Kafka elects it, and the survivors are truncated."""
+    with RealKafka(elr=elr) as kafka:
+        kafka.offline_by_freezing("orders", survivors=(2, 3), records=10, missed=5)
+
+        def empty_member_returns() -> None:
+            kafka.wipe(1)
+            kafka.start(1)
+            kafka.wait_for("orders", lambda state: state.leader == 1)
+
+        report = await recovery(kafka).with_(before_election=empty_member_returns).recover(ORDERS)
+
+        assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
+        assert "10" in report[ORDERS].warnings[0]
+        assert "truncated" in report[ORDERS].warnings[0]
+
+
+async def test_without_a_controller_nothing_is_tried(kafka: RealKafka, recovery: Recoveries) -> None:
+    """Brokers still answer, from metadata that stands still."""
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+    kafka.kill_controller()
+
+    plan = await recovery(kafka).plan(ORDERS)
+
+    (decision,) = plan.decisions
+    assert decision.verdict is Verdict.REFUSE
+    assert decision.reason is not None
+    assert "controller" in decision.reason.message
+
+
+async def test_a_controller_that_goes_away_while_electing_leaves_unknown_partitions_in_quarantine(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    """A broker forwards to the controller for 60 s; until then the election may still take effect, and it does."""
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+
+    def freeze() -> None:
+        kafka.freeze_controller()
+
+    thawing = recovery(kafka).with_(before_election=freeze, after_election=kafka.thaw_controller)
+    report = await thawing.recover(ORDERS)
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert kafka.describe("orders")[0].leader == 3
+    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
+
+
+async def test_an_ongoing_reassignment_is_refused_and_named(recovery: Recoveries) -> None:
+    with RealKafka(brokers=4) as kafka:
+        kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
+        kafka.produce("orders", 0, 10, "all", acks="all")
+        for survivor in (2, 3):
+            kafka.freeze(survivor)
+        kafka.wait_until_fenced(2, 3)
+        kafka.kill(1)
+        for survivor in (2, 3):
+            kafka.thaw(survivor)
+        kafka.wait_for("orders", lambda state: state.leader is None)
+        kafka.wait_until_unfenced(2, 3)
+        topics.reassign(kafka.address(2), "orders", {0: [1, 2, 4]})
+
+        report = await recovery(kafka).recover(ORDERS)
+
+        assert report[ORDERS].outcome is Outcome.REFUSED
+        assert report[ORDERS].reason is not None
+        assert "4" in report[ORDERS].reason.message
+        assert kafka.describe("orders")[0].leader is None
+
+
+async def test_an_assignment_that_somebody_else_changed_meanwhile_is_decided_anew_and_kept(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+    manual = recovery(kafka)
+    plan = await manual.plan(ORDERS)
+    kafka.alter_assignment("orders", 0, [2, 3, 1])
+
+    async with manual.engine() as engine:
+        report = await engine.execute(plan)
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert report[ORDERS].reason and "[2, 3, 1]" in report[ORDERS].reason.message
+    assert kafka.describe("orders")[0].replicas == (2, 3, 1)
+    assert kafka.describe("orders")[0].leader is None
+
+
+async def test_a_topic_that_was_recreated_between_plan_and_execution_is_not_touched(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+    plan = await recovery(kafka).plan(ORDERS)
+    kafka.delete_topic("orders")
+    kafka.create_topic("orders", [[2, 3]])
+    before = kafka.describe("orders")[0]
+
+    async with recovery(kafka).engine() as engine:
+        report = await engine.execute(plan)
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert report[ORDERS].reason and "topic id" in report[ORDERS].reason.message
+    assert kafka.describe("orders")[0] == before
+
+
+async def test_a_candidate_that_was_restarted_after_it_was_measured_is_looked_at_again(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    kafka.offline_partition("orders", survivors={2: 15, 3: 27})
+    plan = await recovery(kafka).plan(ORDERS)
+    kafka.kill(3)
+    kafka.wipe(3)
+    kafka.start(3)
+    kafka.wait_until_unfenced(3)
+
+    async with recovery(kafka).engine() as engine:
+        report = await engine.execute(plan)
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert report[ORDERS].reason and "27" in report[ORDERS].reason.message
+    assert kafka.describe("orders")[0].leader is None
+
+
+async def test_an_old_leader_that_is_cut_off_but_still_leads_blocks_the_election(
+    kafka: RealKafka, recovery: Recoveries
+) -> None:
+    """KRaft brokers do not fence themselves (KIP-343 would have had them): clients may still be writing to it."""
+    kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
+    kafka.produce("orders", 0, 10, "all", acks="all")
+    for survivor in (2, 3):
+        kafka.freeze(survivor)
+    kafka.wait_until_fenced(2, 3)
+    kafka.freeze(1)
+    for survivor in (2, 3):
+        kafka.thaw(survivor)
+    kafka.wait_for("orders", lambda state: state.leader is None)
+    kafka.freeze_controller()
+    kafka.thaw(1)
+    old_leader_answers = kafka.leader_answers("orders", 0, 1)
+
+    plan = await recovery(kafka).plan(ORDERS)
+
+    assert old_leader_answers
+    (decision,) = plan.decisions
+    assert decision.verdict is not Verdict.ELECT
+
+
+@pytest.mark.parametrize(
+    ("order", "leader"),
+    [(CandidateOrder.EPOCH_FIRST, 3), (CandidateOrder.LONGEST_LOG, 2)],
+    ids=["EpochFirst", "LongestLog"],
+)
+async def test_the_policy_chooses_among_divergent_replicas_and_every_record_of_the_chosen_one_is_kept(
+    order: CandidateOrder, leader: int, kafka: RealKafka, recovery: Recoveries
+) -> None:
+    lost = kafka.offline_partition("orders", survivors=SURVIVORS, acked=10)
+    policy = Policy((Rule("all", approval=Approval.AUTO, candidate_order=order),))
+
+    report = await recovery(kafka).with_(policy=policy).recover(ORDERS)
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert report[ORDERS].leader == leader
+    assert kafka.consume("orders", 0) == list(lost[0].held[leader])
+
+
+async def test_measured_epoch_vectors_are_what_the_brokers_keep_on_disk(kafka: RealKafka, recovery: Recoveries) -> None:
+    kafka.offline_partition("orders", survivors=SURVIVORS)
+
+    plan = await recovery(kafka).plan(ORDERS)
+
+    (partition,) = plan.evidence.partitions
+    for replica in partition.replicas:
+        if replica.broker == 1:
+            assert replica.log is None
+            continue
+        assert replica.log and replica.log.epochs is not None
+        on_disk = [(entry.epoch, entry.start) for entry in kafka.epoch_checkpoint(replica.broker, "orders", 0)]
+        assert [tuple(entry) for entry in replica.log.epochs] == on_disk
+        assert replica.log.end == SURVIVORS[replica.broker]

@@ -1,0 +1,214 @@
+"""The testbed itself: what the other tests take for given about the accidents it makes, checked against Kafka's own files."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from testbed.cluster import RealKafka
+from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
+from testbed.faults import BlackHole, Garbage, Proxy
+from testbed.metadata import PartitionState
+from testbed.replicas import EpochStart
+from testbed.security import Credentials, Mechanism, Security, unsecured_token
+from testbed.waiting import WaitedInVain, wait_until
+
+pytestmark = pytest.mark.brokers
+
+ELR_OFF_AND_ON = [
+    (name, elr) for name, release in RELEASES.items() for elr in ((False, True) if release.elr else (False,))
+]
+
+
+@pytest.mark.parametrize("release", list(RELEASES))
+def test_a_cluster_takes_records_and_every_replica_has_them(release: str) -> None:
+    with RealKafka(release, racks={1: "a", 2: "b", 3: "b"}) as kafka:
+        kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]], min_insync_replicas=2)
+
+        written = kafka.produce("orders", 0, 20, "order")
+
+        assert written == [f"order-{number}" for number in range(20)]
+        assert kafka.consume("orders", 0) == written
+        assert [kafka.read_replica(broker, "orders", 0) for broker in kafka.brokers] == [written] * 3
+        assert kafka.read_replica(1, "orders", 1) == []
+        assert [kafka.leader_answers("orders", 1, broker) for broker in kafka.brokers] == [False, True, False]
+
+
+@pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)
+def test_survivors_of_a_divergence_differ_in_log_end_and_in_last_epoch(release: str, elr: bool) -> None:
+    with RealKafka(release, elr=elr) as kafka:
+        orders = kafka.offline_partition("orders", survivors={2: 27, 3: 15}, partitions=2)
+
+        assert (orders.dead, orders.survivors, kafka.running) == ((1,), (2, 3), (2, 3))
+        assert kafka.unfenced() == {2, 3}
+        for index, state in kafka.describe("orders").items():
+            assert state.leader is None
+            assert (state.isr, state.elr) == (((), (1,)) if elr else ((1,), ()))
+            assert state.leader_epoch == orders[index].leader_epoch
+            epochs = {broker: kafka.epoch_checkpoint(broker, "orders", index) for broker in kafka.brokers}
+            assert {broker: starts[0] for broker, starts in epochs.items()} == dict.fromkeys(
+                (1, 2, 3), EpochStart(0, 0)
+            )
+            assert epochs[2][-1].epoch < epochs[3][-1].epoch < epochs[1][-1].epoch <= state.leader_epoch
+            assert {starts[-1].offset for starts in epochs.values()} == {10}
+            assert {broker: kafka.log_end(broker, "orders", index) for broker in (2, 3)} == {2: 27, 3: 15}
+
+
+def test_what_a_divergence_says_it_left_is_what_the_replicas_hold() -> None:
+    with RealKafka(brokers=4) as kafka:
+        orders = kafka.offline_partition("orders", survivors={4: 12, 2: 11}, acked=10)
+
+        held, acknowledged = orders[0].held, orders[0].acknowledged
+        assert orders.dead == (1, 3)
+        assert acknowledged == tuple(f"acked-{number}" for number in range(10))
+        assert held[3] == acknowledged
+        assert {broker: values[:10] for broker, values in held.items()} == dict.fromkeys(kafka.brokers, acknowledged)
+        assert {broker: values[10:] for broker, values in held.items() if broker in kafka.running} == {
+            4: ("only-4-0", "only-4-1"),
+            2: ("only-2-0",),
+        }
+        assert {broker: tuple(kafka.read_replica(broker, "orders", 0)) for broker in (2, 4)} == {
+            broker: held[broker] for broker in (2, 4)
+        }
+
+
+@pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)
+def test_the_scenario_of_kip_1275(release: str, elr: bool) -> None:
+    """Its test plan: the whole ISR ends by `kill -9`, a replica that is not in the ISR lives, and the partition is offline."""
+    with RealKafka(release, elr=elr) as kafka:
+        orders = kafka.offline_by_freezing("orders", survivors=[3], records=10, missed=5, min_insync_replicas=2)
+
+        state = kafka.describe("orders")[0]
+        assert (state.leader, kafka.running) == (None, (3,))
+        assert 3 not in {*state.isr, *state.elr}
+        assert kafka.read_replica(3, "orders", 0) == list(orders[0].acknowledged[:10])
+        assert len(orders[0].acknowledged) == 15
+
+        assert kafka.unclean_elect("orders", [0]) == {0: "NoError"}
+        kafka.wait_for("orders", lambda state: state.leader == 3)
+        wait_until("broker 3 leads", lambda: kafka.leader_answers("orders", 0, 3), bool)
+
+
+def test_hundreds_of_partitions_are_offline_with_equal_logs() -> None:
+    with RealKafka() as kafka:
+        orders = kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=200, records=2)
+
+        assert {state.leader for state in kafka.describe("orders").values()} == {None}
+        for broker in (2, 3):
+            assert set(kafka.log_ends(broker, "orders", range(200)).values()) == {2}
+        assert kafka.read_replica(3, "orders", 199) == list(orders[199].acknowledged) == ["common-0", "common-1"]
+
+
+def test_unclean_election_touches_only_the_partitions_it_is_given() -> None:
+    with RealKafka() as kafka:
+        kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=2)
+
+        kafka.unclean_elect("orders", [1])
+
+        wait_until("partition 1 has a leader", lambda: kafka.describe("orders")[1].leader, lambda leader: leader == 2)
+        assert kafka.describe("orders")[0].leader is None
+
+
+def test_a_broker_with_a_new_disk_copies_everything_again() -> None:
+    with RealKafka() as kafka:
+        kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
+        written = kafka.produce("orders", 0, 5, "order")
+        kafka.terminate(3)
+        kafka.wait_until_fenced(3)
+
+        kafka.wipe(3)
+        assert not list(kafka._nodes.data(3).glob("orders-*"))
+        kafka.start(3)
+
+        kafka.wait_for("orders", lambda state: set(state.isr) == {1, 2, 3})
+        assert kafka.read_replica(3, "orders", 0) == written
+
+
+def test_a_reordered_assignment_moves_no_replica() -> None:
+    with RealKafka() as kafka:
+        kafka.offline_by_freezing("orders", survivors=[2, 3])
+        before = kafka.describe("orders")[0]
+
+        kafka.alter_assignment("orders", 0, [3, 2, 1])
+
+        after = kafka.describe("orders")[0]
+        assert after.replicas == (3, 2, 1)
+        assert (after.leader, after.leader_epoch, after.isr, after.elr) == (
+            None,
+            before.leader_epoch,
+            before.isr,
+            before.elr,
+        )
+
+
+def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:
+    """A thawed broker still shows the leader it knew; what the testbed says must not be that."""
+    kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
+    kafka.freeze(1)
+    kafka.wait_for("orders", lambda state: state.leader == 2)
+
+    kafka.thaw(1)
+
+    assert kafka.describe("orders")[0].leader == 2
+
+
+def test_a_wait_in_vain_says_for_what_and_what_it_saw(kafka: RealKafka) -> None:
+    kafka.create_topic("orders", [[1, 2, 3]])
+    with pytest.raises(WaitedInVain, match=r"all partitions of orders are as wanted; last seen: .*leader=1"):
+        kafka.wait_for("orders", lambda state: state.leader == 2, patience=0.3)
+
+
+def test_without_a_controller_brokers_still_answer(kafka: RealKafka) -> None:
+    kafka.create_topic("orders", [[1, 2, 3]])
+    kafka.kill_controller()
+    assert kafka.describe("orders")[0].leader == 1
+
+    kafka.start_controller()
+    kafka.wait_until_unfenced(1, 2, 3)
+    kafka.freeze_controller()
+    assert kafka.describe("orders")[0].leader == 1
+    kafka.thaw_controller()
+    kafka.delete_topic("orders")
+
+
+class TestSecurity:
+    @pytest.fixture(scope="class", params=["3.9", "newest"])
+    def guarded(self, request: pytest.FixtureRequest) -> Iterator[RealKafka]:
+        with RealKafka(request.param, brokers=1, security=Security()) as kafka:
+            kafka.add_scram_user("ann", 'a "good" \\ secret')
+            kafka.create_topic("orders", [[1]])
+            yield kafka
+
+    @pytest.mark.parametrize(
+        ("who", "principal"),
+        [
+            (Credentials(Mechanism.SCRAM, "ann", 'a "good" \\ secret'), "User:ann"),
+            (Credentials(Mechanism.MTLS, "bob"), "User:CN=bob"),
+            (Credentials(Mechanism.OAUTH, "cid"), "User:cid"),
+        ],
+        ids=["scram", "mtls", "oauth"],
+    )
+    def test_each_way_in_leads_to_what_is_granted(self, guarded: RealKafka, who: Credentials, principal: str) -> None:
+        assert "orders" not in topics_seen(guarded, who)
+
+        guarded.grant(principal, "topic", "orders", "describe")
+
+        assert "orders" in topics_seen(guarded, who)
+
+    def test_a_wrong_password_is_refused(self, guarded: RealKafka) -> None:
+        with pytest.raises(KafkaException):
+            topics_seen(guarded, Credentials(Mechanism.SCRAM, "ann", "wrong"), patience=2)
+
+
+def topics_seen(kafka: RealKafka, who: Credentials, patience: float = 20) -> set[str]:
+    admin = AdminClient(kafka.confluent_properties(who) | {"log_level": 0})
+    admin.poll(0.5)  # the OAuth token is fetched here
+    return set(admin.list_topics(timeout=patience).topics)

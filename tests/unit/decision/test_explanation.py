@@ -1,0 +1,114 @@
+"""Every decision explains itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision.explanation import Explanation, explain
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import PartitionEvidence, WitnessedEnd
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
+from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import CandidateOrder, Policy
+from unit.decision.incident import ORDERS, broker, dead, evidence, log, partition, policy
+
+RACKS = (dead(1, rack="a"), broker(2, rack="b"), broker(3, rack="c"))
+
+
+def explained(seen: PartitionEvidence, by: Policy | None = None, **how: Any) -> Explanation:
+    return explain(decide(evidence(seen, brokers=RACKS), by or policy(), **how), seen.id)
+
+
+def test_a_row_for_every_replica_best_first() -> None:
+    first, second, last = explained(partition({1: None, 3: log(15), 2: log(27)})).rows
+
+    assert (first.rank, first.broker, first.rack, first.last_epoch, first.log_end) == (1, 2, "b", 0, 27)
+    assert (first.verdict, first.lacks, first.state, first.reason) == ("chosen", "", "out of ISR", None)
+    assert (second.rank, second.broker, second.verdict, second.lacks) == (2, 3, "candidate", "nothing")
+    assert (last.rank, last.broker, last.verdict, last.lacks) == (None, 1, "rejected", "unknown")
+    assert last.state == "in ISR, fenced, silent"
+    assert last.reason is not None
+    assert last.reason.code == "Fenced"
+
+
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        (partition({1: None, 2: log(27), 3: log(15)}), "by EpochFirst: broker 2's log end is 27, the next one's"),
+        (
+            partition({1: None, 2: log(9, (0, 0), (4, 8)), 3: log(15)}),
+            "by EpochFirst: broker 2's last epoch is 4, the next one's, broker 3's, is 0",
+        ),
+        (partition({1: None, 2: log(9), 3: log(9)}), "brokers 2 and 3 hold equal logs; broker 2 leads so that"),
+        (partition({1: None, 2: log(9)}), "broker 2 is the only replica that passes every guard"),
+    ],
+)
+def test_why_the_chosen_beats_the_next(seen: PartitionEvidence, why: str) -> None:
+    assert explained(seen).why.startswith(why)
+
+
+def test_a_person_s_choice_is_called_that() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)})
+    told = explained(seen, designated={ORDERS: BrokerId(3)})
+
+    assert told.why == "a person designated broker 3; by EpochFirst broker 2 would lead"
+    assert [(row.broker, row.verdict, row.lacks) for row in told.rows][:2] == [
+        (2, "candidate", "12 records from offset 15 on"),
+        (3, "chosen", ""),
+    ]
+
+
+def test_where_the_two_orders_differ_there_is_a_warning() -> None:
+    diverged = partition({1: None, 2: log(9, (0, 0), (4, 8)), 3: log(15)})
+
+    (warning,) = explained(diverged).warnings
+    assert warning == (
+        "LongestLog would choose broker 3, EpochFirst chooses broker 2: broker 3's log end is 15, the next one's, "
+        "broker 2's, is 9"
+    )
+    assert len(explained(diverged, policy(candidate_order=CandidateOrder.LONGEST_LOG)).warnings) == 1
+    assert explained(partition({1: None, 2: log(27), 3: log(15)})).warnings == ()
+
+
+def test_loss_in_plain_words() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group g", Offset(30)),))
+    assert explained(seen).loss == (
+        "Unknown: nothing proves that no record acknowledged with acks=all is lost. At least 3 are: they were seen "
+        "beyond the chosen log's end."
+    )
+    proven = partition({1: None, 2: log(27), 3: log(15)})
+    steps = [HistoryStep(proven.assignment, tuple(map(BrokerId, isr)), 2) for isr in ((1, 2, 3), (1, 2), (1,))]
+    history = PartitionHistory(tuple(steps), frozenset({BrokerId(2)}))
+    assert explained(proven, histories={ORDERS: history}).loss.startswith(
+        "Lossless: no record acknowledged with acks=all"
+    )
+
+
+def test_what_would_change_the_decision() -> None:
+    changes = explained(partition({1: None, 2: log(27), 3: log(15)})).would_change
+
+    assert changes[0] == "broker 1 coming back: the controller elects it without loss"
+    assert changes[-1].startswith("for a better loss class: ISR history since all replicas were in sync; proof that")
+
+
+def test_a_refusal_is_explained_as_well() -> None:
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}, reassignment_known=False))
+
+    assert (told.verdict, told.leader, told.why, told.loss) == (Verdict.REFUSE, None, "", "")
+    assert told.reason is not None
+    assert [row.rank for row in told.rows] == [1, 2, None]
+    assert [row.verdict for row in told.rows] == ["candidate", "candidate", "rejected"]
+
+
+def test_an_unknown_vector_gives_a_lower_bound_of_what_is_lacking() -> None:
+    seen = partition({1: None, 2: log(9), 3: log(15, epochs=None)})
+    assert [row.lacks for row in explained(seen).rows] == ["", "unknown", "at least 6 records from offset 9 on"]
+
+
+def test_a_partition_the_plan_does_not_know_can_not_be_explained() -> None:
+    plan = decide(evidence(), policy())
+    with pytest.raises(KeyError, match="no decision about orders-0"):
+        explain(plan, TopicPartition("orders", 0))

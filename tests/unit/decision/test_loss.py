@@ -1,0 +1,230 @@
+"""The loss class, by the rules of docs/guarantees.md."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_recovery.decision.loss import classify, replay_elr
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, WitnessedEnd
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import Held, decided, evidence, log, partition
+
+ALL = (1, 2, 3)
+
+
+def step(*isr: int, min_isr: int = 2, replicas: tuple[int, ...] = ALL, unclean: bool = False) -> HistoryStep:
+    return HistoryStep(tuple(map(BrokerId, replicas)), tuple(map(BrokerId, isr)), min_isr, unclean)
+
+
+def history(
+    *steps: HistoryStep, intact: tuple[int, ...] = (), transactions: LossClass | None = None
+) -> PartitionHistory:
+    return PartitionHistory(steps, frozenset(map(BrokerId, intact)), transactions)
+
+
+def lossof(seen: PartitionEvidence, chosen: int, by: PartitionHistory | None = None) -> Loss:
+    leader = seen.replica(BrokerId(chosen))
+    assert leader is not None
+    return classify(seen, leader, by)
+
+
+def copies(**held: Held) -> PartitionEvidence:
+    return partition({int(name[1:]): what for name, what in held.items()})
+
+
+BEHIND = copies(_1=None, _2=log(27), _3=log(15))
+
+
+def test_without_history_nothing_is_proven_and_it_says_what_is_missing() -> None:
+    refused = Replica(BrokerId(1), None, Reason("ConnectionRefused", "connection refused"))
+    loss = lossof(copies(_1=refused, _2=log(27), _3=log(15)), 2)
+
+    assert loss == Loss(
+        LossClass.UNKNOWN,
+        missing=(
+            "ISR history since all replicas were in sync",
+            "proof that broker 2's copy is intact",
+            "proof that broker 3's copy is intact",
+            "broker 1's log: connection refused",
+        ),
+    )
+
+
+def test_what_a_consumer_group_committed_beyond_the_log_end_is_lost_at_least() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group billing", Offset(30)),))
+
+    assert lossof(seen, 2).at_least == 3
+    assert lossof(seen, 3).at_least == 15
+
+
+def test_visible_lacks_are_told_for_every_measured_replica() -> None:
+    (lack,) = lossof(BEHIND, 3).lacks
+    assert (lack.broker, lack.from_offset, lack.records) == (2, 15, 12)
+    assert lossof(BEHIND, 2).lacks == ()
+
+
+def test_partitions_with_the_same_silence_share_one_loss() -> None:
+    assert lossof(BEHIND, 2) is lossof(copies(_1=None, _2=log(99), _3=log(15)), 2)
+
+
+# (a): intact and in ISR or ELR
+
+
+def test_an_intact_elr_member_loses_nothing() -> None:
+    """Also where the cluster has ELR off: while the ISR was below min.insync.replicas nothing was acknowledged."""
+    loss = lossof(BEHIND, 3, history(step(1, 2, 3), step(1, 3), step(1), intact=(3,)))
+
+    assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
+    assert loss.proof == "broker 3 is in ISR or ELR by the ISR history, and its copy is intact"
+    assert [lack.records for lack in loss.lacks] == [12]
+
+
+def test_an_elr_member_that_lost_its_page_cache_proves_nothing() -> None:
+    loss = lossof(BEHIND, 3, history(step(1, 2, 3), step(1, 3), step(1)))
+
+    assert loss.loss_class is LossClass.UNKNOWN
+    assert "proof that broker 3's copy is intact" in loss.missing
+
+
+def test_an_intact_copy_that_left_the_isr_while_others_went_on_proves_nothing() -> None:
+    loss = lossof(BEHIND, 2, history(step(1, 2, 3), step(1, 3), step(1), intact=(2,)))
+    assert loss.loss_class is LossClass.UNKNOWN
+
+
+def test_a_replica_that_follows_an_older_leader_is_not_intact() -> None:
+    seen = copies(_1=None, _2=log(27), _3=log(15, answered_under=LeaderEpoch(4)))
+    assert lossof(seen, 3, history(step(1, 2, 3), step(1, 3), step(1), intact=(3,))).loss_class is LossClass.UNKNOWN
+
+
+# (b): enough intact copies, all contained
+
+
+TWO_LEFT = (step(1, 2, 3), step(1, 2), step(1, 3), step(1, 3, min_isr=2), step(1, min_isr=2))
+
+
+def test_enough_intact_copies_within_the_chosen_log_lose_nothing() -> None:
+    """2 intact + W 2 > 3: any record acknowledged by two replicas is on broker 2 or 3, and broker 2 has all of both."""
+    loss = lossof(BEHIND, 2, history(*TWO_LEFT, intact=(2, 3)))
+
+    assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
+    assert loss.proof == "2 intact copies + min.insync.replicas 2 > 3 replicas, and broker 2's log contains them all"
+
+
+def test_what_the_chosen_log_lacks_of_intact_ones_bounds_the_loss() -> None:
+    diverged = copies(_1=None, _2=log(27, (0, 0), (3, 20)), _3=log(30, (0, 0), (2, 20)))
+    loss = lossof(diverged, 2, history(*TWO_LEFT, intact=(2, 3)))
+
+    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 10)
+
+
+def test_the_chosen_one_need_not_be_intact_to_contain_the_others() -> None:
+    four = partition({1: None, 2: log(27), 3: log(15), 4: log(15)})
+    n4 = (1, 2, 3, 4)
+    steps = (
+        step(1, 2, 3, 4, min_isr=3, replicas=n4),
+        step(1, 2, min_isr=3, replicas=n4),
+        step(1, min_isr=3, replicas=n4),
+    )
+    assert lossof(four, 2, history(*steps, intact=(3, 4))).loss_class is LossClass.LOSSLESS
+
+
+def test_offsets_lacking_of_two_copies_are_counted_once() -> None:
+    four = partition({1: None, 2: log(10), 3: log(15), 4: log(18)})
+    n4 = (1, 2, 3, 4)
+    steps = (
+        step(1, 2, 3, 4, min_isr=3, replicas=n4),
+        step(1, 3, 4, min_isr=3, replicas=n4),
+        step(1, 2, 3, min_isr=3, replicas=n4),
+        step(1, 3, 4, min_isr=3, replicas=n4),
+        step(1, min_isr=3, replicas=n4),
+    )
+    loss = lossof(four, 2, history(*steps, intact=(3, 4)))
+    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 8)
+
+
+def test_the_lowest_min_isr_of_the_history_counts() -> None:
+    steps = (step(1, 2, 3), step(1, min_isr=1), step(1, 2, 3, min_isr=2), step(1, min_isr=1))
+    loss = lossof(BEHIND, 2, history(*steps, intact=(2, 3)))
+
+    assert loss.loss_class is LossClass.UNKNOWN
+    assert "broker 1's log: no answer" in loss.missing
+
+
+def test_an_unread_vector_can_not_prove_containment() -> None:
+    unread = copies(_1=None, _2=log(27), _3=log(15, epochs=None))
+    loss = lossof(unread, 2, history(*TWO_LEFT, intact=(2, 3)))
+
+    assert (loss.loss_class, loss.missing) == (LossClass.UNKNOWN, ("broker 3's leader-epoch vector",))
+
+
+# What spoils a history
+
+
+@pytest.mark.parametrize(
+    ("steps", "missing"),
+    [
+        ((), "ISR history since all replicas were in sync"),
+        ((step(1, 3), step(1)), "ISR history since all replicas were in sync"),
+        ((step(1, 2, 3), step(1, 3), step(3)), "its last step shows another ISR"),
+        ((step(1, 2, 3), step(3, unclean=True), step(1, 3), step(1)), "a history without unclean election"),
+        ((step(1, 2, 4, replicas=(1, 2, 4)), step(1, 3), step(1)), "a history of one replica set"),
+    ],
+)
+def test_a_spoilt_history_proves_nothing(steps: tuple[HistoryStep, ...], missing: str) -> None:
+    loss = lossof(BEHIND, 3, history(*steps, intact=(2, 3)))
+
+    assert loss.loss_class is LossClass.UNKNOWN
+    assert missing in loss.missing[0]
+
+
+def test_a_proof_that_a_witness_contradicts_is_none() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group billing", Offset(20)),))
+    loss = lossof(seen, 3, history(step(1, 2, 3), step(1, 3), step(1), intact=(3,)))
+
+    assert (loss.loss_class, loss.at_least, loss.proof) == (LossClass.UNKNOWN, 5, "")
+    assert "group billing saw offset 20" in loss.missing[0]
+
+
+@pytest.mark.parametrize(
+    ("cap", "at_most"), [(LossClass.LOSSLESS, 0), (LossClass.BOUNDED, None), (LossClass.UNKNOWN, None)]
+)
+def test_transactions_are_as_safe_as_their_log(cap: LossClass, at_most: int | None) -> None:
+    by = history(step(1, 2, 3), step(1, 3), step(1), intact=(3,), transactions=cap)
+    loss = lossof(BEHIND, 3, by)
+
+    assert (loss.loss_class, loss.at_most) == (cap, at_most)
+
+
+# ELR, replayed
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"),
+    [
+        ((step(1, 2, 3),), {1, 2, 3}),
+        ((step(1, 2, 3), step(1, 2)), {1, 2}),
+        ((step(1, 2, 3), step(1, 2), step(1)), {1, 2}),
+        ((step(1, 2, 3), step(1, 2), step(1), step()), {1, 2}),
+        ((step(1, 2, 3), step(1)), {1, 2, 3}),
+        ((step(1, 2, 3), step(1), step(1, 3)), {1, 3}),
+        ((step(1, 2, 3), step(1, 2), step(1, min_isr=1)), {1}),
+        ((step(1, 2, 3, min_isr=1), step(1)), {1}),
+        ((step(1, 2, 3, min_isr=4), step(1, min_isr=4)), {1, 2, 3}),
+    ],
+)
+def test_the_elr_follows_from_isr_history(steps: tuple[HistoryStep, ...], expected: set[int]) -> None:
+    """KIP-966; the last but one: below min.insync.replicas only when both before and after."""
+    assert replay_elr(steps) == expected
+
+
+def test_among_equal_logs_those_with_the_best_proof_compete() -> None:
+    seen = copies(_1=None, _2=log(27), _3=log(27))
+    only_three = history(step(1, 2, 3), step(1, 3), step(1), intact=(3,))
+
+    decision = decided(evidence(seen), histories={seen.id: only_three})
+    assert (decision.equals, decision.leader) == ((2, 3), 3)
+    assert decision.loss is not None
+    assert decision.loss.loss_class is LossClass.LOSSLESS

@@ -1,0 +1,72 @@
+"""The plan as a whole: what a person may impose, and that it depends on nothing but its inputs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.policy import Approval
+from unit.decision.incident import ORDERS, broker, code, dead, decided, evidence, log, partition, policy
+
+COPIES = {1: None, 2: log(27), 3: log(15)}
+
+
+def test_a_person_may_name_a_worse_leader() -> None:
+    decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(3)})
+
+    assert (decision.leader, decision.order, decision.log_end) == (3, (3, 2, 1), 15)
+    assert (decision.ranking, decision.equals) == ((2, 3), (2,))
+    assert decision.loss is not None
+    assert decision.loss.lacks[0].records == 12
+
+
+def test_a_named_leader_must_pass_every_guard() -> None:
+    decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(1)})
+
+    assert (decision.verdict, code(decision), decision.leader) == (Verdict.REFUSE, "DesignatedRejected", None)
+    assert decision.reason is not None
+    assert "may not lead: Fenced: broker 1 is fenced" in decision.reason.message
+
+
+def test_a_named_leader_is_told_why_even_if_nobody_may_lead() -> None:
+    brokers = (dead(1), broker(2, fenced=True), dead(3))
+    decision = decided(evidence(partition(COPIES), brokers=brokers), designated={ORDERS: BrokerId(2)})
+    assert code(decision) == "DesignatedRejected"
+
+
+def test_a_named_leader_must_be_a_replica() -> None:
+    decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(9)})
+
+    assert code(decision) == "DesignatedNotReplica"
+    assert decision.reason is not None
+    assert "those are 1, 2, 3" in decision.reason.message
+
+
+def test_a_name_for_another_partition_changes_nothing() -> None:
+    assert decided(evidence(partition(COPIES)), designated={TopicPartition("orders", 1): BrokerId(3)}).leader == 2
+
+
+@pytest.mark.parametrize(("approval", "asks"), [(Approval.MANUAL, True), (Approval.AUTO, False)])
+def test_the_rule_says_who_approves(approval: Approval, asks: bool) -> None:
+    assert decided(evidence(partition(COPIES)), policy(approval=approval)).needs_approval is asks
+
+
+def test_the_plan_does_not_depend_on_who_answered_first() -> None:
+    seen = evidence(*[partition(COPIES, id=TopicPartition("orders", n)) for n in range(5)])
+    other = replace(
+        seen,
+        partitions=seen.partitions[::-1],
+        cluster=replace(seen.cluster, brokers=seen.cluster.brokers[::-1]),
+    )
+
+    assert digest(decide(seen, policy())) == digest(decide(other, policy()))
+
+
+def test_no_partitions_make_an_empty_plan() -> None:
+    plan = decide(evidence(), policy())
+    assert (plan.decisions, plan.waves) == ((), ())

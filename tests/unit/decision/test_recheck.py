@@ -1,0 +1,139 @@
+"""The last look before electing: each thing that may have changed since the plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision.planner import recheck
+from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
+from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Policy, RequiredAnswers
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, evidence, log, partition, policy
+
+COPIES: dict[int, Held] = {1: None, 2: log(27), 3: log(15)}
+PLANNED = partition(COPIES)
+
+
+def again(
+    fresh: PartitionEvidence | Evidence, *, planned: PartitionEvidence = PLANNED, by: Policy | None = None, **how: Any
+) -> Reason | None:
+    """Plan on `planned`, look again and see `fresh`."""
+    decision = decided(evidence(planned), policy(), **how)
+    seen = fresh if isinstance(fresh, Evidence) else evidence(fresh)
+    return recheck(decision, planned, seen, by or policy())
+
+
+def code(reason: Reason | None) -> str | None:
+    return reason.code if reason else None
+
+
+def test_nothing_changed() -> None:
+    assert again(PLANNED) is None
+
+
+def test_our_own_order_after_a_crash_is_no_change() -> None:
+    assert again(partition({2: log(27), 3: log(15), 1: None})) is None
+
+
+def test_a_second_look_at_a_later_time_is_no_change() -> None:
+    seen = log(27, high_watermark=9)
+    assert again(partition({1: None, 2: seen, 3: log(15)})) is None
+
+
+@pytest.mark.parametrize(
+    ("fresh", "expected"),
+    [
+        (partition(COPIES, topic_id=TopicId("another")), "TopicRecreated"),
+        (partition(COPIES, leader=BrokerId(1), leader_epoch=LeaderEpoch(6)), "LeaderIsBack"),
+        (partition(COPIES, leader=BrokerId(2), leader_epoch=LeaderEpoch(6)), "ElectedAlready"),
+        (partition(COPIES, leader=BrokerId(3), leader_epoch=LeaderEpoch(6)), "AnotherLeader"),
+        (partition(COPIES, leader_epoch=LeaderEpoch(6)), "EpochChanged"),
+        (partition({3: log(15), 1: None, 2: log(27)}), "AssignmentChanged"),
+        (partition({1: None, 2: log(27), 4: log(15)}), "AssignmentChanged"),
+        (partition(COPIES, reassignment=Reassignment((BrokerId(4),), ())), "ReassignmentOngoing"),
+        (partition(COPIES, reassignment_known=False), "ReassignmentUnknown"),
+        (partition({**COPIES, 1: Replica(BrokerId(1), None, leads=True)}), "OldLeaderAnswers"),
+        (partition({**COPIES, 1: log(30)}), "CleanMemberReturning"),
+        (partition({**COPIES, 2: log(26)}), "LogChanged"),
+        (partition({**COPIES, 2: log(27, (0, 0), (1, 20))}), "LogChanged"),
+        (partition({**COPIES, 2: log(27, answered_under=None)}), "NotPromised"),
+        (partition({**COPIES, 3: log(28)}), "BetterCandidate"),
+    ],
+)
+def test_what_differs_goes_back_to_deciding(fresh: PartitionEvidence, expected: str) -> None:
+    assert code(again(fresh)) == expected
+
+
+@pytest.mark.parametrize(
+    ("sick", "expected"),
+    [
+        (broker(2, fenced=True), "Fenced"),
+        (broker(2, stopping=True), "Stopping"),
+        (broker(2, reachable=False), "Unreachable"),
+        (broker(2, metadata_advances=False), "CutOff"),
+    ],
+)
+def test_a_planned_leader_that_can_not_lead_any_more_is_not_elected(sick: Broker, expected: str) -> None:
+    assert code(again(evidence(PLANNED, brokers=(dead(1), sick, broker(3))))) == expected
+
+
+def test_an_elr_member_that_came_back_and_leads_is_the_clean_way_out() -> None:
+    planned = partition(COPIES, isr=(), elr=(BrokerId(1),))
+    fresh = partition(COPIES, isr=(1,), leader=BrokerId(1), leader_epoch=LeaderEpoch(6))
+    assert code(again(fresh, planned=planned)) == "LeaderIsBack"
+
+
+def test_a_deleted_or_hidden_partition_is_gone() -> None:
+    hidden = Reason("TopicAuthorizationFailed", "DESCRIBE on orders is denied")
+    seen = Evidence(evidence(PLANNED).cluster, (), (MissingPartition(ORDERS, hidden),))
+
+    reason = again(seen)
+    assert code(reason) == "PartitionGone"
+    assert reason is not None
+    assert "DESCRIBE on orders is denied" in reason.message
+    assert code(again(evidence())) == "PartitionGone"
+
+
+def test_a_silent_survivor_blocks_now_as_it_would_have_blocked_the_plan() -> None:
+    fresh = partition({**COPIES, 3: None})
+
+    assert code(again(fresh)) == "PromisedMissing"
+    any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    assert again(fresh, by=any_answer) is None
+
+
+def test_a_policy_that_ranks_otherwise_now_goes_back_to_deciding() -> None:
+    assert code(again(PLANNED, by=policy(candidate_order=CandidateOrder.LONGEST_LOG))) == "RuleChanged"
+
+
+def test_a_leader_named_by_a_person_needs_not_be_the_best() -> None:
+    assert again(PLANNED, designated={ORDERS: BrokerId(3)}) is None
+
+
+def test_more_visible_loss_than_was_planned_goes_back_to_deciding() -> None:
+    """Broker 4 answers now: an older epoch, so it ranks lower, but it holds more that would be truncated."""
+    four = (*THREE, dead(4))
+    planned = partition({1: None, 2: log(27, (1, 0)), 3: log(15, (1, 0)), 4: None})
+    fresh = partition({1: None, 2: log(27, (1, 0)), 3: log(15, (1, 0)), 4: log(90, (0, 0))})
+    decision = decided(evidence(planned, brokers=four))
+
+    reason = recheck(decision, planned, evidence(fresh, brokers=(*THREE, broker(4))), policy())
+    assert code(reason) == "LossIsWorse"
+    assert reason is not None
+    assert "visibly lacking 90 records" in reason.message
+
+
+def test_a_proven_class_must_be_proven_again() -> None:
+    steps = [HistoryStep(PLANNED.assignment, tuple(map(BrokerId, isr)), 2) for isr in ((1, 2, 3), (1, 2), (1,))]
+    history = PartitionHistory(tuple(steps), frozenset({BrokerId(2)}))
+    decision = decided(evidence(PLANNED), histories={ORDERS: history})
+    assert decision.loss is not None
+    assert decision.loss.loss_class is LossClass.LOSSLESS
+
+    assert recheck(decision, PLANNED, evidence(PLANNED), policy(), history) is None
+    assert code(recheck(decision, PLANNED, evidence(PLANNED), policy())) == "LossIsWorse"

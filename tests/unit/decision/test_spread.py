@@ -1,0 +1,140 @@
+"""New leaders among equals: the busiest broker is as little busy as can be, urgent partitions first."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.spread import deal, level, no_load
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Plan, Verdict
+from kafka_recovery.domain.policy import Limits, Policy, Rule, TopicSelector
+from unit.decision.incident import broker, dead, evidence, log, partition, policy
+
+
+def ids(*brokers: int) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def leaders(plan: Plan) -> Counter[BrokerId | None]:
+    return Counter(d.leader for d in plan.decisions if d.verdict is Verdict.ELECT)
+
+
+def equal_copies(topic: str, count: int, *brokers: int) -> list[PartitionEvidence]:
+    held = {1: None} | dict.fromkeys(brokers, log(9))
+    return [partition(held, id=TopicPartition(topic, n)) for n in range(count)]
+
+
+def test_equal_survivors_share_the_work() -> None:
+    plan = decide(evidence(*equal_copies("orders", 10, 2, 3)), policy())
+    assert leaders(plan) == {2: 5, 3: 5}
+
+
+def test_a_chain_of_tie_sets_is_followed_where_filling_one_by_one_would_not_level() -> None:
+    loads = no_load({})
+    quotas = level({ids(1, 2): 4, ids(2, 3): 4, ids(3, 4): 4, ids(1): 6}, loads)
+
+    assert max(loads.by_broker.values()) == 6
+    assert sorted(loads.by_broker.values()) == [4, 4, 4, 6]
+    assert quotas[ids(1, 2)] == {1: 0, 2: 4}
+
+
+def test_racks_are_levelled_where_brokers_are() -> None:
+    """Three partitions on four brokers, any of them: two racks with two brokers each get one or two, never three."""
+    racks = {BrokerId(n): f"rack-{n // 3}" for n in (1, 2, 3, 4)}
+    loads = no_load(racks)
+    level({ids(1, 2, 3, 4): 2, ids(1, 3): 1, ids(2, 4): 1}, loads)
+
+    assert loads.by_broker == {1: 1, 2: 1, 3: 1, 4: 1}
+    level({ids(1, 2, 3, 4): 2}, loads)
+    assert loads.by_rack == {"rack-0": 3, "rack-1": 3}
+
+
+def test_a_better_log_wins_over_balance() -> None:
+    better = [partition({1: None, 2: log(10), 3: log(9)}, id=TopicPartition("orders", n)) for n in range(10)]
+    assert leaders(decide(evidence(*better), policy())) == {2: 10}
+
+
+def test_logs_that_rank_the_same_but_differ_within_are_not_equal() -> None:
+    """Same last epoch, same end: but broker 3 holds a record of epoch 1 where broker 2 holds one of epoch 2."""
+    differ = {1: None, 2: log(9, (0, 0), (2, 4), (3, 5)), 3: log(9, (0, 0), (1, 4), (3, 5))}
+    plan = decide(evidence(*[partition(differ, id=TopicPartition("orders", n)) for n in range(4)]), policy())
+
+    assert {decision.equals for decision in plan.decisions} == {(2,)}
+    assert leaders(plan) == {2: 4}
+
+
+def test_who_has_to_lead_something_else_leads_less_of_the_shared() -> None:
+    alone = [partition({1: None, 2: log(10), 3: log(9)}, id=TopicPartition("alone", n)) for n in range(4)]
+    plan = decide(evidence(*alone, *equal_copies("orders", 6, 2, 3)), policy())
+
+    assert leaders(plan) == {2: 5, 3: 5}
+
+
+def test_later_tiers_even_out_what_urgent_ones_left_uneven() -> None:
+    urgent = Rule("urgent", TopicSelector(("urgent",)), tier=1)
+    plan = decide(
+        evidence(*equal_copies("urgent", 1, 2, 3), *equal_copies("orders", 3, 2, 3)), Policy((urgent, Rule("rest")))
+    )
+
+    assert leaders(plan) == {2: 2, 3: 2}
+
+
+def test_the_order_that_elects_lists_the_leader_first_then_the_best() -> None:
+    copies = {4: None, 1: None, 3: log(9), 2: log(9), 5: log(4)}
+    brokers = (dead(1), broker(2), broker(3), dead(4), broker(5))
+    first, second = decide(
+        evidence(*[partition(copies, id=TopicPartition("orders", n)) for n in (0, 1)], brokers=brokers), policy()
+    ).decisions
+
+    assert {first.leader, second.leader} == {2, 3}
+    for decision in (first, second):
+        assert decision.ranking == (3, 2, 5)
+        assert decision.order == (decision.leader, 5 - (decision.leader or 0), 5, 4, 1)
+        assert decision.assignment == (4, 1, 3, 2, 5)
+
+
+def test_dealing_spreads_every_stretch() -> None:
+    dealt = deal({BrokerId(1): 6, BrokerId(2): 3, BrokerId(3): 1, BrokerId(4): 0})
+
+    assert Counter(dealt) == {1: 6, 2: 3, 3: 1}
+    assert Counter(dealt[:5]) == {1: 3, 2: 1, 3: 1} or Counter(dealt[:5]) == {1: 3, 2: 2}
+
+
+def test_waves_start_small_and_are_spread_over_the_new_leaders() -> None:
+    plan = decide(evidence(*equal_copies("orders", 30, 2, 3)), policy(Limits(wave_sizes=(1, 4, 10))))
+    leader = {decision.id: decision.leader for decision in plan.decisions}
+
+    assert [len(wave) for wave in plan.waves] == [1, 4, 10, 10, 5]
+    for wave in plan.waves[1:4]:
+        assert set(Counter(leader[id] for id in wave).values()) == {len(wave) // 2}
+
+
+def test_internal_topics_come_first_and_a_wave_never_mixes_urgencies() -> None:
+    topics = ["orders", "__share_group_state", "__transaction_state", "__consumer_offsets", "pay"]
+    seen = [
+        partition({1: None, 2: log(9)}, id=TopicPartition(topic, n), internal=topic.startswith("__"))
+        for topic in topics
+        for n in range(2)
+    ]
+    plan = decide(evidence(*seen), Policy((Rule("pay", TopicSelector(("pay",)), tier=1), Rule("rest"))))
+
+    assert [(wave[0].topic, len(wave)) for wave in plan.waves] == [
+        ("__transaction_state", 1),
+        ("__transaction_state", 1),
+        ("__consumer_offsets", 2),
+        ("__share_group_state", 2),
+        ("pay", 2),
+        ("orders", 2),
+    ]
+    assert {decision.tier for decision in plan.decisions if decision.id.topic.startswith("__")} == {0}
+
+
+def test_only_a_full_wave_lets_the_next_one_grow() -> None:
+    seen = [
+        *[partition({1: None, 2: log(9)}, id=TopicPartition("__x", n), internal=True) for n in range(3)],
+        *equal_copies("orders", 10, 2),
+    ]
+    plan = decide(evidence(*seen), policy(Limits(wave_sizes=(1, 4, 100))))
+    assert [len(wave) for wave in plan.waves] == [1, 2, 4, 6]

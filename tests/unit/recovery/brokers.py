@@ -1,0 +1,378 @@
+"""A small Kafka in memory behind ports Cluster and Election, and a clock that costs nothing.
+
+It holds what the engine must cope with, not how Kafka works inside: a controller that elects the first unfenced replica
+in assignment order even if its process is dead, brokers that are fenced only when their session ends, requests that are
+never answered and take effect, or not, or later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from enum import Enum
+from functools import partial, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.evidence import (
+    Broker,
+    ClusterState,
+    EpochEntry,
+    Evidence,
+    MinInsyncReplicas,
+    MissingPartition,
+    PartitionEvidence,
+    Replica,
+    ReplicaLog,
+)
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.policy import EvidenceRules
+from kafka_recovery.domain.reason import Reason
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
+SESSION = timedelta(seconds=9)
+LATE = timedelta(seconds=50)
+EPOCH = 5
+
+
+class Crash(BaseException):
+    """The process ends here, without another word to anybody."""
+
+
+@dataclass
+class Steps:
+    """Every call over a port, in order; what a test lets happen before one or after it took effect."""
+
+    calls: list[str] = field(default_factory=list)
+    taken: int = 0
+    crash_at: int | None = None
+    _hooks: dict[str, list[tuple[int, Callable[[], object]]]] = field(default_factory=dict)
+
+    def hook(self, point: str, nth: int, action: Callable[[], object]) -> None:
+        self._hooks.setdefault(point, []).append((nth, action))
+
+    def unhook(self) -> None:
+        """Nothing more will happen."""
+        self._hooks.clear()
+        self.crash_at = None
+
+    def take(self, point: str) -> None:
+        self.taken += 1
+        if self.taken == self.crash_at:
+            raise Crash(point)
+        waiting = self._hooks.pop(point, [])
+        self._hooks[point] = [(nth - 1, action) for nth, action in waiting if nth > 1]
+        for _, action in (entry for entry in waiting if entry[0] == 1):
+            action()
+
+
+class HasSteps(Protocol):
+    steps: Steps
+
+
+S = TypeVar("S", bound=HasSteps)
+
+
+def port(
+    method: Callable[Concatenate[S, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[S, P], Coroutine[Any, Any, T]]:
+    """A call over a port: a fault, or the end of the process, may come before it has any effect, and after."""
+
+    @wraps(method)
+    async def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        self.steps.calls.append(method.__name__)
+        self.steps.take(f"before {method.__name__}")
+        result = await method(self, *args, **kwargs)
+        self.steps.take(f"after {method.__name__}")
+        return result
+
+    return call
+
+
+class FakeClock:
+    """Port `Clock`: time passes only in `sleep`, and what is due happens then."""
+
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
+        self.sleeps: list[timedelta] = []
+        self.wall = datetime(2026, 11, 21, 3, tzinfo=UTC)
+        self._at = timedelta(hours=1)
+        self._due: list[tuple[timedelta, Callable[[], object]]] = []
+
+    def now(self) -> datetime:
+        return self.wall + self._at
+
+    def monotonic(self) -> timedelta:
+        return self._at
+
+    @port
+    async def sleep(self, duration: timedelta) -> None:
+        self.sleeps.append(duration)
+        self.advance(duration)
+
+    def advance(self, duration: timedelta) -> None:
+        until = self._at + max(duration, timedelta())
+        while due := [entry for entry in self._due if entry[0] <= until]:
+            entry = min(due, key=lambda entry: entry[0])
+            self._due.remove(entry)
+            self._at = max(self._at, entry[0])
+            entry[1]()
+        self._at = until
+
+    def later(self, after: timedelta, action: Callable[[], object]) -> None:
+        self._due.append((self._at + after, action))
+
+
+class Fate(Enum):
+    """What becomes of one request that changes something."""
+
+    ANSWERED = "done and answered"
+    LOST = "not done, not answered"
+    DONE = "done, but the answer is lost"
+    HALF = "an election's order was set, nobody was elected, no answer"
+    LATE = "done 50 s later, never answered"
+
+
+@dataclass
+class Held:
+    """A partition as the controller keeps it.
+
+    `owned` is the assignment its owner wants; `ends` each replica's log end. `shown` is what brokers show until they
+    have learned of the present assignment.
+    """
+
+    topic_id: TopicId
+    assignment: tuple[int, ...]
+    owned: tuple[int, ...]
+    ends: dict[int, int]
+    isr: tuple[int, ...]
+    leader: int | None = None
+    epoch: int = EPOCH
+    elr: tuple[int, ...] | None = None
+    min_isr: int = 1
+    shown: tuple[int, ...] | None = None
+
+
+@dataclass
+class Node:
+    """A broker. `busy`: it has not begun to lead what it was elected for. `still`: its metadata does not advance.
+
+    `fooled`: it does not know that it was fenced, and answers as leader. `mute`: it lives, but answers nobody.
+    """
+
+    alive: bool = True
+    fenced: bool = False
+    busy: bool = False
+    still: bool = False
+    fooled: bool = False
+    mute: bool = False
+
+    @property
+    def answers(self) -> bool:
+        return self.alive and not self.mute
+
+
+class FakeKafka:
+    """The cluster, as its controller and its brokers see it, and what may happen to it."""
+
+    def __init__(self, steps: Steps, clock: FakeClock) -> None:
+        self.steps = steps
+        self.clock = clock
+        self.id = CLUSTER
+        self.nodes = {broker: Node() for broker in (1, 2, 3, 4)}
+        self.partitions: dict[TopicPartition, Held] = {}
+        self.elect_fates: list[Fate] = []
+        self.restore_fates: list[Fate] = []
+        self.denied: dict[TopicPartition, Answer] = {}
+        self.lag = timedelta()
+        self.elected: list[tuple[TopicPartition, int]] = []
+        self.ballots: list[Ballot] = []
+
+    def kill(self, broker: int) -> None:
+        """Its process dies; the controller learns of it when the session ends."""
+        self.nodes[broker].alive = False
+        self.clock.later(SESSION, lambda: None if self.nodes[broker].alive else self.fence(broker))
+
+    def fence(self, broker: int) -> None:
+        self.nodes[broker].fenced = True
+        for held in self.partitions.values():
+            if held.leader == broker:
+                held.leader, held.epoch = None, held.epoch + 1
+
+    def boot(self, broker: int) -> None:
+        """It answers again, but the controller has not unfenced it yet."""
+        self.nodes[broker].alive = True
+
+    def start(self, broker: int, *, with_end: int | None = None) -> None:
+        """It is back, perhaps with less than it had, and leads at once wherever it was in the ISR or ELR."""
+        self.nodes[broker].alive, self.nodes[broker].fenced = True, False
+        for held in self.partitions.values():
+            if with_end is not None and broker in held.ends:
+                held.ends[broker] = with_end
+            if held.leader is None and broker in (*held.isr, *(held.elr or ())):
+                _lead(held, broker)
+
+    def reassign(self, id: TopicPartition, assignment: tuple[int, ...]) -> None:
+        """Somebody else changes the assignment."""
+        held = self.partitions[id]
+        held.assignment = held.owned = assignment
+
+    def recreate(self, id: TopicPartition) -> None:
+        """Somebody deletes the topic and creates another one of that name."""
+        self.partitions[id] = Held(TopicId(f"another-{id}"), (3,), (3,), {3: 0}, (3,), leader=3, epoch=0)
+
+    @port
+    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+        wanted = scope.partitions
+        if wanted is None:
+            wanted = tuple(id for id, held in self.partitions.items() if held.leader is None)
+        gone = Reason("UnknownPartition", "no such partition")
+        return Evidence(
+            self._cluster_state(),
+            tuple(self._evidence(id) for id in sorted(set(wanted)) if id in self.partitions),
+            tuple(MissingPartition(id, gone) for id in sorted(set(wanted)) if id not in self.partitions),
+        )
+
+    @port
+    async def leaders(
+        self, partitions: Sequence[TopicPartition], deadline: timedelta
+    ) -> Mapping[TopicPartition, Leadership]:
+        return {id: self._leadership(id) for id in partitions if id in self.partitions}
+
+    @port
+    async def answering(
+        self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
+    ) -> Mapping[TopicPartition, Lead]:
+        leading = {id: (broker, self.partitions[id]) for id, broker in candidates.items() if self.leads(id, broker)}
+        return {
+            id: Lead(broker, LeaderEpoch(held.epoch), Offset(held.ends[broker]))
+            for id, (broker, held) in leading.items()
+        }
+
+    @port
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        self.ballots.extend(ballots)
+        fate = self.elect_fates.pop(0) if self.elect_fates else Fate.ANSWERED
+        if fate is Fate.HALF:
+            for ballot in ballots:
+                self._order(ballot)
+        return self._fated(fate, ballots, self._elect)
+
+    @port
+    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        fate = self.restore_fates.pop(0) if self.restore_fates else Fate.ANSWERED
+        return self._fated(fate, ballots, self._restore)
+
+    def leads(self, id: TopicPartition, broker: int) -> bool:
+        """Whether this broker answers as the partition's leader."""
+        held, node = self.partitions.get(id), self.nodes[broker]
+        return held is not None and held.leader == broker and node.answers and not node.busy
+
+    def _fated(
+        self, fate: Fate, ballots: Sequence[Ballot], do: Callable[[Ballot], ElectionAnswer]
+    ) -> dict[TopicPartition, ElectionAnswer]:
+        if fate is Fate.ANSWERED:
+            return {ballot.id: do(ballot) for ballot in ballots}
+        if fate is Fate.DONE:
+            for ballot in ballots:
+                do(ballot)
+        if fate is Fate.LATE:
+            for ballot in ballots:
+                self.clock.later(LATE, partial(do, ballot))
+        unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("NoAnswer", "no answer within 20s"))
+        return {ballot.id: unanswered for ballot in ballots}
+
+    def _order(self, ballot: Ballot) -> None:
+        held = self.partitions.get(ballot.id)
+        if held is not None and sorted(held.assignment) == sorted(ballot.order):
+            self._assign(held, ballot.order)
+
+    def _assign(self, held: Held, order: tuple[int, ...]) -> None:
+        if self.lag:
+            held.shown = held.assignment
+            self.clock.later(self.lag, partial(setattr, held, "shown", None))
+        held.assignment = order
+
+    def _elect(self, ballot: Ballot) -> ElectionAnswer:
+        held = self.partitions.get(ballot.id)
+        if held is None or sorted(held.assignment) != sorted(ballot.order):
+            return ElectionAnswer(Answer.CHANGED, Reason("InvalidReplicaAssignment", "another replica set"))
+        self._order(ballot)
+        if ballot.id in self.denied:
+            return ElectionAnswer(self.denied[ballot.id], Reason("Denied", "the controller said no"))
+        if held.leader is not None:
+            return ElectionAnswer(Answer.NOT_NEEDED, Reason("ElectionNotNeeded", "it has a leader"))
+        acceptable = [broker for broker in held.assignment if not self.nodes[broker].fenced]
+        if not acceptable:
+            return ElectionAnswer(Answer.CHANGED, Reason("EligibleLeadersNotAvailable", "none acceptable"))
+        _lead(held, acceptable[0])
+        self.elected.append((ballot.id, acceptable[0]))
+        return ElectionAnswer(Answer.ACCEPTED)
+
+    def _restore(self, ballot: Ballot) -> ElectionAnswer:
+        held = self.partitions.get(ballot.id)
+        if held is not None and (held.topic_id, held.shown or held.assignment) == (
+            ballot.topic_id,
+            ballot.order,
+        ):
+            self._assign(held, ballot.assignment)
+        return ElectionAnswer(Answer.ACCEPTED)
+
+    def _cluster_state(self) -> ClusterState:
+        view = next(broker for broker, node in self.nodes.items() if node.answers and not node.fenced)
+        brokers = tuple(
+            Broker(
+                BrokerId(broker), f"b{broker}", 9092, None, True, node.fenced, None, node.answers, 100, not node.still
+            )
+            for broker, node in self.nodes.items()
+        )
+        return ClusterState(
+            self.id, "4.1 or later", (), True, BrokerId(view), brokers, self.clock.now(), timedelta(milliseconds=80)
+        )
+
+    def _evidence(self, id: TopicPartition) -> PartitionEvidence:
+        held = self.partitions[id]
+        return PartitionEvidence(
+            id,
+            held.topic_id,
+            False,
+            None if held.leader is None else BrokerId(held.leader),
+            LeaderEpoch(held.epoch),
+            tuple(map(BrokerId, held.isr)),
+            tuple(map(BrokerId, held.elr or ())),
+            (),
+            tuple(self._replica(held, broker) for broker in held.shown or held.assignment),
+            min_isr=MinInsyncReplicas(held.min_isr, "topic"),
+        )
+
+    def _replica(self, held: Held, broker: int) -> Replica:
+        node = self.nodes[broker]
+        if held.leader is not None or not node.answers:
+            return Replica(BrokerId(broker), None, Reason("NoAnswer", f"broker {broker} did not answer"))
+        end, epochs = Offset(held.ends[broker]), (EpochEntry(LeaderEpoch(EPOCH), Offset(0)),)
+        log = ReplicaLog(
+            Offset(0), end, epochs, None, LeaderEpoch(held.epoch), self.clock.now(), timedelta(milliseconds=10)
+        )
+        return Replica(BrokerId(broker), log, leads=node.fooled)
+
+    def _leadership(self, id: TopicPartition) -> Leadership:
+        held = self.partitions[id]
+        leader = None if held.leader is None else BrokerId(held.leader)
+        answers = leader is not None and self.leads(id, leader)
+        return Leadership(
+            id,
+            held.topic_id,
+            leader,
+            LeaderEpoch(held.epoch),
+            tuple(map(BrokerId, held.shown or held.assignment)),
+            tuple(map(BrokerId, held.isr)),
+            Offset(held.ends[leader]) if leader is not None and answers else None,
+        )
+
+
+def _lead(held: Held, broker: int) -> None:
+    held.leader, held.epoch, held.isr, held.elr = broker, held.epoch + 1, (broker,), None

@@ -1,0 +1,182 @@
+"""The process ends at any call over any port; the journal and a fresh look at Kafka are enough to go on, or to undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval, Policy
+from unit.recovery.brokers import Crash, Fate
+from unit.recovery.world import ORDERS, World, policy
+
+PAYMENTS = TopicPartition("payments", 0)
+TWO_WAVES = policy(Approval.MANUAL, 1, 1)
+MOST_STEPS = 400
+
+
+def quiet(world: World) -> None:
+    """Nothing else goes wrong."""
+
+
+def candidate_dies(world: World) -> None:
+    world.before("elect", lambda: world.kafka.kill(2))
+
+
+def election_is_not_answered(world: World) -> None:
+    world.kafka.elect_fates = [Fate.LATE]
+
+
+def election_stops_halfway(world: World) -> None:
+    world.kafka.elect_fates = [Fate.HALF]
+
+
+def restore_is_not_answered(world: World) -> None:
+    world.kafka.restore_fates = [Fate.LOST]
+
+
+def clean_member_returns(world: World) -> None:
+    world.before("elect", lambda: world.kafka.start(1))
+
+
+TROUBLES = [
+    quiet,
+    candidate_dies,
+    election_is_not_answered,
+    election_stops_halfway,
+    restore_is_not_answered,
+    clean_member_returns,
+]
+Trouble = Callable[[World], None]
+
+
+def two_offline(directory: Path, trouble: Trouble) -> World:
+    world = World(directory)
+    world.offline({3: 15, 2: 27})
+    world.offline({3: 15, 4: 40}, PAYMENTS)
+    trouble(world)
+    return world
+
+
+async def crashed(world: World, step: int, policy: Policy = TWO_WAVES) -> bool:
+    """Whether a recovery ended at that step; False if it came to its end before."""
+    world.steps.crash_at = step
+    try:
+        await world.recover(policy)
+    except Crash:
+        return True
+    finally:
+        world.calm_down()
+    return False
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
+    for step in range(1, MOST_STEPS):
+        world = two_offline(tmp_path / str(step), trouble)
+        if not await crashed(world, step):
+            break
+        world.approver = None  # nobody is asked twice
+        begun = bool(await world.open_runs())
+
+        report = await world.resume(TWO_WAVES)
+
+        assert world.kept_its_promises()
+        assert await world.open_runs() == []
+        assert bool(report.outcomes) is begun
+        for outcome in report.outcomes:
+            dead_candidate = outcome.id == ORDERS and not world.kafka.nodes[2].alive
+            assert outcome.outcome.is_recovered or dead_candidate, f"step {step}: {outcome}"
+            assert outcome.outcome.is_recovered is (world.leader(outcome.id) is not None), f"step {step}: {outcome}"
+    else:
+        pytest.fail("the run never came to its end")
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
+    for step in range(1, MOST_STEPS):
+        world = two_offline(tmp_path / str(step), trouble)
+        if not await crashed(world, step):
+            break
+        elected = len(world.kafka.ballots)
+
+        report = await world.undo()
+
+        assert world.kept_its_promises()
+        assert await world.open_runs() == []
+        assert len(world.kafka.ballots) == elected
+        assert all(outcome.order_restored for outcome in report.outcomes)
+    else:
+        pytest.fail("the run never came to its end")
+
+
+@pytest.mark.parametrize("trouble", TROUBLES)
+async def test_whoever_recovers_anew_after_a_crash_puts_the_orders_back_before_planning(
+    trouble: Trouble, tmp_path: Path
+) -> None:
+    for step in range(1, MOST_STEPS):
+        world = two_offline(tmp_path / str(step), trouble)
+        if not await crashed(world, step):
+            break
+
+        report = await world.recover(TWO_WAVES)
+
+        assert world.kept_its_promises()
+        assert await world.open_runs() == []
+        assert report.recovered, f"step {step}: {report}"
+        assert all(world.leader(id) is not None for id in (ORDERS, PAYMENTS))
+    else:
+        pytest.fail("the run never came to its end")
+
+
+async def execute_until(world: World, plan: Plan, step: int | None) -> bool:
+    world.steps.taken, world.steps.crash_at = 0, step
+    try:
+        await world.execute(plan)
+    except Crash:
+        return True
+    return False
+
+
+async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -> None:
+    for step in range(1, MOST_STEPS):
+        world = two_offline(tmp_path / str(step), quiet)
+        plan = await world.plan(TWO_WAVES)
+        if not await execute_until(world, plan, step):
+            break
+
+        if step_finished := [call for call in world.steps.calls if call == "finished"]:
+            assert len(step_finished) == 1
+        else:
+            assert not await execute_until(world, plan, None)
+        assert world.kept_its_promises()
+        assert all(world.leader(id) is not None for id in (ORDERS, PAYMENTS))
+    else:
+        pytest.fail("the run never came to its end")
+
+
+def crash() -> None:
+    raise Crash
+
+
+async def test_the_second_process_may_crash_at_any_point_as_well(tmp_path: Path) -> None:
+    for step in range(1, MOST_STEPS):
+        world = two_offline(tmp_path / str(step), quiet)
+        world.before("restore", crash)
+        with pytest.raises(Crash):
+            await world.recover(TWO_WAVES)
+        world.steps.taken, world.steps.crash_at = 0, step
+        try:
+            await world.resume(TWO_WAVES)
+        except Crash:
+            world.steps.crash_at = None
+            await world.resume(TWO_WAVES)
+            assert world.kept_its_promises()
+            assert await world.open_runs() == []
+        else:
+            break
+    else:
+        pytest.fail("the run never came to its end")

@@ -1,0 +1,360 @@
+"""What Kafka, and people, do to a recovery that is under way: the hazards met on real brokers, and some more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.domain.election import Answer, Scope
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.policy import Approval
+from kafka_recovery.recovery.ports import PlanForAnotherCluster
+from unit.recovery.brokers import Fate
+from unit.recovery.test_recover import PAYMENTS, code
+from unit.recovery.world import AUTO, MANUAL, ORDERS, World, policy
+
+QUARANTINE = timedelta(seconds=60)
+
+
+async def test_a_candidate_that_dies_before_it_is_fenced_is_not_called_recovered(world: World) -> None:
+    """Kafka says that all went well, and elects the dead broker."""
+    world.offline({3: 15, 2: 27})
+    world.before("elect", lambda: world.kafka.kill(2))
+
+    report = await world.recover()
+
+    assert world.kafka.elected == [(ORDERS, 2), (ORDERS, 3)]
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 3)
+    assert len(report.plans) == 2
+    assert world.kept_its_promises()
+
+
+async def test_the_other_replica_needs_an_approval_of_its_own(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("elect", lambda: world.kafka.kill(2))
+    world.before("elect", lambda: setattr(world, "approver", None))
+
+    report = await world.recover(MANUAL)
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ApprovalMissing")
+    assert world.kafka.elected == [(ORDERS, 2)]
+    assert world.kept_its_promises()
+
+
+async def test_a_leader_that_dies_between_its_answer_and_the_restore_is_not_called_recovered(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("restore", lambda: world.kafka.kill(2))
+    world.before("restore", lambda: world.kafka.fence(2))
+
+    report = await world.recover()
+
+    assert report[ORDERS].leader == world.leader() == 3
+
+
+async def test_a_candidate_that_is_fenced_in_the_last_moment_leaves_a_leader_behind_the_plan(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("elect", lambda: world.kafka.fence(2))
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderBehindPlan")
+    assert "15; planned was 27" in str(report[ORDERS].reason)
+    assert world.kept_its_promises()
+
+
+async def test_an_equal_replica_elected_instead_is_as_good(world: World) -> None:
+    world.offline({3: 27, 2: 27})
+    plan = await world.plan()
+    chosen = plan.decisions[0].leader
+    assert chosen is not None
+    world.before("elect", lambda: world.kafka.fence(chosen))
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert report[ORDERS].leader != chosen
+    assert "instead of" in report[ORDERS].warnings[0]
+
+
+@pytest.mark.parametrize("moment", ["record", "gather", "wave_started", "elect"])
+async def test_an_isr_member_that_is_back_first_leads_cleanly(world: World, moment: str) -> None:
+    world.offline()
+    world.before(moment, lambda: world.kafka.start(1), nth=2 if moment == "gather" else 1)
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED_CLEANLY, 1)
+    assert report[ORDERS].warnings == ()
+    assert world.kafka.elected == []
+    assert world.kept_its_promises()
+
+
+async def test_an_elr_member_that_is_back_first_leads_cleanly(world: World) -> None:
+    world.offline(elr=(1,))
+    world.before("elect", lambda: world.kafka.start(1))
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED_CLEANLY, 1)
+
+
+@pytest.mark.parametrize("moment", ["record", "wave_started", "elect"])
+async def test_an_isr_member_that_is_back_with_less_is_warned_of(world: World, moment: str) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before(moment, lambda: world.kafka.start(1, with_end=0))
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
+    assert "log end 0" in report[ORDERS].warnings[0]
+    assert "27" in report[ORDERS].warnings[0]
+
+
+async def test_a_quarantine_is_exactly_a_minute_long_and_then_everything_is_looked_at_again(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.LOST]
+    ends: list[timedelta] = []
+    world.after("elect", lambda: ends.append(world.clock.monotonic() + QUARANTINE))
+    world.before("answering", lambda: ends.append(world.clock.monotonic()))
+
+    report = await world.recover()
+
+    assert ends[0] == ends[1]
+    assert QUARANTINE in world.clock.sleeps
+    assert [why.code for why in world.waits] == ["Quarantine"]
+    assert report[ORDERS].outcome is Outcome.RECOVERED, "decided and elected again"
+    assert world.kept_its_promises()
+
+
+@pytest.mark.parametrize("fate", [Fate.DONE, Fate.LATE])
+async def test_an_unanswered_election_that_took_effect_is_verified_like_any_other(world: World, fate: Fate) -> None:
+    world.offline()
+    world.kafka.elect_fates = [fate]
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2)
+    assert world.steps.calls.count("elect") == 1
+    assert world.kept_its_promises()
+
+
+async def test_nothing_is_changed_while_a_late_request_may_still_take_effect(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.LATE]
+    asked: list[timedelta] = []
+    world.before("elect", lambda: asked.append(world.clock.monotonic()))
+    world.before("restore", lambda: asked.append(world.clock.monotonic()))
+
+    await world.recover()
+
+    assert asked[1] - asked[0] >= QUARANTINE
+
+
+async def test_a_late_leader_is_given_time_to_begin_to_lead(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.LATE]
+    world.kafka.nodes[2].busy = True
+    world.clock.later(QUARANTINE + timedelta(seconds=20), lambda: setattr(world.kafka.nodes[2], "busy", False))
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+
+
+async def test_an_order_that_was_set_by_an_unanswered_election_is_restored(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.HALF]
+
+    report = await world.recover(policy(Approval.AUTO))
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert world.kept_its_promises()
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.DONE, Fate.LATE])
+async def test_an_unanswered_restore_is_looked_at_again_after_quarantine(world: World, fate: Fate) -> None:
+    world.offline()
+    world.kafka.restore_fates = [fate]
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert report[ORDERS].order_restored
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
+async def test_an_order_that_can_not_be_restored_is_said_and_left_to_undo(world: World) -> None:
+    world.offline()
+    world.kafka.restore_fates = [Fate.LOST] * 2
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert not report[ORDERS].order_restored
+    assert await world.open_runs() == list(report.plans)
+
+    undone = await world.undo()
+
+    assert undone[ORDERS].order_restored
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
+async def test_an_altered_order_never_passes_for_the_original_in_the_next_plan(world: World) -> None:
+    """The election takes no effect, the order it set can't be put back: deciding again would make it the original."""
+    world.offline()
+    world.kafka.elect_fates = [Fate.HALF]
+    world.kafka.restore_fates = [Fate.LOST] * 2
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert len(report.plans) == 1
+
+    recovered = await world.recover()
+
+    assert recovered[ORDERS].outcome is Outcome.RECOVERED
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
+async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_the_others_are_not(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.HALF]
+    world.kafka.restore_fates = [Fate.LOST] * 4
+    await world.recover()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+
+    report = await world.recover()
+
+    assert code(report) == "OrderStillAltered"
+    assert not report[ORDERS].order_restored
+    assert report[PAYMENTS].outcome is Outcome.RECOVERED
+
+    await world.undo()
+
+    assert world.kept_its_promises()
+
+
+async def test_an_order_that_is_not_yet_in_the_brokers_metadata_is_restored_nevertheless(world: World) -> None:
+    """The controller sets the order, then refuses the election: the brokers still show the original one."""
+    world.offline()
+    world.kafka.denied[ORDERS] = Answer.REFUSED
+    world.kafka.lag = timedelta(milliseconds=300)
+
+    report = await world.recover()
+
+    assert code(report) == "Denied"
+    world.clock.advance(timedelta(minutes=1))
+    assert world.kept_its_promises()
+
+
+async def test_a_restored_order_that_shows_late_is_waited_for(world: World) -> None:
+    world.offline()
+    world.before("restore", lambda: setattr(world.kafka, "lag", timedelta(seconds=3)))
+
+    report = await world.recover()
+
+    assert report[ORDERS].order_restored
+    assert await world.open_runs() == []
+
+
+async def test_an_assignment_that_somebody_changes_before_the_election_is_decided_anew(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("gather", lambda: world.kafka.reassign(ORDERS, (2, 3, 1)), nth=2)
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert world.kafka.partitions[ORDERS].assignment == (2, 3, 1)
+
+
+async def test_an_assignment_that_somebody_changes_after_the_election_is_left_alone(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.after("elect", lambda: world.kafka.reassign(ORDERS, (3, 2, 1)))
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert report[ORDERS].order_restored
+    assert world.kafka.partitions[ORDERS].assignment == (3, 2, 1)
+
+
+async def test_another_replica_set_is_left_alone(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("elect", lambda: world.kafka.reassign(ORDERS, (3, 2)))
+
+    await world.recover()
+
+    assert world.kafka.partitions[ORDERS].assignment == (3, 2)
+
+
+@pytest.mark.parametrize("moment", ["record", "elect", "restore"])
+async def test_a_topic_that_is_recreated_is_another_topic(world: World, moment: str) -> None:
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    world.before(moment, lambda: world.kafka.recreate(ORDERS))
+
+    report = await world.recover(policy(Approval.AUTO, 1))
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY, "the new topic has a leader of its own"
+    assert world.kafka.partitions[ORDERS].assignment == (3,)
+    assert report[PAYMENTS].outcome is Outcome.RECOVERED
+
+
+@pytest.mark.parametrize("moment", ["record", "elect", "restore"])
+async def test_a_topic_that_is_deleted_holds_up_nobody(world: World, moment: str) -> None:
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    world.before(moment, lambda: world.kafka.partitions.pop(ORDERS))
+
+    report = await world.recover(policy(Approval.AUTO, 1))
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "UnknownPartition")
+    assert report[PAYMENTS].outcome is Outcome.RECOVERED
+    assert await world.open_runs() == []
+
+
+async def test_a_broker_that_stands_still_is_not_elected(world: World) -> None:
+    """Cut off from the controllers it would never learn that it leads."""
+    world.offline({3: 15, 2: 27})
+    world.kafka.nodes[2].still = True
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.REFUSED or report[ORDERS].leader == 3
+    assert (ORDERS, 2) not in world.kafka.elected
+
+
+async def test_without_a_controller_nothing_is_changed(world: World) -> None:
+    world.offline()
+    for node in world.kafka.nodes.values():
+        node.still = True
+
+    report = await world.recover()
+
+    assert code(report) == "NoController"
+    assert world.changed() == []
+
+
+async def test_another_cluster_at_the_same_address_is_not_touched(world: World) -> None:
+    world.offline()
+    world.before("gather", lambda: setattr(world.kafka, "id", "another-cluster"), nth=2)
+
+    with pytest.raises(PlanForAnotherCluster, match="another-cluster"):
+        await world.recover()
+
+    assert world.changed() == []
+
+
+async def test_the_elected_partition_does_not_wait_for_the_unanswered_one_of_its_wave(world: World) -> None:
+    world.offline()
+    gone = TopicPartition("gone", 0)
+
+    report = await world.recover(AUTO, Scope((gone, ORDERS)))
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert code(report, gone) == "UnknownPartition"

@@ -1,0 +1,231 @@
+"""Going on with what another process began, and putting back what it left behind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.policy import Approval
+from kafka_recovery.recovery.ports import PlanForAnotherCluster
+from unit.recovery.brokers import Crash, Fate
+from unit.recovery.test_consent import crash
+from unit.recovery.test_recover import PAYMENTS, code
+from unit.recovery.world import ORDERS, World, policy
+
+QUARANTINE = timedelta(seconds=60)
+
+
+async def begun(world: World, point: str = "elect", *, after: bool = True, waves: int = 1) -> None:
+    """A run that was cut short at this call."""
+    (world.after if after else world.before)(point, crash)
+    with pytest.raises(Crash):
+        await world.recover(policy(Approval.AUTO, waves))
+    world.calm_down()
+
+
+async def test_where_nothing_was_begun_there_is_nothing_to_do(world: World) -> None:
+    world.offline()
+
+    assert (await world.resume()).outcomes == ()
+    assert (await world.undo()).outcomes == ()
+    assert world.changed() == []
+
+
+async def test_an_inherited_request_is_waited_out_before_anything_is_changed(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.LATE]
+    await begun(world)
+    began, acted = world.clock.monotonic(), []
+    for call in ("elect", "restore"):
+        world.before(call, lambda: acted.append(world.clock.monotonic() - began))
+
+    report = await world.resume()
+
+    assert min(acted) >= QUARANTINE
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2)
+    assert world.kept_its_promises()
+
+
+async def test_orders_are_put_back_before_anything_else_is_changed(world: World) -> None:
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    await begun(world)
+    assert world.unrestored() == [ORDERS]
+    calls = len(world.steps.calls)
+
+    await world.resume()
+
+    assert [call for call in world.steps.calls[calls:] if call in ("elect", "restore")] == [
+        "restore",
+        "elect",
+        "restore",
+    ]
+    assert world.kept_its_promises()
+
+
+async def test_what_was_never_sent_needs_no_quarantine(world: World) -> None:
+    world.offline()
+    await begun(world, "approved")
+
+    report = await world.resume()
+
+    assert report.recovered
+    assert QUARANTINE not in world.clock.sleeps
+
+
+async def test_a_leader_behind_the_plan_is_not_called_recovered_after_a_crash_either(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("elect", lambda: world.kafka.fence(2))
+    await begun(world)
+
+    report = await world.resume()
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderBehindPlan")
+
+
+async def test_under_min_insync_replicas_is_said_after_a_crash_as_well(world: World) -> None:
+    world.offline(min_isr=2)
+    await begun(world)
+
+    assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED_UNDER_MIN_ISR
+
+
+async def test_a_member_that_came_back_with_less_is_warned_of_after_a_crash_as_well(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    await begun(world, after=False)
+    world.kafka.start(1, with_end=3)
+
+    report = await world.resume()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
+    assert "log end 3" in report[ORDERS].warnings[0]
+
+
+async def test_a_wave_whose_leader_stays_silent_stops_the_later_ones_after_a_crash_as_well(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    world.kafka.nodes[2].busy = True
+    await begun(world)
+
+    report = await world.resume()
+
+    assert report[ORDERS].outcome is Outcome.FAILED
+    assert code(report, PAYMENTS) == "EarlierWaveFailed"
+    assert world.unrestored() == []
+
+
+async def test_what_changed_since_is_refused_and_not_planned_anew(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    await begun(world, after=False)
+    world.kafka.nodes[2].alive, world.kafka.nodes[2].fenced = False, True
+
+    report = await world.resume()
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert len(report.plans) == 1
+    assert world.kafka.elected == []
+
+
+async def test_a_topic_that_was_recreated_meanwhile_is_not_verified_against_the_old_plan(world: World) -> None:
+    world.offline()
+    await begun(world)
+    world.kafka.recreate(ORDERS)
+
+    report = await world.resume()
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert world.kafka.partitions[ORDERS].assignment == (3,)
+    assert await world.open_runs() == []
+
+
+async def test_a_topic_that_was_deleted_meanwhile_does_not_keep_the_run_open(world: World) -> None:
+    world.offline()
+    await begun(world)
+    del world.kafka.partitions[ORDERS]
+
+    await world.undo()
+
+    assert await world.open_runs() == []
+
+
+async def test_an_order_that_somebody_else_set_since_is_left_alone(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    await begun(world)
+    world.kafka.reassign(ORDERS, (3, 2, 1))
+
+    await world.undo()
+
+    assert world.kafka.partitions[ORDERS].assignment == (3, 2, 1)
+    assert await world.open_runs() == []
+
+
+async def test_undo_restores_orders_and_leaves_leaders(world: World) -> None:
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    await begun(world)
+
+    report = await world.undo()
+
+    assert world.unrestored() == []
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2), "it leads: nothing else is true"
+    assert code(report, PAYMENTS) == "Undone"
+    assert world.leader(PAYMENTS) is None
+    assert (await world.resume()).outcomes == ()
+
+
+async def test_undo_that_can_not_restore_says_so_and_can_be_tried_again(world: World) -> None:
+    world.offline()
+    await begun(world)
+    world.kafka.restore_fates = [Fate.LOST] * 2
+
+    report = await world.undo()
+
+    assert not report[ORDERS].order_restored
+    assert len(await world.open_runs()) == 1
+    assert (await world.undo())[ORDERS].order_restored
+    assert await world.open_runs() == []
+
+
+async def test_undoing_and_resuming_twice_is_harmless(world: World) -> None:
+    world.offline()
+    await begun(world)
+
+    await world.undo()
+    orders, changes = world.unrestored(), world.changed()
+    await world.undo()
+    await world.resume()
+
+    assert (world.unrestored(), world.changed()) == (orders, changes)
+
+
+async def test_a_run_of_another_cluster_is_not_gone_on_with(world: World) -> None:
+    world.offline()
+    await begun(world)
+    changes = world.changed()
+    world.before("gather", lambda: setattr(world.kafka, "id", "another-cluster"))
+
+    with pytest.raises(PlanForAnotherCluster):
+        await world.resume()
+
+    assert world.changed() == changes
+
+
+async def test_a_resumed_run_that_crashes_again_is_waited_out_again(world: World) -> None:
+    """Waves are numbered on: the second process's first wave is not the first one's, which has ended."""
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    await begun(world, "wave_ended")
+    world.kafka.elect_fates = [Fate.LATE]
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await world.resume()
+    world.calm_down()
+    world.clock.sleeps.clear()
+
+    report = await world.resume()
+
+    assert QUARANTINE in world.clock.sleeps
+    assert report.recovered
+    assert world.kept_its_promises()

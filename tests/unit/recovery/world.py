@@ -1,0 +1,228 @@
+"""What one engine needs: the small Kafka, a real journal on disk, somebody who approves, and a watch on promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer, Scope
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.domain.outcome import PartitionOutcome, Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.ports import Run
+from kafka_recovery.recovery.wave import Timing
+from unit.recovery.brokers import FakeClock, FakeKafka, Held, Steps, port
+
+COARSE = Timing(poll=timedelta(milliseconds=500))
+"""As always, but 20 ms steps through a dead broker's session would make long stories of short ones."""
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def policy(approval: Approval = Approval.AUTO, *wave_sizes: int, patience: float = 30) -> Policy:
+    """One rule for every topic."""
+    rule = Rule("rule", approval=approval, patience=timedelta(seconds=patience))
+    return Policy((rule,), Limits(wave_sizes=wave_sizes or (500,)))
+
+
+AUTO = policy()
+MANUAL = policy(Approval.MANUAL)
+
+
+class WatchedJournal(FileJournal):
+    """The real journal; its calls are steps like all others, and what it holds is what may be elected."""
+
+    def __init__(self, directory: Path, cluster_id: str, steps: Steps, durable: set[Ballot]) -> None:
+        super().__init__(directory, cluster_id)
+        self.steps = steps
+        self._durable = durable
+
+    @port
+    async def record(self, plan: Plan) -> str:
+        name = await super().record(plan)
+        self._durable.update(map(ballot_of, elections(self.plan(name)).values()))
+        return name
+
+    @port
+    async def approved(self, digest: str, by: str | None) -> None:
+        await super().approved(digest, by)
+
+    @port
+    async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
+        await super().wave_started(digest, wave, partitions)
+
+    @port
+    async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
+        await super().wave_ended(digest, wave, outcomes)
+
+    @port
+    async def finished(self, digest: str) -> None:
+        await super().finished(digest)
+
+    @port
+    async def unfinished(self) -> Sequence[Run]:
+        return await super().unfinished()
+
+
+class WatchedKafka(FakeKafka):
+    """The small Kafka, with an eye on promises: nobody from silence, nothing that is not in a durable plan."""
+
+    def __init__(self, steps: Steps, clock: FakeClock, durable: set[Ballot]) -> None:
+        super().__init__(steps, clock)
+        self.broken: list[str] = []
+        self._durable = durable
+        self._answered: set[tuple[TopicPartition, int, int]] = set()
+
+    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+        evidence = await super().gather(scope, rules)
+        for partition in evidence.partitions:
+            self._answered = {answer for answer in self._answered if answer[0] != partition.id}
+            for replica in partition.replicas:
+                if replica.log is not None:
+                    self._answered.add((partition.id, partition.leader_epoch, replica.broker))
+        return evidence
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        for ballot in ballots:
+            if (ballot.id, ballot.leader_epoch, ballot.designated) not in self._answered:
+                self.broken.append(f"{ballot.id}: broker {ballot.designated} was elected from silence")
+            if ballot not in self._durable:
+                self.broken.append(f"{ballot.id}: an election that no durable plan holds")
+        return await super().elect(ballots)
+
+
+class World:
+    """A test's controls: what is offline, what goes wrong and when, who approves; and what the observer was told."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.steps = Steps()
+        self.clock = FakeClock(self.steps)
+        self.durable: set[Ballot] = set()
+        self.kafka = WatchedKafka(self.steps, self.clock, self.durable)
+        self.approver: str | None = "ann"
+        self.concluded_outcomes: list[PartitionOutcome] = []
+        self.waves: list[tuple[int, int, int]] = []
+        self.waits: list[Reason] = []
+
+    def offline(
+        self,
+        ends: Mapping[int, int] | None = None,
+        id: TopicPartition = ORDERS,
+        *,
+        dead: int = 1,
+        elr: tuple[int, ...] | None = None,
+        min_isr: int = 1,
+    ) -> TopicPartition:
+        """A partition whose leader `dead`, alone in the ISR, is gone; `ends` are the survivors' log ends.
+
+        The best survivor stands last in the assignment, so that the order has to be altered.
+        """
+        ends = ends or {3: 15, 2: 27}
+        order = (dead, *ends)
+        isr = () if elr else (dead,)
+        topic_id = TopicId(f"id-of-{id.topic}")
+        self.kafka.partitions[id] = Held(topic_id, order, order, {dead: 30, **ends}, isr, elr=elr, min_isr=min_isr)
+        self.kafka.nodes[dead].alive, self.kafka.nodes[dead].fenced = False, True
+        return id
+
+    def before(self, call: str, action: Callable[[], object], nth: int = 1) -> None:
+        """Do `action` when the nth call of a port's method, counted from now, begins."""
+        self.steps.hook(f"before {call}", nth, action)
+
+    def after(self, call: str, action: Callable[[], object], nth: int = 1) -> None:
+        """Do `action` when the nth call, counted from now, has taken effect, before it returns."""
+        self.steps.hook(f"after {call}", nth, action)
+
+    def calm_down(self) -> None:
+        """Whatever was to go wrong still, does not."""
+        self.steps.unhook()
+        self.kafka.elect_fates.clear()
+        self.kafka.restore_fates.clear()
+
+    @contextmanager
+    def process(self, policy: Policy = AUTO, effort: Effort | None = None) -> Iterator[Engine]:
+        """An engine for as long as its process lives: it holds the journal's lock. To start one takes a second."""
+        self.clock.advance(timedelta(seconds=1))
+        with WatchedJournal(self.directory, self.kafka.id, self.steps, self.durable) as journal:
+            yield Engine(
+                self.kafka,
+                self.kafka,
+                journal,
+                self,
+                policy,
+                clock=self.clock,
+                observer=self,
+                timing=COARSE,
+                effort=effort,
+            )
+
+    async def recover(self, policy: Policy = AUTO, scope: Scope = ALL_OFFLINE, effort: Effort | None = None) -> Report:
+        with self.process(policy, effort) as engine:
+            return await engine.recover(scope)
+
+    async def plan(self, policy: Policy = AUTO, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Plan:
+        with self.process(policy) as engine:
+            return await engine.plan(ALL_OFFLINE, designated)
+
+    async def execute(self, plan: Plan, policy: Policy | None = None) -> Report:
+        with self.process(policy or plan.policy) as engine:
+            return await engine.execute(plan)
+
+    async def resume(self, policy: Policy = AUTO) -> Report:
+        with self.process(policy) as engine:
+            return await engine.resume()
+
+    async def undo(self) -> Report:
+        with self.process(Policy()) as engine:
+            return await engine.undo()
+
+    async def open_runs(self) -> list[str]:
+        """Digests of the plans that are begun and not finished."""
+        with FileJournal(self.directory, self.kafka.id) as journal:
+            return [run.digest for run in await journal.unfinished()]
+
+    def changed(self) -> list[str]:
+        """The calls that may have changed something in Kafka."""
+        return [call for call in self.steps.calls if call in ("elect", "restore")]
+
+    def unrestored(self) -> list[TopicPartition]:
+        """Partitions whose assignment is not the one their owner wants."""
+        return [id for id, held in self.kafka.partitions.items() if held.assignment != held.owned]
+
+    def kept_its_promises(self) -> bool:
+        """Whether every order is its owner's, and nothing was done that must never be done."""
+        assert self.kafka.broken == []
+        assert self.unrestored() == []
+        return True
+
+    def leader(self, id: TopicPartition = ORDERS) -> int | None:
+        """Who leads and answers."""
+        leader = self.kafka.partitions[id].leader
+        return leader if leader is not None and self.kafka.leads(id, leader) else None
+
+    @port
+    async def granted(self, plan: Plan, digest_: str) -> str | None:
+        assert digest_ == digest(plan)
+        return self.approver
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """Seen."""
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        self.waves.append((wave, waves, partitions))
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        self.concluded_outcomes.append(outcome)
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        self.waits.append(why)
