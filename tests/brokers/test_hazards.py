@@ -48,8 +48,9 @@ async def test_a_person_who_approved_one_candidate_is_asked_again_when_it_dies(
 ) -> None:
     kafka.offline_partition("orders", survivors=SURVIVORS)
     manual = recovery(kafka).with_(policy=Policy((Rule("all", approval=Approval.MANUAL),)))
+    plan = await manual.plan(ORDERS)
+
     async with manual.with_(before_election=lambda: kafka.kill(3)).engine() as engine:
-        plan = await manual.plan(ORDERS)
         report = await engine.execute(plan)
 
     assert report[ORDERS].outcome is Outcome.REFUSED
@@ -126,17 +127,22 @@ async def test_without_a_controller_nothing_is_tried(kafka: RealKafka, recovery:
     assert "controller" in decision.reason.message
 
 
+@pytest.mark.timeout(400)
 async def test_a_controller_that_goes_away_while_electing_leaves_unknown_partitions_in_quarantine(
     kafka: RealKafka, recovery: Recoveries
 ) -> None:
     """A broker forwards to the controller for 60 s; until then the election may still take effect, and it does."""
     kafka.offline_partition("orders", survivors=SURVIVORS)
 
-    def freeze() -> None:
-        kafka.freeze_controller()
+    elections: list[str] = []
 
-    thawing = recovery(kafka).with_(before_election=freeze, after_election=kafka.thaw_controller)
-    report = await thawing.recover(ORDERS)
+    def freeze_once() -> None:
+        if not elections:
+            kafka.freeze_controller()
+        elections.append("held")
+
+    frozen = recovery(kafka).with_(before_election=freeze_once, after_election=kafka.thaw_controller)
+    report = await frozen.recover(ORDERS)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert kafka.describe("orders")[0].leader == 3
@@ -177,7 +183,7 @@ async def test_an_assignment_that_somebody_else_changed_meanwhile_is_decided_ane
         report = await engine.execute(plan)
 
     assert report[ORDERS].outcome is Outcome.REFUSED
-    assert report[ORDERS].reason and "[2, 3, 1]" in report[ORDERS].reason.message
+    assert report[ORDERS].reason and "2, 3, 1" in report[ORDERS].reason.message
     assert kafka.describe("orders")[0].replicas == (2, 3, 1)
     assert kafka.describe("orders")[0].leader is None
 
@@ -195,7 +201,7 @@ async def test_a_topic_that_was_recreated_between_plan_and_execution_is_not_touc
         report = await engine.execute(plan)
 
     assert report[ORDERS].outcome is Outcome.REFUSED
-    assert report[ORDERS].reason and "topic id" in report[ORDERS].reason.message
+    assert report[ORDERS].reason and report[ORDERS].reason.code == "TopicRecreated"
     assert kafka.describe("orders")[0] == before
 
 
@@ -270,6 +276,6 @@ async def test_measured_epoch_vectors_are_what_the_brokers_keep_on_disk(kafka: R
             assert replica.log is None
             continue
         assert replica.log and replica.log.epochs is not None
-        on_disk = [(entry.epoch, entry.start) for entry in kafka.epoch_checkpoint(replica.broker, "orders", 0)]
+        on_disk = [(entry.epoch, entry.offset) for entry in kafka.epoch_checkpoint(replica.broker, "orders", 0)]
         assert [tuple(entry) for entry in replica.log.epochs] == on_disk
         assert replica.log.end == SURVIVORS[replica.broker]

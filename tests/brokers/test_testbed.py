@@ -1,4 +1,4 @@
-"""The testbed itself: what the other tests take for given about the accidents it makes, checked against Kafka's own files."""
+"""The testbed itself: what other tests take for given about the accidents it makes, checked with Kafka's own files."""
 
 from __future__ import annotations
 
@@ -7,22 +7,25 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
+
+from testbed import distribution, topics
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
-from testbed.faults import BlackHole, Garbage, Proxy
-from testbed.metadata import PartitionState
+from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.replicas import EpochStart
-from testbed.security import Credentials, Mechanism, Security, unsecured_token
+from testbed.security import Credentials, Mechanism, Security
 from testbed.waiting import WaitedInVain, wait_until
 
 pytestmark = pytest.mark.brokers
 
+PASSWORD = 'a "good" \\ secret=1'
 ELR_OFF_AND_ON = [
     (name, elr) for name, release in RELEASES.items() for elr in ((False, True) if release.elr else (False,))
 ]
@@ -82,7 +85,7 @@ def test_what_a_divergence_says_it_left_is_what_the_replicas_hold() -> None:
 
 @pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)
 def test_the_scenario_of_kip_1275(release: str, elr: bool) -> None:
-    """Its test plan: the whole ISR ends by `kill -9`, a replica that is not in the ISR lives, and the partition is offline."""
+    """Its test plan: the whole ISR ends by `kill -9`, a replica outside the ISR lives, and the partition is offline."""
     with RealKafka(release, elr=elr) as kafka:
         orders = kafka.offline_by_freezing("orders", survivors=[3], records=10, missed=5, min_insync_replicas=2)
 
@@ -179,36 +182,207 @@ def test_without_a_controller_brokers_still_answer(kafka: RealKafka) -> None:
     kafka.delete_topic("orders")
 
 
-class TestSecurity:
-    @pytest.fixture(scope="class", params=["3.9", "newest"])
-    def guarded(self, request: pytest.FixtureRequest) -> Iterator[RealKafka]:
-        with RealKafka(request.param, brokers=1, security=Security()) as kafka:
-            kafka.add_scram_user("ann", 'a "good" \\ secret')
-            kafka.create_topic("orders", [[1]])
-            yield kafka
+@pytest.fixture(scope="module", params=["3.9", "newest"])
+def guarded(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
+    """One broker with all the listeners; ann has a password."""
+    with RealKafka(request.param, brokers=1, security=Security()) as kafka:
+        kafka.add_scram_user("ann", PASSWORD)
+        kafka.create_topic("orders", [[1]])
+        yield kafka
 
-    @pytest.mark.parametrize(
-        ("who", "principal"),
-        [
-            (Credentials(Mechanism.SCRAM, "ann", 'a "good" \\ secret'), "User:ann"),
-            (Credentials(Mechanism.MTLS, "bob"), "User:CN=bob"),
-            (Credentials(Mechanism.OAUTH, "cid"), "User:cid"),
-        ],
-        ids=["scram", "mtls", "oauth"],
-    )
-    def test_each_way_in_leads_to_what_is_granted(self, guarded: RealKafka, who: Credentials, principal: str) -> None:
-        assert "orders" not in topics_seen(guarded, who)
 
-        guarded.grant(principal, "topic", "orders", "describe")
+@pytest.mark.parametrize(
+    ("who", "principal"),
+    [
+        (Credentials(Mechanism.SCRAM, "ann", PASSWORD), "User:ann"),
+        (Credentials(Mechanism.MTLS, "bob"), "User:CN=bob"),
+        (Credentials(Mechanism.OAUTH, "cid"), "User:cid"),
+    ],
+    ids=["scram", "mtls", "oauth"],
+)
+def test_each_way_in_leads_to_what_is_granted(guarded: RealKafka, who: Credentials, principal: str) -> None:
+    assert "orders" not in topics_seen(guarded, who)
 
-        assert "orders" in topics_seen(guarded, who)
+    guarded.grant(principal, "topic", "orders", "describe")
 
-    def test_a_wrong_password_is_refused(self, guarded: RealKafka) -> None:
-        with pytest.raises(KafkaException):
-            topics_seen(guarded, Credentials(Mechanism.SCRAM, "ann", "wrong"), patience=2)
+    assert "orders" in topics_seen(guarded, who)
+
+
+def test_a_wrong_password_is_refused(guarded: RealKafka) -> None:
+    with pytest.raises(KafkaException):
+        topics_seen(guarded, Credentials(Mechanism.SCRAM, "ann", "wrong"), patience=2)
+
+
+def test_kafkas_own_tools_take_our_properties() -> None:
+    """Asked on 3.9, the last release whose main jar has a tool that takes --command-config."""
+    with RealKafka("3.9", brokers=1, security=Security(super_users=("User:ann", "User:CN=bob"))) as kafka:
+        kafka.add_scram_user("ann", PASSWORD)
+        for who in (Credentials(Mechanism.SCRAM, "ann", PASSWORD), Credentials(Mechanism.MTLS, "bob")):
+            where = ("--bootstrap-server", kafka.bootstrap_for(who.mechanism))
+            how = ("--command-config", str(kafka.client_properties(who)))
+
+            said = kafka.run_tool("kafka.admin.BrokerApiVersionsCommand", *where, *how)
+
+            assert f"{kafka.address(1, who.mechanism)} (id: 1 " in said
 
 
 def topics_seen(kafka: RealKafka, who: Credentials, patience: float = 20) -> set[str]:
-    admin = AdminClient(kafka.confluent_properties(who) | {"log_level": 0})
+    admin = AdminClient({**kafka.confluent_properties(who), "log_level": 0})
     admin.poll(0.5)  # the OAuth token is fetched here
     return set(admin.list_topics(timeout=patience).topics)
+
+
+def test_a_cut_off_broker_is_lost_to_clients_and_to_nobody_else() -> None:
+    with RealKafka(proxied=[2]) as kafka:
+        kafka.create_topic("orders", [[2, 1, 3]], min_insync_replicas=3)
+        assert write_as_a_client(kafka, "before")
+        kafka.proxy(2).cut()
+
+        assert not write_as_a_client(kafka, "cut")
+        assert kafka.produce("orders", 0, 1, "inside") == ["inside-0"]
+        kafka.proxy(2).restore()
+
+        assert write_as_a_client(kafka, "after")
+        assert kafka.consume("orders", 0) == ["before-0", "inside-0", "after-0"]
+
+
+def write_as_a_client(kafka: RealKafka, label: str) -> list[str]:
+    return topics.produce(kafka.bootstrap, "orders", [0], 1, label, acks="all", patience=3)[0]
+
+
+class TestFaults:
+    def test_a_black_hole_swallows(self) -> None:
+        with BlackHole() as hole, connected(hole) as client:
+            client.sendall(b"anybody?")
+            client.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                client.recv(1)
+
+    def test_garbage_is_the_same_for_the_same_seed(self) -> None:
+        assert answer_of(Garbage(seed=7), 64) == answer_of(Garbage(seed=7), 64) != answer_of(Garbage(seed=8), 64)
+
+    def test_garbage_may_announce_two_gigabytes(self) -> None:
+        assert answer_of(Garbage(announced=HUGE), 4) == b"\x7f\xff\xff\xff"
+
+    def test_a_stalled_proxy_lets_everything_through_in_the_end(self) -> None:
+        with Garbage(seed=7) as server, Proxy(server.address) as proxy, connected(proxy) as client:
+            proxy.stall()
+            client.sendall(b"well?")
+            client.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                client.recv(1)
+            proxy.restore()
+            client.settimeout(10)
+            assert client.recv(1)
+
+    def test_a_proxy_that_drops_answers_still_hands_on_requests(self) -> None:
+        with Recorder() as server, Proxy(server.address) as proxy, connected(proxy) as client:
+            proxy.drop_answers()
+            client.sendall(b"elect")
+            wait_until("the request has arrived", lambda: bytes(server.received), lambda seen: seen == b"elect")
+            client.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                client.recv(1)
+
+    def test_a_cut_breaks_what_is_open_and_what_comes(self) -> None:
+        with BlackHole() as hole, Proxy(hole.address) as proxy, connected(proxy) as client:
+            proxy.cut()
+            assert client.recv(1) == b""
+            with connected(proxy) as later:
+                assert later.recv(1) == b""
+
+    def test_a_delayed_answer_takes_that_long(self) -> None:
+        with Garbage() as server, Proxy(server.address) as proxy, connected(proxy) as client:
+            proxy.delay(0.3)
+            began = time.monotonic()
+            client.sendall(b"well?")
+            assert client.recv(1)
+            assert time.monotonic() - began >= 0.3
+
+
+class Recorder(Server):
+    """Keeps what it is sent and answers it."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        super().__init__()
+
+    def _serve(self, client: socket.socket) -> None:
+        while part := client.recv(1024):
+            self.received += part
+            client.sendall(part)
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def answer_of(server: Server, size: int) -> bytes:
+    with server, connected(server) as client:
+        client.sendall(b"?")
+        return client.recv(size, socket.MSG_WAITALL)
+
+
+def test_nodes_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-m", "testbed", "--brokers", "1"],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=own_environment(tmp_path),
+    )
+    assert owner.stdout
+    with owner, owner.stdout:
+        said = [owner.stdout.readline() for _ in range(3)]
+        bootstrap = said[2].split()[-1]
+        host, port = bootstrap.split(":")
+        socket.create_connection((host, int(port)), timeout=10).close()
+        assert list(tmp_path.iterdir())
+
+        owner.kill()
+
+    wait_until("its folder is gone", lambda: list(tmp_path.iterdir()), lambda left: not left)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)), timeout=10)
+
+
+def test_the_playground_ends_at_a_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "testbed", "--brokers", "1"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own_environment(tmp_path)) as owner:
+        assert owner.stdout
+        said = [owner.stdout.readline() for _ in range(4)]
+        owner.send_signal(signal.SIGINT)
+
+        assert owner.stdout.read() == "Ended.\n"
+
+    assert owner.returncode == 0
+    assert "controller" in said[3]
+    assert not list(tmp_path.iterdir())
+
+
+def own_environment(temporary: Path) -> dict[str, str]:
+    tests = str(Path(__file__).parents[1])
+    return {**os.environ, "PYTHONPATH": tests, "TMPDIR": str(temporary)}
+
+
+def test_what_cannot_be_had_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_RECOVERY_CACHE", str(tmp_path))
+    with pytest.raises(DistributionUnavailable, match=r"Kafka 0\.0\.0 \('imaginary'\) can't be had: .*kafka_2\.13"):
+        fetch(Release("imaginary", "0.0.0", "", elr=False))
+
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_jars_that_are_not_the_pinned_ones_are_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_RECOVERY_CACHE", str(tmp_path))
+    monkeypatch.setattr(distribution, "_download", lambda release, repository: [forged(repository)])
+    with pytest.raises(DistributionUnavailable, match="its jars are not the pinned ones"):
+        fetch(RELEASES["newest"])
+
+    assert not list(tmp_path.glob("kafka-*/"))
+
+
+def forged(repository: Path) -> Path:
+    repository.mkdir()
+    jar = repository / "kafka.jar"
+    jar.write_bytes(b"not Kafka")
+    return jar

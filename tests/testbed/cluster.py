@@ -328,6 +328,10 @@ class RealKafka:
         bootstrap = {"bootstrap.servers": self.bootstrap_for(who.mechanism)}
         return bootstrap | self._stronghold.confluent_properties(who)
 
+    def run_tool(self, main: str, *arguments: str) -> str:
+        """What one of this Kafka's own programs prints, named by its main class; JavaFailed if it ends badly."""
+        return self._nodes.run_tool(main, *arguments)
+
     # Within
 
     @property

@@ -68,8 +68,8 @@ class Java:
             *arguments,
         )
 
-    def run(self, home: Path, *arguments: str) -> None:
-        """Runs to its end; JavaFailed unless that is a good one, subprocess.TimeoutExpired after two minutes."""
+    def run(self, home: Path, *arguments: str) -> str:
+        """What it printed; JavaFailed unless it ends well, subprocess.TimeoutExpired if not within two minutes."""
         done = subprocess.run(
             self.command(home, HEAP, *arguments),
             env=self.environment,
@@ -82,6 +82,7 @@ class Java:
         )
         if done.returncode:
             raise JavaFailed(f"{' '.join(arguments)} ended with status {done.returncode}:\n{done.stdout}")
+        return done.stdout
 
     def format_controller(self, home: Path, cluster_id: str, voter: str, features: Mapping[str, int]) -> None:
         """Lets StorageTool write the metadata that `home`'s server.properties start with.

@@ -95,6 +95,12 @@ class Nodes:
         for node in self._nodes.values():
             node.check()
 
+    def run_tool(self, main: str, *arguments: str) -> str:
+        """Runs a main class of this Kafka; its output, or JavaFailed."""
+        home = self.folder / "tools"
+        home.mkdir(exist_ok=True)
+        return self._java.run(home, main, *arguments)
+
     def close(self) -> None:
         self._stack.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any, Self, TypeVar
 from weakref import WeakSet
 
 from kafka.protocol.metadata import ApiVersionsRequest
-from tenacity import AsyncRetrying, retry_if_exception_type, wait_exponential, wait_random
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
 from kafka_recovery.cluster.connection import Address, Connection
 from kafka_recovery.cluster.errors import (
@@ -257,7 +258,7 @@ class _Progress:
 
 
 async def _until_done(attempt: Callable[[_Progress], Awaitable[T]], address: Address, deadline: timedelta) -> T:
-    """Try while the deadline lasts and only connections fail: the one place where anything is sent again.
+    """Try while only connections fail, ATTEMPTS times at most: the one place where anything is sent again.
 
     Raises BrokerSilent if an attempt was under way at the deadline, else why the last one failed.
     """
@@ -274,11 +275,16 @@ async def _until_done(attempt: Callable[[_Progress], Awaitable[T]], address: Add
 
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(BrokerUnreachable),
-        wait=wait_exponential(multiplier=0.1, max=2) + wait_random(0, 0.1),
+        wait=wait_exponential(multiplier=0.05, max=1) + wait_random(0, 0.05),
+        stop=stop_after_attempt(ATTEMPTS),
+        reraise=True,
     )
+    began = time.monotonic()
     try:
         async with asyncio.timeout(deadline.total_seconds()):
             return await retrying(once)
+    except BrokerUnreachable as failure:
+        raise failure.after(progress.attempts, timedelta(seconds=time.monotonic() - began)) from failure
     except TimeoutError as error:
         if progress.failure is not None:
             raise progress.failure.after(progress.attempts, deadline) from error

@@ -79,7 +79,7 @@ class BrokerUnreachable(ClusterError):
         """The same, saying how often it was tried."""
         if attempts < 2:
             return self
-        return type(self)(self.address, f"{self.what} ({attempts} attempts in {waited.total_seconds():g}s)")
+        return type(self)(self.address, f"{self.what} ({attempts} attempts in {waited.total_seconds():.2g}s)")
 
 
 class ConnectionsClosed(ClusterError):

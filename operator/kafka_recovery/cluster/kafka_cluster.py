@@ -34,8 +34,8 @@ from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 
 _STANDSTILL = timedelta(milliseconds=1200)
-"""A broker applies metadata twice a second, if only no-ops (metadata.max.idle.interval.ms): one that did not in this time
-stands still."""
+"""A broker applies metadata twice a second, if only no-ops (metadata.max.idle.interval.ms). One that did not in this
+time stands still."""
 
 _BRIEF = timedelta(seconds=1)
 """How long a broker is asked again that was fenced and silent a moment ago."""
@@ -143,7 +143,7 @@ class KafkaCluster:
         return {id: lead for part in answers for id, lead in part.items()}
 
     async def route(self, deadline: timedelta) -> Address:
-        """A broker to send the controller's requests through, or to read metadata from: alive, its metadata the newest."""
+        """A broker to read metadata from and to reach the controller through: alive, its metadata the newest."""
         if self._route is None or time.monotonic() - self._route_found_at > _ROUTE_AGE.total_seconds():
             await self._view(deadline)
         if self._route is None:

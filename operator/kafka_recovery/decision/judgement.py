@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 from kafka_recovery.decision.guards import REPLICA_GUARDS
 from kafka_recovery.decision.logs import equal
-from kafka_recovery.decision.order import ORDERS, sort_key
+from kafka_recovery.decision.loss import classify
+from kafka_recovery.decision.order import ORDERS, merit
 from kafka_recovery.decision.refusals import PARTITION_GUARDS, clean_return, no_rule
 from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
-from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.ids import BrokerId, Offset
+from kafka_recovery.domain.plan import Loss, Verdict
 from kafka_recovery.domain.policy import Rule
 from kafka_recovery.domain.reason import Reason, Rejection
 
@@ -32,7 +33,10 @@ NOBODY = Ranking((), (), ())
 
 
 class Standing(NamedTuple):
-    """The verdict on one partition, before one of the candidates is chosen."""
+    """The verdict on one partition, before one of the candidates is chosen.
+
+    `log_end` and `loss` are the same whichever leads, because their logs are equal; `loss` is None where it depends.
+    """
 
     partition: PartitionEvidence
     rule: Rule
@@ -40,6 +44,8 @@ class Standing(NamedTuple):
     reason: Reason | None = None
     ranking: Ranking = NOBODY
     candidates: tuple[BrokerId, ...] = ()
+    log_end: Offset | None = None
+    loss: Loss | None = None
 
 
 def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, waited: timedelta) -> Standing:
@@ -66,12 +72,16 @@ def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, w
     ranking = rank(partition, rule, scene)
     if not ranking.best_first:
         return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
-    return Standing(partition, rule, Verdict.ELECT, None, ranking, ranking.equals)
+    best = partition.replica(ranking.best_first[0])
+    assert best is not None
+    assert best.log is not None
+    loss = classify(partition, best)
+    return Standing(partition, rule, Verdict.ELECT, None, ranking, ranking.equals, best.log.end, loss)
 
 
 def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
     """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
-    key = sort_key(ORDERS[rule.candidate_order])
+    worth = merit(ORDERS[rule.candidate_order])
     ranked: list[tuple[tuple[float, ...], BrokerId, ReplicaLog]] = []
     rejections: tuple[Rejection, ...] = ()
     rejected = scene.rejected
@@ -80,10 +90,10 @@ def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
         if rejection is not None:
             rejections += (rejection,)
         elif replica.log is not None:
-            ranked.append((key(replica.log, position), replica.broker, replica.log))
+            ranked.append((worth(replica.log, position), replica.broker, replica.log))
     if not ranked:
         return Ranking((), (), rejections)
-    ranked.sort()  # keys differ at least in the position
+    ranked.sort(reverse=True)  # no two are worth the same: the position differs
     best_first = tuple([broker for _, broker, _ in ranked])
     best, equals = ranked[0][2], 1
     while equals < len(ranked) and equal(best, ranked[equals][2]):

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import cast
 
 from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.policy import CandidateOrder
@@ -13,8 +14,8 @@ from kafka_recovery.domain.policy import CandidateOrder
 Fact = Callable[[ReplicaLog, int], int | None]
 """A number read from a replica's log and its position in the assignment; None: unknown."""
 
-SortKey = Callable[[ReplicaLog, int], tuple[float, ...]]
-"""Lower is better."""
+Merit = Callable[[ReplicaLog, int], tuple[float, ...]]
+"""Higher is better, unknown is worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ FACTS: Mapping[str, Fact] = {
     "log_end": lambda log, position: log.end,
     "position": lambda log, position: position,
 }
+ALWAYS_KNOWN = frozenset({"log_end", "position"})
+"""Facts that every measured replica has."""
 
 # KIP-1275: the highest epoch, then the longest log. Records of an older epoch beyond a newer one's start were never
 # acknowledged by the newer leader's ISR (KIP-101). Position decides last, as in Kafka's own unclean election.
@@ -43,20 +46,25 @@ ORDERS: Mapping[CandidateOrder, tuple[Key, ...]] = {
 
 
 @cache
-def sort_key(keys: tuple[Key, ...]) -> SortKey:
-    """Compile an order into one function, for `sorted`."""
-    first, *rest = [_lower_is_better(key) for key in keys]
+def merit(keys: tuple[Key, ...]) -> Merit:
+    """Compile an order into one function of a log and its position."""
+    first, *rest = [_higher_is_better(key) for key in keys]
     if len(rest) == 2:  # every order of ours; a fixed tuple costs half of a loop
         second, third = rest
         return lambda log, position: (first(log, position), second(log, position), third(log, position))
     return lambda log, position: (first(log, position), *(key(log, position) for key in rest))
 
 
-def _lower_is_better(key: Key) -> Callable[[ReplicaLog, int], float]:
-    fact, sign = FACTS[key.fact], -1 if key.descending else 1
+def _higher_is_better(key: Key) -> Callable[[ReplicaLog, int], float]:
+    fact = FACTS[key.fact]
+    if key.fact in ALWAYS_KNOWN:
+        known = cast(Callable[[ReplicaLog, int], int], fact)
+        return known if key.descending else lambda log, position: -known(log, position)
 
     def value(log: ReplicaLog, position: int) -> float:
         seen = fact(log, position)
-        return math.inf if seen is None else sign * seen
+        if seen is None:
+            return -math.inf
+        return seen if key.descending else -seen
 
     return value

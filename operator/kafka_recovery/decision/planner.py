@@ -93,7 +93,8 @@ def _designate(standing: Standing, designated: Designated) -> Standing:
     if leader is None or not judged:
         return standing
     if leader in standing.ranking.best_first:
-        return standing._replace(candidates=(leader,))
+        log = next(r.log for r in standing.partition.replicas if r.broker == leader and r.log)
+        return standing._replace(candidates=(leader,), log_end=log.end, loss=None)
     failed = next((r.reason for r in standing.ranking.rejections if r.broker == leader), None)
     replicas = ", ".join(map(str, standing.partition.assignment))
     reason = (
@@ -101,19 +102,20 @@ def _designate(standing: Standing, designated: Designated) -> Standing:
         if failed
         else Reason("DesignatedNotReplica", f"broker {leader} was designated but has no replica; those are {replicas}.")
     )
-    return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=())
+    return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
 
 
 def _prove(standing: Standing, histories: Histories) -> Standing:
     """Where equal logs differ in what can be proven, only those with the best proof compete."""
     partition = standing.partition
     history = histories.get(partition.id)
-    if history is None or len(standing.candidates) < 2:
+    if history is None or not standing.candidates:
         return standing
     replicas = [replica for replica in partition.replicas if replica.broker in standing.candidates]
     proven = {r.broker: BEST_FIRST.index(classify(partition, r, history).loss_class) for r in replicas}
     best = min(proven.values())
-    return standing._replace(candidates=tuple(broker for broker in standing.candidates if proven[broker] == best))
+    candidates = tuple(broker for broker in standing.candidates if proven[broker] == best)
+    return standing._replace(candidates=candidates, loss=None)
 
 
 Tier = list[int]
@@ -133,7 +135,9 @@ def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
         for place in tier[room:]:
             standing = standings[place]
             reason = beyond_limit(standing.partition.id, limit, wanted)
-            standings[place] = standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=())
+            standings[place] = standing._replace(
+                verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None
+            )
         del tier[room:]
         room -= len(tier)
     return [tier for tier in ordered if tier]
@@ -163,8 +167,9 @@ def _decisions(
     orders = _Orders()
     for place, standing in enumerate(standings):
         partition, rule, ranking = standing.partition, standing.rule, standing.ranking
-        broker = leaders.get(place)
-        leader = partition.replica(broker)
+        broker, loss = leaders.get(place), standing.loss
+        if loss is None and (leader := partition.replica(broker)):
+            loss = classify(partition, leader, histories.get(partition.id))
         order, assignment, best_first, equals = orders[broker, partition.assignment, ranking.best_first, ranking.equals]
         yield Decision(
             partition.id,
@@ -176,15 +181,15 @@ def _decisions(
             INTERNAL_TIER if partition.internal else rule.tier,
             rule.candidate_order,
             rule.approval,
-            leader=broker,
-            order=order,
-            log_end=leader.log.end if leader and leader.log else None,
-            ranking=best_first,
-            equals=equals,
-            rejections=ranking.rejections,
-            reason=standing.reason,
-            loss=classify(partition, leader, histories.get(partition.id)) if leader else None,
-            warnings=warnings(partition, around) if leader else (),
+            broker,
+            order,
+            standing.log_end,
+            best_first,
+            equals,
+            ranking.rejections,
+            standing.reason,
+            loss,
+            () if broker is None else warnings(partition, around),
         )
 
 

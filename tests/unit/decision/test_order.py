@@ -1,8 +1,8 @@
-"""Candidate orders are data; Python compiles them into a sort key."""
+"""Candidate orders are data; Python compiles them into one function."""
 
 from __future__ import annotations
 
-from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key, sort_key
+from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key, merit
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder
 from unit.decision.incident import code, decided, evidence, log, partition, policy
@@ -20,8 +20,8 @@ def test_every_order_ranks_by_facts_that_exist_and_ends_in_the_position() -> Non
 
 def test_epoch_first_prefers_the_newer_epoch_and_longest_log_the_longer_log() -> None:
     def by(order: tuple[Key, ...]) -> list[int]:
-        key = sort_key(order)
-        return sorted((0, 1, 2), key=lambda position: key((UNREAD, LONGER, NEWER)[position], position))
+        worth, logs = merit(order), (UNREAD, LONGER, NEWER)
+        return sorted((0, 1, 2), key=lambda position: worth(logs[position], position), reverse=True)
 
     assert by(EPOCH_FIRST) == [2, 1, 0]
     assert by(LONGEST_LOG) == [0, 1, 2]
@@ -29,8 +29,8 @@ def test_epoch_first_prefers_the_newer_epoch_and_longest_log_the_longer_log() ->
 
 def test_an_unknown_fact_sorts_last_in_either_direction() -> None:
     for descending in (True, False):
-        key = sort_key((Key("last_epoch", descending),))
-        assert key(UNREAD, 0) > key(NEWER, 0)
+        worth = merit((Key("last_epoch", descending),))
+        assert worth(UNREAD, 0) < worth(NEWER, 0)
 
 
 def test_the_assignment_decides_among_equals() -> None:

@@ -43,6 +43,10 @@ class Crash(BaseException):
     """The process ends here, without another word to anybody."""
 
 
+class Unavailable(Exception):
+    """No broker answers."""
+
+
 @dataclass
 class Steps:
     """Every call over a port, in order; what a test lets happen before one or after it took effect."""
@@ -241,6 +245,7 @@ class FakeKafka:
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta
     ) -> Mapping[TopicPartition, Leadership]:
+        self._view()
         return {id: self._leadership(id) for id in partitions if id in self.partitions}
 
     @port
@@ -322,8 +327,13 @@ class FakeKafka:
             self._assign(held, ballot.assignment)
         return ElectionAnswer(Answer.ACCEPTED)
 
+    def _view(self) -> BrokerId:
+        view = next((broker for broker, node in self.nodes.items() if node.answers and not node.fenced), None)
+        if view is None:
+            raise Unavailable
+        return BrokerId(view)
+
     def _cluster_state(self) -> ClusterState:
-        view = next(broker for broker, node in self.nodes.items() if node.answers and not node.fenced)
         brokers = tuple(
             Broker(
                 BrokerId(broker), f"b{broker}", 9092, None, True, node.fenced, None, node.answers, 100, not node.still
@@ -331,7 +341,7 @@ class FakeKafka:
             for broker, node in self.nodes.items()
         )
         return ClusterState(
-            self.id, "4.1 or later", (), True, BrokerId(view), brokers, self.clock.now(), timedelta(milliseconds=80)
+            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), timedelta(milliseconds=80)
         )
 
     def _evidence(self, id: TopicPartition) -> PartitionEvidence:
@@ -375,4 +385,6 @@ class FakeKafka:
 
 
 def _lead(held: Held, broker: int) -> None:
+    """A broker that shows this shows all that came before it in the metadata log."""
+    held.shown = None
     held.leader, held.epoch, held.isr, held.elr = broker, held.epoch + 1, (broker,), None

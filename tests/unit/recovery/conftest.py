@@ -12,7 +12,7 @@ from unit.recovery.world import World
 
 @pytest.fixture(autouse=True)
 def _no_power_cuts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processes die here, machines do not: what was written is there. A third of the time went into waiting for disks."""
+    """Processes die here, machines do not: what was written is there, and disks need not be waited for."""
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
 
 

@@ -13,8 +13,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSelector
 from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
 from unit.recovery.brokers import Crash
-from unit.recovery.test_recover import PAYMENTS, code
-from unit.recovery.world import AUTO, MANUAL, ORDERS, World
+from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash
 
 MIXED = Policy(
     (
@@ -187,7 +186,3 @@ async def test_a_plan_written_by_hand_that_does_not_hold_together_changes_nothin
             await world.execute(bad)
 
     assert world.changed() == []
-
-
-def crash() -> None:
-    raise Crash

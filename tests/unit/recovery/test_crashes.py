@@ -7,13 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy
 from unit.recovery.brokers import Crash, Fate
-from unit.recovery.world import ORDERS, World, policy
+from unit.recovery.world import ORDERS, PAYMENTS, World, crash, policy
 
-PAYMENTS = TopicPartition("payments", 0)
 TWO_WAVES = policy(Approval.MANUAL, 1, 1)
 MOST_STEPS = 400
 
@@ -156,10 +154,6 @@ async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -
         assert all(world.leader(id) is not None for id in (ORDERS, PAYMENTS))
     else:
         pytest.fail("the run never came to its end")
-
-
-def crash() -> None:
-    raise Crash
 
 
 async def test_the_second_process_may_crash_at_any_point_as_well(tmp_path: Path) -> None:

@@ -12,8 +12,7 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from unit.recovery.brokers import Fate
-from unit.recovery.test_recover import PAYMENTS, code
-from unit.recovery.world import AUTO, MANUAL, ORDERS, World, policy
+from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, policy
 
 QUARANTINE = timedelta(seconds=60)
 

@@ -10,19 +10,13 @@ import pytest
 from kafka_recovery.domain.documents import canonical, digest
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
-from kafka_recovery.domain.outcome import Outcome, Report
+from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.engine import Effort
 from unit.recovery.brokers import SESSION, Held
-from unit.recovery.world import AUTO, ORDERS, World, policy
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, policy
 
-PAYMENTS = TopicPartition("payments", 0)
 SHIPMENTS = TopicPartition("shipments", 0)
-
-
-def code(report: Report, id: TopicPartition = ORDERS) -> str | None:
-    reason = report[id].reason
-    return reason.code if reason else None
 
 
 async def test_an_offline_partition_is_led_by_its_best_survivor_and_keeps_its_order(world: World) -> None:

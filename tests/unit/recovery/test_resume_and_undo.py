@@ -10,9 +10,7 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from unit.recovery.brokers import Crash, Fate
-from unit.recovery.test_consent import crash
-from unit.recovery.test_recover import PAYMENTS, code
-from unit.recovery.world import ORDERS, World, policy
+from unit.recovery.world import ORDERS, PAYMENTS, World, code, crash, policy
 
 QUARANTINE = timedelta(seconds=60)
 

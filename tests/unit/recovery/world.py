@@ -20,12 +20,13 @@ from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import Run
 from kafka_recovery.recovery.wave import Timing
-from unit.recovery.brokers import FakeClock, FakeKafka, Held, Steps, port
+from unit.recovery.brokers import Crash, FakeClock, FakeKafka, Held, Steps, port
 
 COARSE = Timing(poll=timedelta(milliseconds=500))
 """As always, but 20 ms steps through a dead broker's session would make long stories of short ones."""
 
 ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("payments", 0)
 
 
 def policy(approval: Approval = Approval.AUTO, *wave_sizes: int, patience: float = 30) -> Policy:
@@ -36,6 +37,17 @@ def policy(approval: Approval = Approval.AUTO, *wave_sizes: int, patience: float
 
 AUTO = policy()
 MANUAL = policy(Approval.MANUAL)
+
+
+def crash() -> None:
+    """The process ends here."""
+    raise Crash
+
+
+def code(report: Report, id: TopicPartition = ORDERS) -> str | None:
+    """Why a partition's outcome is what it is, in one word."""
+    reason = report[id].reason
+    return reason.code if reason else None
 
 
 class WatchedJournal(FileJournal):
