@@ -43,6 +43,13 @@ def test_a_cluster_takes_records_and_every_replica_has_them(release: str) -> Non
         assert [kafka.read_replica(broker, "orders", 0) for broker in kafka.brokers] == [written] * 3
         assert kafka.read_replica(1, "orders", 1) == []
         assert [kafka.leader_answers("orders", 1, broker) for broker in kafka.brokers] == [False, True, False]
+        assert racks_and_topics(kafka) == ({1: "a", 2: "b", 3: "b"}, {"orders"})
+
+
+def racks_and_topics(kafka: RealKafka) -> tuple[dict[int, str], set[str]]:
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    nodes = admin.describe_cluster().result().nodes
+    return {node.id: node.rack for node in nodes}, set(admin.list_topics(timeout=20).topics)
 
 
 @pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)

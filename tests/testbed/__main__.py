@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 import signal
+import sys
 import time
 
 from testbed.cluster import RealKafka
-from testbed.distribution import RELEASES, Release
+from testbed.distribution import RELEASES, DistributionUnavailable, Release
 
 
 def main() -> None:
@@ -18,7 +19,12 @@ def main() -> None:
         "--elr", choices=["on", "off"], help="eligible leader replicas; as the release has it if left out"
     )
     chosen = options.parse_args()
-    play(chosen.release, chosen.brokers, None if chosen.elr is None else chosen.elr == "on")
+    try:
+        play(chosen.release, chosen.brokers, None if chosen.elr is None else chosen.elr == "on")
+    except KeyboardInterrupt:
+        sys.exit("Ended before it was up.")
+    except (DistributionUnavailable, ValueError) as trouble:
+        sys.exit(str(trouble))
 
 
 def play(release: str, brokers: int, elr: bool | None) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from confluent_kafka import KafkaException
 
-from testbed import metadata, topics
+from testbed import metadata, replicas, topics
 from testbed.distribution import Distribution, locked
 from testbed.guard import Guard
 from testbed.java import HEAP, Java
@@ -85,7 +85,10 @@ def _use(address: str, node: Node) -> None:
     wait_until("the node to learn from is unfenced", lambda: metadata.unfenced(address), bool, alive=node.check)
     topics.create(address, "lesson", [[1]], {})
     topics.produce(address, "lesson", [0], 10, "lesson", "all", patience=10)
-    topics.consume(address, "lesson", 0, patience=10)
+    topic_id = metadata.describe(address, "lesson")[0].topic_id
+    wait_until(
+        "it can be read", lambda: replicas.read_as_client(address, "lesson", topic_id, 0), bool, alive=node.check
+    )
 
 
 def _combined(home: Path, broker: int, controller: int) -> dict[str, str]:

@@ -225,8 +225,16 @@ class RealKafka:
         return topics.produce(self._view.bootstrap, topic, partitions, count, label, acks, patience)
 
     def consume(self, topic: str, partition: int, patience: float = 20.0) -> list[str]:
-        """What a client can read, from log start to high watermark."""
-        return topics.consume(self._view.bootstrap, topic, partition, patience)
+        """What a client can read now, from log start to high watermark; waits up to `patience` seconds for a leader.
+
+        A consumer of librdkafka would do so only with a group, and leave a __consumer_offsets topic behind.
+        """
+        return self._view.wait_until(
+            f"{topic}-{partition} can be read",
+            lambda: self._view.read(topic, partition),
+            lambda _: True,
+            patience,
+        )
 
     def alter_assignment(self, topic: str, partition: int, replicas: Sequence[int]) -> None:
         """Reorders or moves a partition's replicas; returns when the assignment reads so."""

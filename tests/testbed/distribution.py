@@ -10,7 +10,6 @@ import hashlib
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -134,10 +133,11 @@ def fetch(release: Release) -> Distribution:
 
 def _install(release: Release, folder: Path) -> None:
     """All or nothing: the folder appears by one rename, when every jar in it is the pinned one."""
-    staging = Path(tempfile.mkdtemp(prefix=".fetching-", dir=folder.parent))
+    staging = folder.with_name(f".{folder.name}")
+    shutil.rmtree(staging, ignore_errors=True)  # of somebody who was killed: the lock is ours
     try:
         jars = staging / "jars"
-        jars.mkdir()
+        jars.mkdir(parents=True)
         for jar in _download(release, staging / "maven"):
             jar.rename(jars / jar.name)
         if (found := _digest(jars)) != release.digest:

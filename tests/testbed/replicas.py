@@ -30,7 +30,7 @@ class EpochStart:
 
 def log_ends(address: str, topic: str, partitions: Iterable[int]) -> dict[int, int]:
     """The log end offsets of this broker's replicas."""
-    return _offsets(address, topic, partitions, LATEST)
+    return _offsets(address, topic, partitions, LATEST, DEBUGGER)
 
 
 def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
@@ -41,19 +41,12 @@ def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
 
 def read(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:
     """All values in this broker's replica from its log start to its log end, beyond the high watermark too."""
-    position = _offsets(address, topic, [partition], EARLIEST)[partition]
-    end = _offsets(address, topic, [partition], LATEST)[partition]
-    values: list[str] = []
-    with Connection(address) as broker:
-        while position < end:
-            records = _fetch(broker, topic, topic_id, partition, position)
-            if not records:
-                raise AssertionError(
-                    f"{topic}-{partition} at {address} has no record at {position} though its log ends at {end}"
-                )
-            values += [value for offset, value in records if offset >= position and value is not None]
-            position = records[-1][0] + 1
-    return values
+    return _read(address, topic, topic_id, partition, DEBUGGER, FUTURE_LOCAL)
+
+
+def read_as_client(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:
+    """The values from log start to high watermark; Refused unless this broker leads the partition."""
+    return _read(address, topic, topic_id, partition, CONSUMER, CONSUMER)
 
 
 def epoch_starts(checkpoint: Path) -> tuple[EpochStart, ...]:
@@ -62,8 +55,23 @@ def epoch_starts(checkpoint: Path) -> tuple[EpochStart, ...]:
     return tuple(EpochStart(*map(int, line.split())) for line in lines)
 
 
-def _offsets(address: str, topic: str, partitions: Iterable[int], timestamp: int) -> dict[int, int]:
-    answer = _list_offsets(address, topic, partitions, timestamp, DEBUGGER)
+def _read(address: str, topic: str, topic_id: uuid.UUID, partition: int, measurer: int, reader: int) -> list[str]:
+    """`measurer` and `reader` are the replica ids under which to ask where the log ends, and for its records."""
+    position = _offsets(address, topic, [partition], EARLIEST, measurer)[partition]
+    end = _offsets(address, topic, [partition], LATEST, measurer)[partition]
+    values: list[str] = []
+    with Connection(address) as broker:
+        while position < end:
+            records = _fetch(broker, topic, topic_id, partition, position, reader)
+            if not records:
+                raise AssertionError(f"{topic}-{partition} at {address} ends at {end}, yet has no record at {position}")
+            values += [value for offset, value in records if offset >= position and value is not None]
+            position = records[-1][0] + 1
+    return values
+
+
+def _offsets(address: str, topic: str, partitions: Iterable[int], timestamp: int, replica: int) -> dict[int, int]:
+    answer = _list_offsets(address, topic, partitions, timestamp, replica)
     for told in answer:
         accept(f"ListOffsets of {topic}-{told.partition_index} at {address}", told.error_code)
     return {told.partition_index: told.offset for told in answer}
@@ -82,7 +90,7 @@ def _list_offsets(address: str, topic: str, partitions: Iterable[int], timestamp
 
 
 def _fetch(
-    broker: Connection, topic: str, topic_id: uuid.UUID, partition: int, position: int
+    broker: Connection, topic: str, topic_id: uuid.UUID, partition: int, position: int, reader: int
 ) -> list[tuple[int, str | None]]:
     wanted = FetchRequest.FetchTopic.FetchPartition(
         partition=partition,
@@ -93,7 +101,7 @@ def _fetch(
         partition_max_bytes=1 << 20,
     )
     request = FetchRequest(
-        replica_state=FetchRequest.ReplicaState(replica_id=FUTURE_LOCAL, replica_epoch=-1),
+        replica_state=FetchRequest.ReplicaState(replica_id=reader, replica_epoch=-1),
         max_wait_ms=0,
         min_bytes=0,
         max_bytes=1 << 20,

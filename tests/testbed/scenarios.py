@@ -117,7 +117,7 @@ def _others(kafka: RealKafka, survivors: Collection[int]) -> tuple[int, ...]:
 
 
 def _take_turns(kafka: RealKafka, topic: str, partitions: Collection[int], writes: Mapping[int, int]) -> None:
-    """Each broker in turn leads alone and writes so many records; all are frozen at the end but the last."""
+    """Each broker in turn leads alone and writes so many records; at the end all are frozen but the last."""
     first, *others = writes
     for broker in others:
         kafka.freeze(broker)

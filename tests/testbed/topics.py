@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import time
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka import KafkaError as DeliveryError
 from confluent_kafka import Message as Delivered
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported without saying so
 from kafka.errors import for_code
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
-from testbed.waiting import WaitedInVain
 from testbed.wire import Connection, accept
 
 ADMIN_DEADLINE = 60.0
@@ -68,29 +65,6 @@ def produce(
         producer.poll(0)
     producer.flush(patience + 5)
     return acknowledged
-
-
-def consume(bootstrap: str, topic: str, partition: int, patience: float) -> list[str]:
-    """What a client reads, from log start to high watermark; WaitedInVain after `patience` seconds without the last."""
-    reader = Consumer(client(bootstrap, group_id=f"testbed-{uuid.uuid4()}", enable_auto_commit=False))
-    deadline = time.monotonic() + patience
-    values: list[str] = []
-    try:
-        position, end = reader.get_watermark_offsets(TopicPartition(topic, partition), timeout=patience)
-        reader.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-        while position < end:
-            message = reader.poll(0.2)
-            if message is not None and message.error() is None:
-                values.append((message.value() or b"").decode(errors="replace"))
-                position = (message.offset() or 0) + 1
-            elif time.monotonic() > deadline:
-                seen = message.error() if message else f"{len(values)} values"
-                raise WaitedInVain(
-                    f"waited {patience:g} s for {topic}-{partition} up to offset {end}; last seen: {seen}"
-                )
-    finally:
-        reader.close()
-    return values
 
 
 def reassign(address: str, topic: str, replicas: Mapping[int, Sequence[int]]) -> None:

@@ -43,6 +43,13 @@ class View:
         """The topic's partitions; Refused if there is no such topic, ConnectionError while nobody knows."""
         return metadata.describe(self._caught_up(), topic)
 
+    def read(self, topic: str, partition: int) -> list[str]:
+        """What the partition's leader lets a client read; ConnectionError while there is no leader."""
+        state = self.describe(topic)[partition]
+        if state.leader is None:
+            raise ConnectionError(f"there is no leader to read from: {state}")
+        return replicas.read_as_client(self.address(state.leader), topic, state.topic_id, partition)
+
     def exists(self, topic: str) -> bool:
         try:
             return bool(self.describe(topic))

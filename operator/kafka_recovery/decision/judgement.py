@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kafka_recovery.decision.guards import REPLICA_GUARDS
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import classify
-from kafka_recovery.decision.order import ORDERS, merit
+from kafka_recovery.decision.order import MERITS
 from kafka_recovery.decision.refusals import PARTITION_GUARDS, clean_return, no_rule
 from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
@@ -22,14 +22,15 @@ OBSERVED_ONLY = Rule("")
 
 
 class Ranking(NamedTuple):
-    """`best_first` passed every guard; `equals` are those of them whose logs equal the best one's."""
+    """`best_first` passed every guard; `equals` are those whose logs equal that of `best`, the first of them."""
 
     best_first: tuple[BrokerId, ...]
     equals: tuple[BrokerId, ...]
     rejections: tuple[Rejection, ...]
+    best: Replica | None
 
 
-NOBODY = Ranking((), (), ())
+NOBODY = Ranking((), (), (), None)
 
 
 class Standing(NamedTuple):
@@ -70,19 +71,17 @@ def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, w
         if reason is not None:
             return Standing(partition, rule, Verdict.REFUSE, reason)
     ranking = rank(partition, rule, scene)
-    if not ranking.best_first:
+    best = ranking.best
+    if best is None or best.log is None:
         return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
-    best = partition.replica(ranking.best_first[0])
-    assert best is not None
-    assert best.log is not None
     loss = classify(partition, best)
     return Standing(partition, rule, Verdict.ELECT, None, ranking, ranking.equals, best.log.end, loss)
 
 
 def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
     """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
-    worth = merit(ORDERS[rule.candidate_order])
-    ranked: list[tuple[tuple[float, ...], BrokerId, ReplicaLog]] = []
+    worth = MERITS[rule.candidate_order]
+    ranked: list[tuple[tuple[float, ...], Replica, ReplicaLog]] = []
     rejections: tuple[Rejection, ...] = ()
     rejected = scene.rejected
     for position, replica in enumerate(partition.replicas):
@@ -90,15 +89,16 @@ def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
         if rejection is not None:
             rejections += (rejection,)
         elif replica.log is not None:
-            ranked.append((worth(replica.log, position), replica.broker, replica.log))
+            ranked.append((worth(replica.log, position), replica, replica.log))
     if not ranked:
-        return Ranking((), (), rejections)
+        return Ranking((), (), rejections, None)
     ranked.sort(reverse=True)  # no two are worth the same: the position differs
-    best_first = tuple([broker for _, broker, _ in ranked])
-    best, equals = ranked[0][2], 1
-    while equals < len(ranked) and equal(best, ranked[equals][2]):
+    best_first = tuple([replica.broker for _, replica, _ in ranked])
+    _, best, log = ranked[0]
+    equals = 1
+    while equals < len(ranked) and equal(log, ranked[equals][2]):
         equals += 1
-    return Ranking(best_first, best_first[:equals], rejections)
+    return Ranking(best_first, best_first[:equals], rejections, best)
 
 
 def replica_rejection(replica: Replica, partition: PartitionEvidence, rule: Rule) -> Rejection | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import cast
 
 from kafka_recovery.domain.evidence import ReplicaLog
@@ -45,7 +44,6 @@ ORDERS: Mapping[CandidateOrder, tuple[Key, ...]] = {
 }
 
 
-@cache
 def merit(keys: tuple[Key, ...]) -> Merit:
     """Compile an order into one function of a log and its position."""
     first, *rest = [_higher_is_better(key) for key in keys]
@@ -68,3 +66,6 @@ def _higher_is_better(key: Key) -> Callable[[ReplicaLog, int], float]:
         return seen if key.descending else -seen
 
     return value
+
+
+MERITS: Mapping[CandidateOrder, Merit] = {order: merit(keys) for order, keys in ORDERS.items()}

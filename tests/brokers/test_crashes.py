@@ -1,0 +1,386 @@
+"""The command line is killed at each step of a recovery, on real brokers; what is left, and what the next command does.
+
+The process that dies is the real one: `kafka-recovery` halts at a step, says so, and gets its SIGKILL there. Each run
+recovers a partition of its own with a journal of its own, so that all of them wait out their 60 s at the same time.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from testbed.cluster import RealKafka
+from testbed.metadata import PartitionState
+from testbed.scenarios import OfflineTopic
+
+pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
+
+PROGRAM = """
+import os, sys
+from kafka_recovery.cli import main
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.connection import Connection
+from kafka_recovery.recovery.journal_files import FileJournal
+
+halts = os.environ["HALT_AT"].split(",")
+
+def reached(step, where=""):
+    if step in halts:
+        print("halted", step, where, flush=True)
+        sys.stdin.readline()
+
+def halting(kind, name):
+    alive = getattr(kind, name)
+    async def step(*words):
+        reached(f"before {name}")
+        result = await alive(*words)
+        reached(f"after {name}")
+        return result
+    setattr(kind, name, step)
+
+for name in ("record", "approved", "wave_started", "finished"):
+    halting(FileJournal, name)
+for name in ("_elect", "restore"):
+    halting(AssignmentOrderElection, name)
+
+write = Connection.send
+def send(self, request, version):
+    elects = request.name == "ElectLeadersRequest"
+    if elects:
+        reached("before sending", self.address)
+    answer = write(self, request, version)
+    if elects:
+        reached("after sending", self.address)
+    return answer
+Connection.send = send
+
+main.main()
+"""
+AUTOMATIC = "rules: [{name: everything, approval: AutoApprove}]\n"
+SURVIVORS = {2: 27, 3: 15}
+BEST = 3
+ORIGINAL, DESIGNATING = (1, 2, 3), (3, 2, 1)
+PATIENCE = 180.0
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """The step at which a run is killed, and what it leaves behind.
+
+    `begun`: the journal knows that the run has begun; `in_flight`: and that its requests may be under way.
+    """
+
+    step: str
+    leader: int | None = None
+    order: tuple[int, ...] = ORIGINAL
+    begun: bool = True
+    in_flight: bool = False
+
+
+CRASHES = {
+    "before the plan is recorded": Crash("before record", begun=False),
+    "before the run begins": Crash("after record", begun=False),
+    "before the first wave": Crash("after approved"),
+    "before the order is altered": Crash("after wave_started", in_flight=True),
+    "before the election": Crash("before _elect", order=DESIGNATING, in_flight=True),
+    "before the order is restored": Crash("before restore", BEST, DESIGNATING, in_flight=True),
+    "before the outcome is kept": Crash("after restore", BEST, in_flight=True),
+    "before the end is kept": Crash("before finished", BEST),
+}
+CASES = [(when, "resume") for when in CRASHES] + [
+    ("before the election", "undo"),
+    ("before the order is restored", "undo"),
+    ("before the election", "recover"),
+    ("before the election", "execute"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Aftermath:
+    """One crash: how the process ended, what it left, and what the next command said."""
+
+    partition: int
+    crash: Crash
+    exit_code: int
+    left: PartitionState
+    then: subprocess.CompletedProcess[str]
+
+
+class Halting:
+    """`kafka-recovery` as a process that halts at steps, until it is told to go on or killed."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def halted(self) -> str:
+        """Wait until it halts; returns where."""
+        assert self.process.stdout
+        line = self.process.stdout.readline()
+        assert line.startswith("halted"), f"it did not halt, but said {line!r} {self.process.communicate()}"
+        return line.split()[-1]
+
+    def go_on(self) -> None:
+        assert self.process.stdin
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    def killed(self) -> int:
+        """SIGKILL; returns the exit code."""
+        self.process.kill()
+        return self.process.wait(PATIENCE)
+
+
+@contextmanager
+def halting(steps: str, *words: object) -> Iterator[Halting]:
+    """The command with these words, which halts at the steps (separated by commas)."""
+    program = [sys.executable, "-c", PROGRAM, *map(str, words)]
+    pipe = subprocess.PIPE
+    environment = {**os.environ, "HALT_AT": steps}
+    with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+        try:
+            yield Halting(process)
+        finally:
+            process.kill()
+
+
+def recovery(*words: object) -> subprocess.CompletedProcess[str]:
+    """`kafka-recovery`, as it is installed."""
+    command = [str(Path(sys.executable).with_name("kafka-recovery")), *map(str, words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A cluster whose partitions are offline, and where its journals and files are kept."""
+
+    kafka: RealKafka
+    orders: OfflineTopic
+    folder: Path
+
+    def words(self, command: str, partition: int) -> list[object]:
+        """What to type after `kafka-recovery`."""
+        words: list[object] = [command, "--bootstrap-server", self.kafka.bootstrap]
+        words += ["--journal", self.folder / f"journal-{partition}"]
+        if command == "recover":
+            words += ["--partition", f"orders-{partition}", "--policy", self.folder / "automatic.yaml"]
+        if command == "execute":
+            plan = self.folder / f"plan-{partition}.json"
+            if not plan.exists():
+                reach = ("--bootstrap-server", self.kafka.bootstrap)
+                made = recovery("plan", *reach, "--partition", f"orders-{partition}", "--out", plan)
+                assert made.returncode == 0, made.stderr
+            digest = plan.read_text().split('"digest": "')[1].split('"')[0]
+            words += [plan, "--approve", digest]
+        return words
+
+    def run(self, command: str, partition: int) -> subprocess.CompletedProcess[str]:
+        return recovery(*self.words(command, partition))
+
+    def state(self, partition: int) -> PartitionState:
+        return self.kafka.describe("orders")[partition]
+
+    def is_led_as_planned(self, partition: int) -> bool:
+        """The best replica leads by its own word, in the original order, and lost nothing of what it held."""
+        state = self.state(partition)
+        return (
+            (state.leader, state.replicas) == (BEST, ORIGINAL)
+            and self.kafka.leader_answers("orders", partition, BEST)
+            and self.kafka.consume("orders", partition) == list(self.orders[partition].held[BEST])
+        )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """One offline partition for each case."""
+    folder = tmp_path_factory.mktemp("crashes")
+    (folder / "automatic.yaml").write_text(AUTOMATIC)
+    with RealKafka() as kafka:
+        yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=len(CASES)), folder)
+
+
+@pytest.fixture(scope="module")
+def aftermaths(site: Site) -> Mapping[tuple[str, str], Aftermath]:
+    """Every crash, and every next command; those that have to wait do so together."""
+
+    def crash(partition: int) -> int:
+        when, then = CASES[partition]
+        words = site.words("execute" if then == "execute" else "recover", partition)
+        with halting(CRASHES[when].step, *words) as run:
+            run.halted()
+            return run.killed()
+
+    partitions = range(len(CASES))
+    with ThreadPoolExecutor(max_workers=3) as some:
+        exit_codes = list(some.map(crash, partitions))
+    left = site.kafka.describe("orders")
+    with ThreadPoolExecutor(max_workers=len(CASES)) as all_of_them:
+        thens = list(all_of_them.map(lambda partition: site.run(CASES[partition][1], partition), partitions))
+    return {
+        case: Aftermath(partition, CRASHES[case[0]], exit_codes[partition], left[partition], thens[partition])
+        for partition, case in enumerate(CASES)
+    }
+
+
+AfterCrash = Mapping[tuple[str, str], Aftermath]
+
+
+@pytest.mark.parametrize(("when", "then"), CASES)
+def test_a_killed_run_leaves_no_more_than_the_step_it_died_at(when: str, then: str, aftermaths: AfterCrash) -> None:
+    after = aftermaths[when, then]
+
+    assert after.exit_code == -signal.SIGKILL
+    assert (after.left.leader, after.left.replicas) == (after.crash.leader, after.crash.order)
+
+
+@pytest.mark.parametrize("when", [when for when, crash in CRASHES.items() if crash.begun])
+def test_resume_ends_with_the_planned_leader_and_the_original_order(
+    when: str, aftermaths: AfterCrash, site: Site
+) -> None:
+    after = aftermaths[when, "resume"]
+
+    assert after.then.returncode == 0, after.then.stderr
+    assert f"orders-{after.partition}" in after.then.stdout
+    assert ("waiting 60 s: Quarantine" in after.then.stderr) is after.crash.in_flight
+    assert site.is_led_as_planned(after.partition)
+
+
+@pytest.mark.parametrize("when", [when for when, crash in CRASHES.items() if not crash.begun])
+def test_a_run_that_had_not_begun_is_not_resumed_but_run_anew(when: str, aftermaths: AfterCrash, site: Site) -> None:
+    """What was not begun has changed nothing: whether it still is what somebody wants is not ours to guess."""
+    after = aftermaths[when, "resume"]
+    resumed = (after.then.returncode, site.state(after.partition))
+
+    again = site.run("recover", after.partition)
+
+    assert resumed == (0, after.left)
+    assert again.returncode == 0, again.stderr
+    assert site.is_led_as_planned(after.partition)
+
+
+@pytest.mark.parametrize("command", ["recover", "execute"])
+def test_the_same_command_once_more_does_what_resume_does(command: str, aftermaths: AfterCrash, site: Site) -> None:
+    """Recover has to put the order back before it plans: its plan would take ours for the original one."""
+    after = aftermaths["before the election", command]
+
+    assert after.then.returncode == 0, after.then.stderr
+    assert site.is_led_as_planned(after.partition)
+
+
+def test_undo_puts_the_order_back_and_leaves_the_partition_offline(aftermaths: AfterCrash, site: Site) -> None:
+    after = aftermaths["before the election", "undo"]
+    undone = site.state(after.partition)
+
+    nothing_left = site.run("undo", after.partition)
+    recovered = site.run("recover", after.partition)
+
+    assert after.then.returncode == 0, after.then.stderr
+    assert (undone.leader, undone.replicas, undone.leader_epoch) == (None, ORIGINAL, after.left.leader_epoch)
+    assert "Nothing to undo" in nothing_left.stdout
+    assert recovered.returncode == 0, recovered.stderr
+    assert site.is_led_as_planned(after.partition)
+
+
+def test_undo_after_the_election_puts_the_order_back_and_keeps_the_leader(aftermaths: AfterCrash, site: Site) -> None:
+    after = aftermaths["before the order is restored", "undo"]
+
+    assert after.then.returncode == 0, after.then.stderr
+    assert site.is_led_as_planned(after.partition)
+
+
+@pytest.mark.parametrize("when", ["before the first wave", "before the order is restored", "before the end is kept"])
+def test_running_again_after_success_changes_nothing(when: str, aftermaths: AfterCrash, site: Site) -> None:
+    partition = aftermaths[when, "resume"].partition
+    before = site.state(partition)
+
+    again = [site.run(command, partition) for command in ("resume", "undo", "recover")]
+
+    assert [done.returncode for done in again] == [0, 0, 0], [done.stderr for done in again]
+    assert site.state(partition) == before
+
+
+def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(tmp_path: Path) -> None:
+    """Why a wave in flight is left alone for 60 s: the network holds back the request, and then delivers it."""
+    with RealKafka(proxied=[2, 3]) as kafka:
+        orders = kafka.offline_partition("orders", survivors=SURVIVORS)
+        (tmp_path / "automatic.yaml").write_text(AUTOMATIC)
+        site = Site(kafka, orders, tmp_path)
+        with halting("before sending,after sending", *site.words("recover", 0)) as run:
+            address = run.halted()
+            proxy = next(kafka.proxy(broker) for broker in SURVIVORS if kafka.address(broker) == address)
+            proxy.stall()
+            run.go_on()
+            run.halted()
+            run.killed()
+
+        with resuming(site) as resumed:
+            said(resumed, "waiting 60 s: Quarantine")
+            left = site.state(0)
+            proxy.restore()
+            kafka.wait_for("orders", lambda state: state.leader == BEST)
+            altered_all_along = site.state(0).replicas
+            shown, rest = resumed.communicate(timeout=PATIENCE)
+
+        assert (left.leader, left.replicas) == (None, DESIGNATING)
+        assert altered_all_along == DESIGNATING
+        assert resumed.returncode == 0, rest
+        assert "1 of 1 partitions have a leader that answers." in shown
+        assert site.is_led_as_planned(0)
+
+
+@contextmanager
+def resuming(site: Site) -> Iterator[subprocess.Popen[str]]:
+    command = [str(Path(sys.executable).with_name("kafka-recovery")), *map(str, site.words("resume", 0))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str], text: str) -> None:
+    """Wait until a line on stderr holds the text."""
+    assert process.stderr
+    lines = ""
+    for line in process.stderr:
+        lines += line
+        if text in line:
+            return
+    raise AssertionError(f"never said {text!r}, but: {lines}")
+
+
+def test_sigterm_ends_after_the_wave_under_way_and_resume_does_the_rest(
+    kafka: RealKafka, command: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path
+) -> None:
+    orders = kafka.offline_partition("orders", survivors=SURVIVORS, partitions=3)
+    (tmp_path / "automatic.yaml").write_text(AUTOMATIC)
+    site = Site(kafka, orders, tmp_path)
+    words = site.words("recover", 0)
+    words[words.index("--partition") : words.index("--partition") + 2] = ["--all-offline-partitions"]
+    with halting("before restore", *words) as run:
+        run.halted()
+        run.process.send_signal(signal.SIGTERM)
+        run.go_on()
+        shown, rest = run.process.communicate(timeout=PATIENCE)
+        states = kafka.describe("orders")
+
+    assert run.process.returncode == 128 + signal.SIGTERM
+    assert "stopped by signal" in command("kafka-recovery", "--help").stdout
+    assert [state.leader for state in states.values()] == [BEST, None, None]
+    assert {state.replicas for state in states.values()} == {ORIGINAL}
+    assert "1 of 3 partitions have a leader that answers." in shown
+
+    program, *next_words = shlex.split(rest.split("To go on: ")[1])
+    resumed = command(program, *next_words)
+
+    assert resumed.returncode == 0, resumed.stderr
+    assert "Quarantine" not in resumed.stderr
+    assert all(site.is_led_as_planned(partition) for partition in range(3))
