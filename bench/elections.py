@@ -1,4 +1,4 @@
-"""Our recovery against bare ElectLeaders UNCLEAN, on equal halves of the same topic of one real Kafka.
+"""Our recovery against bare ElectLeaders UNCLEAN, on equal topics of one real Kafka.
 
 The clock stops when the new leaders themselves answer as leaders, seen by one watcher for both.
 """
@@ -9,11 +9,13 @@ import asyncio
 import tempfile
 import threading
 import time
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.brokers import Address
@@ -22,14 +24,18 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
+from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule, TopicSelector
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from testbed import replicas
 from testbed.cluster import RealKafka
+from testbed.wire import Connection
 
 BIG = {"log.index.size.max.bytes": "1024", "num.io.threads": "4", "replica.lag.time.max.ms": "30000"}
-TOPIC = "fleet"
+UNCLEAN = 1
+
+Wanted = dict[str, Sequence[int]]
+"""Partition indexes by topic."""
 
 
 @dataclass(slots=True)
@@ -69,24 +75,23 @@ class Nobody:
 
 
 class Watcher(threading.Thread):
-    """Asks the survivors, again and again, which partitions they lead; notes when the first and the last one answered."""
+    """Asks the survivors again and again which partitions they lead; notes when the last, and last urgent, one answered."""
 
-    def __init__(self, kafka: RealKafka, survivors: Sequence[int], partitions: Collection[int], urgent: Collection[int]):
+    def __init__(self, kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> None:
         super().__init__(daemon=True)
         self._addresses = [kafka.address(broker) for broker in survivors]
-        self._left, self._urgent = set(partitions), set(urgent)
-        self.all_lead: float | None = None
-        self.urgent_lead: float | None = None
+        self._left = {topic: set(indexes) for topic, indexes in (partitions | urgent).items()}
+        self._urgent = urgent
+        self.all_lead = self.urgent_lead = 0.0
         self._ended = threading.Event()
 
     def run(self) -> None:
-        while self._left and not self._ended.is_set():
+        while any(self._left.values()) and not self._ended.is_set():
             for address in self._addresses:
-                ask = sorted(self._left)
-                self._left -= replicas.led(address, TOPIC, ask) if ask else set()
-            now = time.monotonic()
-            if self._urgent and not self._urgent & self._left:
-                self.urgent_lead, self._urgent = now, set()
+                for topic, left in self._left.items():
+                    left.difference_update(replicas.led(address, topic, sorted(left)) if left else ())
+            if not self.urgent_lead and not any(self._left[topic] for topic in self._urgent):
+                self.urgent_lead = time.monotonic()
             self._ended.wait(0.05)
         self.all_lead = time.monotonic()
 
@@ -97,74 +102,86 @@ class Watcher(threading.Thread):
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds from the start of a method until all, and all urgent, partitions answered; and its phases."""
+    """Seconds from the start until all, and all urgent, partitions answered; `planning` of them to look and decide."""
 
     total: float
     urgent: float
     phases: dict[str, float]
+    planning: float = 0.0
 
 
-def offline(kafka: RealKafka, survivors: Sequence[int], partitions: int) -> None:
-    """A topic of so many partitions, all offline, the survivors with equal logs."""
-    kafka.offline_by_freezing(TOPIC, survivors, partitions=partitions, records=1)
+def offline(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int]) -> None:
+    """Topics of so many partitions each, all offline, the survivors with equal logs."""
+    *others, (last, size) = topics.items()
+    dead = [broker for broker in kafka.brokers if broker not in survivors]
+    for topic, partitions in others:
+        kafka.create_topic(topic, [[*dead, *survivors]] * partitions)
+        kafka.wait_for(topic, lambda state: len(state.isr) == len(kafka.brokers))
+    kafka.offline_by_freezing(last, survivors, partitions=size, records=1)
+    for topic, _ in others:
+        kafka.wait_for(topic, lambda state: state.leader is None)
 
 
-def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Sequence[int], urgent: Collection[int] = ()) -> Measured:
-    """One ElectLeaders UNCLEAN for all."""
+def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
+    """One ElectLeaders UNCLEAN for all of them."""
+    urgent = urgent or {}
     watcher = Watcher(kafka, survivors, partitions, urgent)
-    began = time.monotonic()
-    watcher.start()
-    kafka.unclean_elect(TOPIC, partitions)
-    asked = time.monotonic()
-    watcher.join()
-    assert watcher.all_lead is not None
-    return Measured(
-        watcher.all_lead - began, (watcher.urgent_lead or watcher.all_lead) - began, {"ElectLeaders": asked - began}
+    kind = ElectLeadersRequest.TopicPartitions
+    topics = [kind(topic=topic, partitions=sorted(indexes)) for topic, indexes in sorted((partitions | urgent).items())]
+    with Connection(kafka.address(survivors[0]), deadline=300) as broker:
+        began = time.monotonic()
+        watcher.start()
+        broker.ask(ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics, timeout_ms=120_000), 2)
+        asked = time.monotonic()
+        watcher.join()
+    return Measured(watcher.all_lead - began, watcher.urgent_lead - began, {"ElectLeaders": asked - began})
+
+
+def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
+    """Our whole recovery, `planning` its first part; urgent topics are in tier 1. Default waves."""
+    return asyncio.run(_ours(kafka, survivors, partitions, urgent or {}))
+
+
+async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
+    scope = scope_of(partitions | urgent)
+    rules = (
+        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.AUTO),
+        Rule("others", approval=Approval.AUTO),
     )
-
-
-def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Sequence[int]) -> tuple[Measured, Measured]:
-    """The whole recovery, and its part from the approved plan on. Default waves."""
-    return asyncio.run(_ours(kafka, survivors, partitions))
-
-
-async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Sequence[int]) -> tuple[Measured, Measured]:
-    scope = Scope(tuple(TopicPartition(TOPIC, index) for index in partitions))
-    policy = Policy((Rule("bench", approval=Approval.AUTO),), Limits(partitions=10**6))
     phases = Phases()
-    async with _cluster(kafka) as cluster:
+    watcher = Watcher(kafka, survivors, partitions, urgent)
+    async with connected(kafka) as cluster:
         with tempfile.TemporaryDirectory() as folder, FileJournal(Path(folder), kafka.cluster_id) as journal:
-            engine = Engine(
-                Timed(cluster, phases), Timed(AssignmentOrderElection(cluster), phases), Timed(journal, phases), Nobody(), policy
-            )
-            watcher = Watcher(kafka, survivors, partitions, ())
+            timed = (Timed(port, phases) for port in (cluster, AssignmentOrderElection(cluster), journal))
+            engine = Engine(*timed, Nobody(), Policy(rules, Limits(partitions=10**6)))
             began = time.monotonic()
-            with phases.phase("plan"):
-                plan = await engine.plan(scope)
+            plan = await engine.plan(scope)
             planned = time.monotonic()
             watcher.start()
             report = await engine.execute(plan)
             if not report.recovered:
                 watcher.stop()
-                raise RuntimeError(f"not all recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
+                raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
             watcher.join()
-    assert watcher.all_lead is not None
-    whole = Measured(watcher.all_lead - began, watcher.all_lead - began, phases.seconds)
-    return whole, Measured(watcher.all_lead - planned, watcher.all_lead - planned, phases.seconds)
+    return Measured(watcher.all_lead - began, watcher.urgent_lead - began, phases.seconds, planned - began)
 
 
-async def gather_seconds(kafka: RealKafka, partitions: Sequence[int]) -> float:
+async def gather_seconds(kafka: RealKafka, partitions: Wanted) -> float:
     """One gather of everything, on open connections."""
-    scope = Scope(tuple(TopicPartition(TOPIC, index) for index in partitions))
-    async with _cluster(kafka) as cluster:
+    async with connected(kafka) as cluster:
         await cluster.gather(Scope(()), EvidenceRules())
         began = time.monotonic()
-        evidence = await cluster.gather(scope, EvidenceRules())
+        evidence = await cluster.gather(scope_of(partitions), EvidenceRules())
         took = time.monotonic() - began
-    measured = sum(1 for p in evidence.partitions for r in p.replicas if r.log and r.log.epochs is not None)
-    assert measured >= len(partitions), f"only {measured} vectors of {len(partitions)} partitions"
+    vectors = sum(1 for p in evidence.partitions for r in p.replicas if r.log and r.log.epochs is not None)
+    if vectors < len(evidence.partitions):
+        raise RuntimeError(f"only {vectors} epoch vectors of {len(evidence.partitions)} partitions")
     return took
 
 
-def _cluster(kafka: RealKafka) -> KafkaCluster:
+def scope_of(partitions: Wanted) -> Scope:
+    return Scope(tuple(TopicPartition(topic, index) for topic, indexes in partitions.items() for index in indexes))
+
+
+def connected(kafka: RealKafka) -> KafkaCluster:
     return KafkaCluster([Address.parse(address) for address in kafka.bootstrap.split(",")], Security())

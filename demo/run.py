@@ -1,4 +1,4 @@
-"""The main job, on a real Kafka: lose the in-sync replicas, see what Kafka's own election costs, recover with less loss."""
+"""The main job on a real Kafka: lose the ISR, see what Kafka's own election costs, recover with less loss."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+
 from testbed.cluster import RealKafka
 
 OURS, THEIRS = "orders", "orders-unclean"
@@ -70,7 +71,9 @@ def lose_the_isr(kafka: RealKafka) -> dict[int, list[str]]:
     for topic in (OURS, THEIRS):
         kafka.wait_for(topic, lambda state: state.leader is None)
     kafka.wait_until_unfenced(2, 3)
-    console.print("[bold red]broker 1 is killed (SIGKILL)[/]; 2 and 3 are back, but outside the ISR: both topics are offline")
+    console.print(
+        "[bold red]broker 1 is killed (SIGKILL)[/]; 2 and 3 are back, but outside the ISR: both topics are offline"
+    )
     return acknowledged
 
 

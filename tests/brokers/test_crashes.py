@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
 from testbed.scenarios import OfflineTopic

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 
 import pytest
 from kafka_recovery.domain.ids import TopicPartition
@@ -134,14 +135,14 @@ async def test_a_controller_that_goes_away_while_electing_leaves_unknown_partiti
     """A broker forwards to the controller for 60 s; until then the election may still take effect, and it does."""
     kafka.offline_partition("orders", survivors=SURVIVORS)
 
-    elections: list[str] = []
+    # The first election meets a frozen controller, the second one, after the quarantine, does not.
+    freezes, thaws = iter([kafka.freeze_controller]), iter([kafka.thaw_controller])
 
-    def freeze_once() -> None:
-        if not elections:
-            kafka.freeze_controller()
-        elections.append("held")
+    def next_of(actions: Iterator[Callable[[], None]]) -> None:
+        for action in islice(actions, 1):
+            action()
 
-    frozen = recovery(kafka).with_(before_election=freeze_once, after_election=kafka.thaw_controller)
+    frozen = recovery(kafka).with_(before_election=lambda: next_of(freezes), after_election=lambda: next_of(thaws))
     report = await frozen.recover(ORDERS)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED

@@ -6,6 +6,7 @@ import argparse
 import signal
 import sys
 import time
+from contextlib import suppress
 
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release
@@ -29,18 +30,18 @@ def main() -> None:
 
 def play(release: str, brokers: int, elr: bool | None) -> None:
     """Runs a cluster until SIGINT or SIGTERM."""
-    ends = {signal.SIGINT, signal.SIGTERM}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
     print(
         f"Starting Kafka {Release.named(release).version} ({brokers} brokers); the first time it is fetched.",
         flush=True,
     )
-    with RealKafka(release, brokers=brokers, elr=elr) as kafka:
+    with RealKafka(release, brokers=brokers, elr=elr) as kafka, suppress(KeyboardInterrupt):
         print(f"Up after {time.monotonic() - began:.1f} s. Ctrl-C ends it.")
         print(f"  bootstrap servers   {kafka.bootstrap}")
         print(f"  controller          {kafka.controller_address}", flush=True)
-        signal.pthread_sigmask(signal.SIG_BLOCK, ends)
-        signal.sigwait(ends)
+        while True:
+            time.sleep(1)  # signal.pause would sleep on if the signal came just before it
     print("Ended.")
 
 

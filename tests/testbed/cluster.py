@@ -129,7 +129,8 @@ class RealKafka:
         """Starts it again on its old port and data; with `wait` returns when it answers, still fenced perhaps."""
         self._nodes[broker].start()
         if wait:
-            self._wait_until_answers(f"broker {broker}", self._view.address(broker))
+            address = self._view.address(broker)
+            self._view.wait_until(f"broker {broker} answers", lambda: metadata.applied(address), lambda _: True)
 
     def wipe(self, broker: int) -> None:
         """An empty disk in place of a stopped broker's: all its logs are gone, its identity is not."""
@@ -151,9 +152,11 @@ class RealKafka:
         self._controller.thaw()
 
     def start_controller(self) -> None:
-        """Starts it again; returns when it answers."""
+        """Starts it again; returns when it leads the metadata log."""
         self._controller.start()
-        self._wait_until_answers("the controller", self.controller_address)
+        self._view.wait_until(
+            "the controller leads", lambda: metadata.committed(self.controller_address), lambda _: True
+        )
 
     # What the cluster says
 
@@ -361,6 +364,3 @@ class RealKafka:
         if self._nodes.stronghold is None:
             raise RuntimeError("this cluster was started without security: RealKafka(security=Security())")
         return self._nodes.stronghold
-
-    def _wait_until_answers(self, who: str, address: str) -> None:
-        self._view.wait_until(f"{who} answers", lambda: metadata.applied(address), lambda _: True)

@@ -6,7 +6,7 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
-from kafka.protocol.admin import DescribeClusterRequest, DescribeTopicPartitionsRequest
+from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest, DescribeTopicPartitionsRequest
 
 from testbed.wire import Connection, accept
 
@@ -79,7 +79,22 @@ def unfenced(address: str) -> frozenset[int]:
     return frozenset(b.broker_id for b in answer.brokers if version < 2 or not b.is_fenced)
 
 
-def applied(address: str) -> int:
-    """The offset in the metadata log up to which this node (a broker or the controller) has applied it."""
-    with Connection(address) as node:
+def applied(broker: str) -> int:
+    """The offset of the last record in the metadata log that this broker has applied."""
+    with Connection(broker) as node:
         return int(node.api_versions().finalized_features_epoch)
+
+
+def committed(controller: str) -> int:
+    """The offset of the last committed record in the metadata log, by the controller; Refused while it does not lead.
+
+    Not by its ApiVersions: a controller's own offset there moves only when a feature does.
+    """
+    kind = DescribeQuorumRequest.TopicData
+    log = kind(topic_name="__cluster_metadata", partitions=[kind.PartitionData(partition_index=0)])
+    with Connection(controller) as node:
+        answer = node.ask(DescribeQuorumRequest(topics=[log]), 1)
+    accept("DescribeQuorum", answer.error_code)
+    told = answer.topics[0].partitions[0]
+    accept("DescribeQuorum", told.error_code)
+    return int(told.high_watermark) - 1

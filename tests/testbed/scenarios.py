@@ -93,11 +93,11 @@ def freeze_and_kill(
     """See RealKafka.offline_by_freezing."""
     dead = _others(kafka, survivors)
     kafka.create_topic(topic, [[*_rotated(dead, index), *survivors] for index in range(partitions)], **configs)
-    common = _write_everywhere(kafka, topic, [*dead, *survivors], range(partitions), records, "common")
+    common = _write_everywhere(kafka, topic, [*dead, *survivors], range(partitions), 0, records, "common")
     for broker in survivors:
         kafka.freeze(broker)
     kafka.wait_until_fenced(*survivors)
-    extra = _write_everywhere(kafka, topic, dead, range(partitions), missed, "missed")
+    extra = _write_everywhere(kafka, topic, dead, range(partitions), records, missed, "missed")
     for broker in dead:
         kafka.kill(broker)
     for broker in survivors:
@@ -151,16 +151,21 @@ def _write(
 
 
 def _write_everywhere(
-    kafka: RealKafka, topic: str, brokers: Collection[int], partitions: Collection[int], count: int, label: str
+    kafka: RealKafka,
+    topic: str,
+    brokers: Collection[int],
+    partitions: Collection[int],
+    start: int,
+    count: int,
+    label: str,
 ) -> dict[int, tuple[str, ...]]:
-    """Writes until all of these brokers, the whole ISR, hold it: what acks=all promises.
+    """Writes from offset `start` on until all of these brokers, the whole ISR, hold it: what acks=all promises.
 
     With acks=all itself a broker would answer a producer one partition at a time: minutes for thousands of them.
     """
-    before = kafka.log_ends(kafka.running[0], topic, partitions)
     written = _write(kafka, topic, partitions, count, label, acks="1")
     for broker in brokers:
-        kafka.wait_for_log_ends(broker, topic, {index: end + count for index, end in before.items()})
+        kafka.wait_for_log_ends(broker, topic, dict.fromkeys(partitions, start + count))
     return written
 
 

@@ -78,7 +78,7 @@ class View:
 
     def wait_until_all_know(self) -> None:
         """Until every running broker has applied what the controller has by now."""
-        current = metadata.applied(self._nodes.layout.controller_address)
+        current = metadata.committed(self._nodes.layout.controller_address)
         self.wait_until(
             f"all brokers have applied the metadata up to {current}",
             lambda: {broker: metadata.applied(self.address(broker)) for broker in self._nodes.running},
@@ -93,7 +93,7 @@ class View:
         if not self._nodes.running:
             raise RuntimeError("no broker is running: nobody to ask")
         controlled = self._nodes[CONTROLLER].state is State.RUNNING
-        current = metadata.applied(self._nodes.layout.controller_address) if controlled else -1
+        current = metadata.committed(self._nodes.layout.controller_address) if controlled else -1
         seen: dict[int, int | str] = {}
         for broker in self._nodes.running:
             try:
@@ -104,5 +104,5 @@ class View:
             if offset >= current:
                 return self.address(broker)
         raise ConnectionError(
-            f"no broker has applied the metadata up to {current}, as the controller has; theirs: {seen}"
+            f"no broker has applied the metadata up to {current}, as the controller committed it; theirs: {seen}"
         )

@@ -27,6 +27,9 @@ from kafka_recovery.domain.reason import Reason
 
 __all__ = ["decide", "recheck"]
 
+NOBODY_LEADS = BrokerId(-1)
+"""Stands for the leader where nobody is elected, as in Kafka's own protocol."""
+
 Brokers = tuple[BrokerId, ...]
 Designated = Mapping[TopicPartition, BrokerId]
 Histories = Mapping[TopicPartition, PartitionHistory]
@@ -57,7 +60,7 @@ def decide(
         tiers = _tiers(standings, policy.limits.partitions)
         leaders = _leaders(tiers, standings, around)
         decisions = tuple(_decisions(standings, leaders, histories or {}, around))
-        work = [[(decisions[place].id, leaders[place]) for place in tier] for tier in tiers]
+        work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
         return Plan(evidence, policy, decisions, waves(work, policy.limits.wave_sizes))
 
 
@@ -143,12 +146,13 @@ def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
     return [tier for tier in ordered if tier]
 
 
-def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: Scene) -> dict[int, BrokerId]:
+def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: Scene) -> list[BrokerId]:
     """By place in the standings; tier by tier, so that the later ones take the load of the urgent ones into account."""
     loads = no_load({id_: broker.rack for id_, broker in around.brokers.items()})
-    leaders: dict[int, BrokerId] = {}
+    leaders = [NOBODY_LEADS] * len(standings)
     for tier in tiers:
-        leaders.update(_dealt(tier, standings, loads))
+        for place, leader in _dealt(tier, standings, loads):
+            leaders[place] = leader
     return leaders
 
 
@@ -162,12 +166,12 @@ def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[
 
 
 def _decisions(
-    standings: Sequence[Standing], leaders: Mapping[int, BrokerId], histories: Histories, around: Scene
+    standings: Sequence[Standing], leaders: Sequence[BrokerId], histories: Histories, around: Scene
 ) -> Iterator[Decision]:
     orders = _Orders()
-    for place, standing in enumerate(standings):
-        partition, rule, ranking = standing.partition, standing.rule, standing.ranking
-        broker, loss = leaders.get(place), standing.loss
+    for standing, chosen in zip(standings, leaders, strict=True):
+        partition, rule, ranking, loss = standing.partition, standing.rule, standing.ranking, standing.loss
+        broker = None if chosen == NOBODY_LEADS else chosen
         if loss is None and (leader := partition.replica(broker)):
             loss = classify(partition, leader, histories.get(partition.id))
         order, assignment, best_first, equals = orders[broker, partition.assignment, ranking.best_first, ranking.equals]

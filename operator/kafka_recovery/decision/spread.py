@@ -8,13 +8,16 @@ equal logs compete here: safety is never traded for balance.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import permutations
 
 from kafka_recovery.domain.ids import BrokerId
 
 TieSet = tuple[BrokerId, ...]
 """Brokers with equal logs of a partition, ascending."""
+
+Load = Mapping[BrokerId, int]
 
 Quotas = dict[TieSet, dict[BrokerId, int]]
 """How many partitions of each tie set each broker is to lead."""
@@ -48,7 +51,7 @@ def no_load(racks: Mapping[BrokerId, str | None]) -> Loads:
 
 
 def level(counts: Mapping[TieSet, int], loads: Loads) -> Quotas:
-    """Split each tie set's count over its brokers: the busiest one as little busy as can be, then the busiest rack.
+    """Split each tie set's count over its brokers: the busiest one as little busy as can be, then racks as even.
 
     Fills each set in turn like water, then moves partitions along chains of sets as long as that levels anything (the
     cost-reducing paths of semi-matching), which ends at the optimum. Adds what it gives to `loads`.
@@ -56,17 +59,10 @@ def level(counts: Mapping[TieSet, int], loads: Loads) -> Quotas:
     quotas: Quotas = {}
     for ties in sorted(counts, key=lambda ties: (len(ties), ties)):
         quotas[ties] = _fill(ties, counts[ties], loads)
-    sets_of: dict[BrokerId, list[TieSet]] = defaultdict(list)
-    for ties in quotas:
-        for broker in ties:
-            sets_of[broker].append(ties)
-    while sum(_relieve(broker, quotas, sets_of, loads) for broker in _busiest_first(sets_of, loads)):
+    _level_brokers(quotas, loads)
+    while sum(_level_racks(ties, quota, loads) for ties, quota in quotas.items()):
         pass
     return quotas
-
-
-def _busiest_first(sets_of: Mapping[BrokerId, object], loads: Loads) -> list[BrokerId]:
-    return sorted(sets_of, key=loads.rank, reverse=True)
 
 
 def _fill(ties: TieSet, count: int, loads: Loads) -> dict[BrokerId, int]:
@@ -84,58 +80,77 @@ def _fill(ties: TieSet, count: int, loads: Loads) -> dict[BrokerId, int]:
     return quota
 
 
-def _relieve(broker: BrokerId, quotas: Quotas, sets_of: Mapping[BrokerId, Sequence[TieSet]], loads: Loads) -> bool:
-    """Pass partitions from a busy broker along a chain of tie sets to a less busy one, as long as there is a chain."""
-    relieved = False
-    while chain := _chain(broker, quotas, sets_of, loads):
-        giver, taker = chain[0][0], chain[-1][2]
-        surplus = (loads.by_broker[giver] - loads.by_broker[taker]) // 2
-        moved = max(1, min(surplus, *(quotas[ties][source] for source, ties, _ in chain)))
-        for source, ties, target in chain:
-            quotas[ties][source] -= moved
-            quotas[ties][target] += moved
-        loads.add(giver, -moved)
-        loads.add(taker, moved)
-        relieved = True
-    return relieved
+def _level_brokers(quotas: Quotas, loads: Loads) -> None:
+    """Relieve the busiest broker as long as a chain of tie sets leads from it to one that is less busy by two."""
+    sets_of: dict[BrokerId, list[TieSet]] = defaultdict(list)
+    for ties in quotas:
+        for broker in ties:
+            sets_of[broker].append(ties)
+    unsettled = set(sets_of)
+    while unsettled:
+        giver = max(unsettled, key=loads.rank)
+        came = _reach(giver, quotas, sets_of, unsettled, loads.by_broker)
+        taker = next(reversed(came))
+        if loads.by_broker[giver] - loads.by_broker[taker] > 1:
+            _move(giver, taker, came, quotas, loads)
+        else:
+            unsettled.difference_update(
+                came
+            )  # nobody in reach is less busy, so none of these can relieve another either
 
 
-Link = tuple[BrokerId, TieSet, BrokerId]
-"""The first broker can leave partitions of this tie set to the last one."""
+Link = tuple[BrokerId, TieSet]
+"""A broker that can leave partitions of this tie set to the next one."""
 
 
-def _chain(giver: BrokerId, quotas: Quotas, sets_of: Mapping[BrokerId, Sequence[TieSet]], loads: Loads) -> list[Link]:
-    """The shortest chain to a broker that is better off with one more than `giver` is, or nothing."""
-    takers = {broker for broker in sets_of if _levels(giver, broker, loads)}
+def _reach(
+    giver: BrokerId, quotas: Quotas, sets_of: Mapping[BrokerId, Sequence[TieSet]], among: Set[BrokerId], load: Load
+) -> dict[BrokerId, Link | None]:
+    """How each broker is reached from `giver` by passing on partitions; the last one may be less busy by two."""
     came: dict[BrokerId, Link | None] = {giver: None}
-    queue = deque([giver] if takers else [])
+    queue = deque([giver])
     while queue:
         source = queue.popleft()
         for ties in sets_of[source]:
             if not quotas[ties][source]:
                 continue
             for target in ties:
-                if target in came:
+                if target in came or target not in among:
                     continue
-                came[target] = (source, ties, target)
-                if target in takers:
-                    return _walk_back(target, came)
+                came[target] = (source, ties)
+                if load[giver] - load[target] > 1:
+                    return came
                 queue.append(target)
-    return []
+    return came
 
 
-def _levels(giver: BrokerId, taker: BrokerId, loads: Loads) -> bool:
-    """Whether moving one partition evens out brokers or, leaving them as even as they are, racks."""
-    gap = loads.by_broker[giver] - loads.by_broker[taker]
-    return gap > 1 or (gap == 1 and loads.by_rack[loads.rack(giver)] - loads.by_rack[loads.rack(taker)] > 1)
+def _move(giver: BrokerId, taker: BrokerId, came: Mapping[BrokerId, Link | None], quotas: Quotas, loads: Loads) -> None:
+    """Pass on as many partitions along the chain as levels its two ends."""
+    chain: list[tuple[BrokerId, TieSet, BrokerId]] = []
+    target = taker
+    while link := came[target]:
+        chain.append((*link, target))
+        target = link[0]
+    surplus = (loads.by_broker[giver] - loads.by_broker[taker]) // 2
+    moved = min(surplus, *(quotas[ties][source] for source, ties, _ in chain))
+    for source, ties, target in chain:
+        quotas[ties][source] -= moved
+        quotas[ties][target] += moved
+    loads.add(giver, -moved)
+    loads.add(taker, moved)
 
 
-def _walk_back(end: BrokerId, came: Mapping[BrokerId, Link | None]) -> list[Link]:
-    links = []
-    while link := came[end]:
-        links.append(link)
-        end = link[0]
-    return links[::-1]
+def _level_racks(ties: TieSet, quota: dict[BrokerId, int], loads: Loads) -> bool:
+    """Let two brokers of a tie set swap their loads, which differ by one, if that evens out their racks."""
+    for giver, taker in permutations(ties, 2):
+        swaps = quota[giver] and loads.by_broker[giver] - loads.by_broker[taker] == 1
+        if swaps and loads.by_rack[loads.rack(giver)] - loads.by_rack[loads.rack(taker)] > 1:
+            quota[giver] -= 1
+            quota[taker] += 1
+            loads.add(giver, -1)
+            loads.add(taker, 1)
+            return True
+    return False
 
 
 def deal(quota: Mapping[BrokerId, int]) -> list[BrokerId]:

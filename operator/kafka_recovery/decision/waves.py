@@ -26,7 +26,7 @@ def urgency(partition: PartitionEvidence, rule: Rule) -> Urgency:
     return 0, FIRST_INTERNAL.index(topic) if topic in FIRST_INTERNAL else len(FIRST_INTERNAL)
 
 
-Work = Sequence[tuple[TopicPartition, BrokerId]]
+Work = Iterable[tuple[TopicPartition, BrokerId]]
 """Partitions to elect, each with its leader to be."""
 
 

@@ -85,7 +85,7 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     assert decided(evidence(silent), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))).leader == 2
 
 
-@pytest.mark.parametrize("silent", [dead(3), dead(3, registered=False), dead(3, registered=None)])
+@pytest.mark.parametrize("silent", [dead(3), dead(3, registered=False, fenced=False), dead(3, registered=None)])
 def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None:
     seen = evidence(partition({1: None, 2: log(27), 3: None}), brokers=(dead(1), broker(2), silent))
     assert decided(seen).leader == 2

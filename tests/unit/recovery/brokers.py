@@ -225,9 +225,11 @@ class FakeKafka:
         held = self.partitions[id]
         held.assignment = held.owned = assignment
 
-    def recreate(self, id: TopicPartition) -> None:
+    def recreate(self, id: TopicPartition, replicas: tuple[int, ...] = (3,)) -> None:
         """Somebody deletes the topic and creates another one of that name."""
-        self.partitions[id] = Held(TopicId(f"another-{id}"), (3,), (3,), {3: 0}, (3,), leader=3, epoch=0)
+        ends = dict.fromkeys(replicas, 0)
+        leader = replicas[0]
+        self.partitions[id] = Held(TopicId(f"another-{id}"), replicas, replicas, ends, replicas, leader=leader, epoch=0)
 
     @port
     async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
@@ -253,7 +255,11 @@ class FakeKafka:
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
         leading = {id: (broker, self.partitions[id]) for id, broker in candidates.items() if self.leads(id, broker)}
+        fooled = {id: broker for id, broker in candidates.items() if self.nodes[broker].fooled}
         return {
+            id: Lead(broker, LeaderEpoch(EPOCH), Offset(self.partitions[id].ends[broker]))
+            for id, broker in fooled.items()
+        } | {
             id: Lead(broker, LeaderEpoch(held.epoch), Offset(held.ends[broker]))
             for id, (broker, held) in leading.items()
         }

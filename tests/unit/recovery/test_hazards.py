@@ -162,6 +162,17 @@ async def test_a_late_leader_is_given_time_to_begin_to_lead(world: World) -> Non
     assert report[ORDERS].outcome is Outcome.RECOVERED
 
 
+async def test_who_claims_to_lead_in_an_old_epoch_is_no_new_leader(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.HALF]
+    world.after("elect", lambda: setattr(world.kafka.nodes[2], "fooled", True))
+
+    report = await world.recover()
+
+    assert not report.recovered
+    assert world.kafka.elected == []
+
+
 async def test_an_order_that_was_set_by_an_unanswered_election_is_restored(world: World) -> None:
     world.offline()
     world.kafka.elect_fates = [Fate.HALF]
@@ -176,11 +187,15 @@ async def test_an_order_that_was_set_by_an_unanswered_election_is_restored(world
 async def test_an_unanswered_restore_is_looked_at_again_after_quarantine(world: World, fate: Fate) -> None:
     world.offline()
     world.kafka.restore_fates = [fate]
+    asked: list[timedelta] = []
+    for nth in (1, 2):
+        world.before("restore", lambda: asked.append(world.clock.monotonic()), nth)
 
     report = await world.recover()
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert report[ORDERS].order_restored
+    assert len(asked) == 1 or asked[1] - asked[0] >= QUARANTINE
     assert world.kept_its_promises()
     assert await world.open_runs() == []
 
@@ -302,6 +317,17 @@ async def test_a_topic_that_is_recreated_is_another_topic(world: World, moment: 
     assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY, "the new topic has a leader of its own"
     assert world.kafka.partitions[ORDERS].assignment == (3,)
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
+
+
+async def test_a_recreated_topic_in_our_order_by_chance_is_not_ours_to_restore(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.after("elect", lambda: world.kafka.recreate(ORDERS, (2, 3, 1)))
+
+    report = await world.recover()
+
+    assert report[ORDERS].order_restored
+    assert world.kafka.partitions[ORDERS].assignment == (2, 3, 1)
+    assert await world.open_runs() == []
 
 
 @pytest.mark.parametrize("moment", ["record", "elect", "restore"])

@@ -1,0 +1,116 @@
+"""`make bench`: every performance claim, as a ratio against a baseline of the same run. Writes build/bench.json."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from testbed.cluster import RealKafka
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench import decision, elections
+
+WARM_UP = 200
+"""Partitions that are elected first, so that no method pays for the brokers' cold code."""
+
+console = Console()
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One line of the bench. `ratio` is value / baseline; `met` says whether the aim holds, None without an aim."""
+
+    name: str
+    value: float
+    unit: str
+    baseline: float | None = None
+    ratio: float | None = None
+    aim: str | None = None
+    met: bool | None = None
+
+
+def against(name: str, value: float, baseline: float, at_most: float | None = None) -> Result:
+    ratio = value / baseline
+    aim = None if at_most is None else f"<= {at_most:g} x baseline"
+    return Result(name, round(value, 3), "s", round(baseline, 3), round(ratio, 3), aim, at_most and ratio <= at_most)
+
+
+def elected(partitions: int, survivors: tuple[int, ...], at_most: float) -> Iterator[Result]:
+    """One size: everything against bare, then each phase alone."""
+    label = f"{partitions} partitions, {len(survivors)} survivor" + "s" * (len(survivors) > 1)
+    everything = range(partitions)
+    with RealKafka(heap=1024, properties=elections.BIG, session_timeout=6) as kafka:
+        elections.offline(kafka, survivors, {"warm-up": WARM_UP, "bare": partitions, "ours": partitions})
+        elections.bare(kafka, survivors, {"warm-up": range(WARM_UP)})
+        gathered = asyncio.run(elections.gather_seconds(kafka, {"ours": everything}))
+        bare = elections.bare(kafka, survivors, {"bare": everything})
+        ours = elections.ours(kafka, survivors, {"ours": everything})
+    yield against(f"{label}: approved plan to all leaders answering", ours.total - ours.planning, bare.total, at_most)
+    yield against(f"{label}: first look to all leaders answering", ours.total, bare.total)
+    if partitions == 5000:
+        yield Result(f"{label}: gather with epoch vectors", round(gathered, 3), "s", aim="< 2 s", met=gathered < 2)
+    for phase, seconds in sorted(ours.phases.items()):
+        yield against(f"  phase {phase}, all calls", seconds, bare.total)
+
+
+def urgent(partitions: int = 2000, few: int = 50) -> Iterator[Result]:
+    """Fifty urgent partitions among 2000: how soon they are back."""
+    survivors = (2, 3)
+    with RealKafka(heap=768, properties=elections.BIG, session_timeout=6) as kafka:
+        topics = {"warm-up": WARM_UP, "z-urgent-bare": few, "z-urgent-ours": few, "bare": partitions - few}
+        elections.offline(kafka, survivors, topics | {"ours": partitions - few})
+        elections.bare(kafka, survivors, {"warm-up": range(WARM_UP)})
+        bare = elections.bare(kafka, survivors, {"bare": range(partitions - few)}, {"z-urgent-bare": range(few)})
+        ours = elections.ours(kafka, survivors, {"ours": range(partitions - few)}, {"z-urgent-ours": range(few)})
+    label = f"{few} urgent of {partitions}"
+    yield against(f"{label}: approved plan to urgent leaders answering", ours.urgent - ours.planning, bare.urgent, 0.2)
+    yield against(f"{label}: first look to urgent leaders answering", ours.urgent, bare.urgent)
+
+
+def decided(partitions: int = 200_000) -> Iterator[Result]:
+    """The decision alone, without Kafka."""
+    seen = decision.run(partitions)
+    rate = seen["partitions_per_second"]
+    yield Result(f"decide {partitions} partitions", rate, "partitions/s", aim=">= 100000", met=rate >= 100_000)
+    yield Result(f"decide {partitions} partitions: memory on top of the evidence", seen["added_peak_mib"], "MiB")
+
+
+def measurements(quick: bool) -> Iterator[Result]:
+    yield from decided()
+    yield from urgent()
+    for partitions in (1000,) if quick else (1000, 5000):
+        yield from elected(partitions, (3,), at_most=1.10)
+        yield from elected(partitions, (2, 3), at_most=0.6)
+
+
+def main() -> None:
+    """Measure, print as it comes, and write build/bench.json. Aims that are not met are shown as such."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--quick", action="store_true", help="leave out the sets of 5000 partitions")
+    results = []
+    for result in measurements(options.parse_args().quick):
+        console.print(
+            f"{result.name}: {result.value:g} {result.unit}" + (f" ({result.ratio:g})" if result.ratio else "")
+        )
+        results.append(result)
+    target = Path("build") / "bench.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
+    table = Table("What", "Value", "Baseline", "Ratio", "Aim", "Met")
+    for r in results:
+        met = "" if r.met is None else "[green]yes[/]" if r.met else "[red]no[/]"
+        table.add_row(r.name, f"{r.value:g} {r.unit}", f"{r.baseline or ''}", f"{r.ratio or ''}", r.aim or "", met)
+    console.print(table)
+
+
+if __name__ == "__main__":
+    main()
