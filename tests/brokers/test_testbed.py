@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,13 @@ from testbed.waiting import WaitedInVain, wait_until
 pytestmark = pytest.mark.brokers
 
 PASSWORD = 'a "good" \\ secret=1'
+# 4.0 with and without ELR behaves as its neighbours do; one of the two is enough for every day.
 ELR_OFF_AND_ON = [
-    (name, elr) for name, release in RELEASES.items() for elr in ((False, True) if release.elr else (False,))
+    ("3.9", False),
+    pytest.param("4.0", False, marks=pytest.mark.full),
+    ("4.0", True),
+    ("newest", False),
+    ("newest", True),
 ]
 
 
@@ -117,14 +123,20 @@ def test_hundreds_of_partitions_are_offline_with_equal_logs() -> None:
         assert kafka.read_replica(3, "orders", 199) == list(orders[199].acknowledged) == ["common-0", "common-1"]
 
 
-def test_unclean_election_touches_only_the_partitions_it_is_given() -> None:
+def test_reordering_moves_no_replica_and_an_unclean_election_touches_only_what_it_is_given() -> None:
     with RealKafka() as kafka:
         kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=2)
+        before = kafka.describe("orders")[0]
+
+        kafka.alter_assignment("orders", 0, [3, 2, 1])
+
+        after = kafka.describe("orders")[0]
+        assert after == replace(before, replicas=(3, 2, 1))
 
         kafka.unclean_elect("orders", [1])
 
         wait_until("partition 1 has a leader", lambda: kafka.describe("orders")[1].leader, lambda leader: leader == 2)
-        assert kafka.describe("orders")[0].leader is None
+        assert kafka.describe("orders")[0] == after
 
 
 def test_a_broker_with_a_new_disk_copies_everything_again() -> None:
@@ -140,23 +152,6 @@ def test_a_broker_with_a_new_disk_copies_everything_again() -> None:
 
         kafka.wait_for("orders", lambda state: set(state.isr) == {1, 2, 3})
         assert kafka.read_replica(3, "orders", 0) == written
-
-
-def test_a_reordered_assignment_moves_no_replica() -> None:
-    with RealKafka() as kafka:
-        kafka.offline_by_freezing("orders", survivors=[2, 3])
-        before = kafka.describe("orders")[0]
-
-        kafka.alter_assignment("orders", 0, [3, 2, 1])
-
-        after = kafka.describe("orders")[0]
-        assert after.replicas == (3, 2, 1)
-        assert (after.leader, after.leader_epoch, after.isr, after.elr) == (
-            None,
-            before.leader_epoch,
-            before.isr,
-            before.elr,
-        )
 
 
 def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:

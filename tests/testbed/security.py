@@ -150,6 +150,8 @@ class Stronghold:
                 keystore = self.authority.identity(who.name).keystore
                 return {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(keystore)}
             case Mechanism.OAUTH:
+                # For clients that send the file as it is. Kafka's Java client won't: it wants a signature in the token,
+                # and the brokers' validator of unsigned tokens wants none.
                 return {
                     "sasl.mechanism": "OAUTHBEARER",
                     "sasl.jaas.config": f"{LOGIN}.oauthbearer.OAuthBearerLoginModule required;",

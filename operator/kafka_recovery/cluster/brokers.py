@@ -69,13 +69,14 @@ class Brokers:
         *,
         idempotent: bool = True,
         ignorable: Collection[str] = frozenset(),
+        attempts: int = ATTEMPTS,
     ) -> Any:
         """Send one request in the highest version both sides speak and return the answer, error codes and all.
 
         `versions`: lowest and highest that will do. `deadline`: for all of it, connecting and trying again included.
         `ignorable`: dotted paths (`topics.partitions.current_leader_epoch`) of fields that an older version may drop.
 
-        Idempotent requests are tried again while the deadline lasts if the connection fails. Raises BrokerSilent,
+        Idempotent requests are sent up to `attempts` times while the deadline lasts, if connections fail. Raises BrokerSilent,
         BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration, UnsupportedRequest.
 
         Others (and ElectLeaders and AlterPartitionReassignments, always) are sent at most once, over a connection of
@@ -83,7 +84,7 @@ class Brokers:
         cancels such a call does not know either.
         """
         require_safe(address, request)
-        question = _Question(address, request, versions, frozenset(ignorable), deadline)
+        question = _Question(address, request, versions, frozenset(ignorable), deadline, attempts)
         if idempotent and request_name(request) not in AT_MOST_ONCE:
             return await self._ask_until_answered(question)
         return await self._ask_once(question)
@@ -97,10 +98,15 @@ class Brokers:
         line = await _until_done(lambda _: pool.line(), address, deadline)
         return choose_version(address, request, versions, line.versions)
 
-    async def api_versions(self, address: Address, deadline: timedelta) -> ApiVersions:
+    async def api_versions(self, address: Address, deadline: timedelta, attempts: int = ATTEMPTS) -> ApiVersions:
         """What the broker says of itself now, never from memory. Raises as `ask` does for idempotent requests."""
         answer = await self.ask(
-            address, ApiVersionsRequest(**SOFTWARE), (0, ApiVersionsRequest.max_version), deadline, ignorable=SOFTWARE
+            address,
+            ApiVersionsRequest(**SOFTWARE),
+            (0, ApiVersionsRequest.max_version),
+            deadline,
+            ignorable=SOFTWARE,
+            attempts=attempts,
         )
         return _understood(address, answer)
 
@@ -133,7 +139,7 @@ class Brokers:
             progress.asked = question.name
             return await question.put(line)
 
-        return await _until_done(attempt, question.address, question.deadline)
+        return await _until_done(attempt, question.address, question.deadline, question.attempts)
 
     async def _ask_once(self, question: _Question) -> Any:
         """Over a connection of its own: one that the broker has just closed would leave it unknown what was sent.
@@ -175,6 +181,7 @@ class _Question:
     versions: tuple[int, int]
     ignorable: frozenset[str]
     deadline: timedelta
+    attempts: int = ATTEMPTS
 
     @property
     def name(self) -> str:
@@ -257,8 +264,10 @@ class _Progress:
     attempts: int = 0
 
 
-async def _until_done(attempt: Callable[[_Progress], Awaitable[T]], address: Address, deadline: timedelta) -> T:
-    """Try while only connections fail, ATTEMPTS times at most: the one place where anything is sent again.
+async def _until_done(
+    attempt: Callable[[_Progress], Awaitable[T]], address: Address, deadline: timedelta, attempts: int = ATTEMPTS
+) -> T:
+    """Try while only connections fail, so many times at most: the one place where anything is sent again.
 
     Raises BrokerSilent if an attempt was under way at the deadline, else why the last one failed.
     """
@@ -276,7 +285,7 @@ async def _until_done(attempt: Callable[[_Progress], Awaitable[T]], address: Add
     retrying = AsyncRetrying(
         retry=retry_if_exception_type(BrokerUnreachable),
         wait=wait_exponential(multiplier=0.05, max=1) + wait_random(0, 0.05),
-        stop=stop_after_attempt(ATTEMPTS),
+        stop=stop_after_attempt(attempts),
         reraise=True,
     )
     began = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from typing import Self
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster import metadata
-from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
 from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, ClusterUnavailable
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry, Partitions, PartitionState, TopicConfigs
 from kafka_recovery.cluster.replica_logs import ReplicaSurvey
@@ -39,6 +40,12 @@ time stands still."""
 
 _BRIEF = timedelta(seconds=1)
 """How long a broker is asked again that was fenced and silent a moment ago."""
+
+_AT_ONCE = timedelta(milliseconds=200)
+"""A broker that takes longer is slow: another one that knows as much is gone through rather."""
+
+_NO_OPS_A_SECOND = 2
+"""What a controller writes when nothing happens (metadata.max.idle.interval.ms)."""
 
 _ROUTE_AGE = timedelta(seconds=2)
 """How long the broker with the newest metadata is taken to be that still."""
@@ -145,25 +152,34 @@ class KafkaCluster:
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through: alive, its metadata the newest."""
         if self._route is None or time.monotonic() - self._route_found_at > _ROUTE_AGE.total_seconds():
-            await self._view(deadline)
+            await self._view(deadline, in_a_hurry=True)
         if self._route is None:
             raise ClusterUnavailable({})
         return self._route
 
-    async def _view(self, deadline: timedelta) -> _View:
-        """Find the brokers, ask each for its versions and applied metadata offset, choose whose metadata to read."""
+    async def _view(self, deadline: timedelta, *, in_a_hurry: bool = False) -> _View:
+        """Find the brokers, ask each for its versions and applied metadata offset, choose whose metadata to read.
+
+        `in_a_hurry`: without those who do not answer at once. While an order is altered a silent broker would prolong
+        that, and before it, age the last look at the candidates.
+        """
         first = await self._first_answer(deadline)
         cluster = await metadata.describe_cluster(self.brokers, first, deadline)
         if self._expected not in (None, cluster.cluster_id):
             raise ClusterMismatch(first, str(self._expected), cluster.cluster_id)
         self._expected = cluster.cluster_id
-        versions, faults = await self._versions(cluster.brokers.values(), deadline)
+        asked_at = time.monotonic()
+        patience = min(deadline, _BRIEF) if in_a_hurry else deadline
+        versions, answered_at, faults = await self._versions(cluster.brokers.values(), patience)
         self._silent = {id for id in faults if cluster.brokers[id].fenced}
         alive = [cluster.brokers[id] for id in versions if not cluster.brokers[id].fenced]
+        if not alive and in_a_hurry:
+            return await self._view(deadline)
         if not alive:
             fenced = {id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in versions}
             raise ClusterUnavailable({cluster.brokers[id].address: why for id, why in (fenced | faults).items()})
-        at = max(alive, key=lambda entry: (_applied(versions[entry.id]), -entry.id))
+        newest = {id: _applied(said) - _no_ops(answered_at[id] - asked_at) for id, said in versions.items()}
+        at = max(alive, key=lambda entry: (newest[entry.id], -entry.id))
         if at.address != first:
             cluster = await metadata.describe_cluster(self.brokers, at.address, deadline)
         self._known |= cluster.brokers
@@ -196,13 +212,22 @@ class KafkaCluster:
 
     async def _versions(
         self, entries: Iterable[BrokerEntry], deadline: timedelta
-    ) -> tuple[dict[BrokerId, ApiVersions], dict[BrokerId, Reason]]:
+    ) -> tuple[dict[BrokerId, ApiVersions], dict[BrokerId, float], dict[BrokerId, Reason]]:
+        """What each broker says of itself, and when it said so; or why it says nothing."""
         listed = list(entries)
-        brief = min(deadline, _BRIEF)
-        answers = await asyncio.gather(
-            *(self.brokers.api_versions(e.address, brief if e.id in self._silent else deadline) for e in listed),
-            return_exceptions=True,
-        )
+        answered_at: dict[BrokerId, float] = {}
+
+        async def ask(entry: BrokerEntry) -> ApiVersions:
+            silent = entry.id in self._silent
+            answer = await self.brokers.api_versions(
+                entry.address,
+                min(deadline, _BRIEF) if silent else deadline,
+                attempts=1 if silent or entry.fenced else ATTEMPTS,
+            )
+            answered_at[entry.id] = time.monotonic()
+            return answer
+
+        answers = await asyncio.gather(*map(ask, listed), return_exceptions=True)
         versions, faults = {}, {}
         for entry, answer in zip(listed, answers, strict=True):
             if isinstance(answer, ClusterError):
@@ -211,7 +236,7 @@ class KafkaCluster:
                 raise answer
             else:
                 versions[entry.id] = answer
-        return versions, faults
+        return versions, answered_at, faults
 
     async def _quorum(self, view: _View, deadline: timedelta) -> int | Reason:
         try:
@@ -232,7 +257,7 @@ class KafkaCluster:
         until = time.monotonic() + _STANDSTILL.total_seconds()
         while (waiting := view.versions.keys() - advanced) and time.monotonic() < until:
             await asyncio.sleep(0.05)
-            now, _ = await self._versions((view.cluster.brokers[id] for id in waiting), deadline)
+            now, _, _ = await self._versions((view.cluster.brokers[id] for id in waiting), deadline)
             advanced |= {id for id, versions in now.items() if _applied(versions) >= target[id]}
         return {id: id in advanced for id in view.versions}
 
@@ -391,6 +416,14 @@ def _in_scope(scope: Scope, partitions: Partitions) -> tuple[list[PartitionState
 
 def _applied(versions: ApiVersions) -> int:
     return -1 if versions.finalized_features_epoch is None else versions.finalized_features_epoch
+
+
+def _no_ops(waited: float) -> int:
+    """Metadata records that may have been written for their own sake while an answer was late.
+
+    A slow broker answers last, so it seems to know the newest; it must not be the one to go through for that.
+    """
+    return 0 if waited < _AT_ONCE.total_seconds() else math.ceil(waited * _NO_OPS_A_SECOND) + 1
 
 
 def _release(versions: ApiVersions) -> str:

@@ -23,7 +23,8 @@ def common_point(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
         return None
     if one.epochs == other.epochs:
         known = one.epochs or one.start == one.end == other.start == other.end
-        return min(one.end, other.end) if known else NOTHING_SHARED
+        end = one.end if one.end < other.end else other.end
+        return end if known else NOTHING_SHARED
     return _shared_end(one.epochs, one.end, other.epochs, other.end)
 
 

@@ -28,13 +28,7 @@ def classify(partition: PartitionEvidence, leader: Replica, history: PartitionHi
     if history is not None:
         proven = _proven(partition, leader, history)
         return _consistent(_capped(replace(proven, at_least=at_least, lacks=visible), history), partition)
-    measured, silent = [], []
-    for replica in partition.replicas:
-        if replica.log is None:
-            silent.append(_silence(replica))
-        else:
-            measured.append(replica.broker)
-    unproven = _unproven(tuple(measured), tuple(silent))
+    unproven = _unproven(tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas]))
     if not visible and not at_least:
         return unproven
     return Loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing)
@@ -85,8 +79,11 @@ def _silence(replica: Replica) -> Silence:
 
 
 @lru_cache(maxsize=4096)  # an incident has many partitions and few different silences: they share one Loss
-def _unproven(measured: tuple[BrokerId, ...], silent: tuple[Silence, ...]) -> Loss:
-    return Loss(LossClass.UNKNOWN, missing=(HISTORY, *map(_intactness, measured), *map(_missing_log, silent)))
+def _unproven(replicas: tuple[BrokerId | Silence, ...]) -> Loss:
+    """Nothing is proven: of what was measured not that it is intact, of the silent ones not even what they hold."""
+    measured = [_intactness(replica) for replica in replicas if not isinstance(replica, tuple)]
+    silent = [_missing_log(replica) for replica in replicas if isinstance(replica, tuple)]
+    return Loss(LossClass.UNKNOWN, missing=(HISTORY, *measured, *silent))
 
 
 def _intactness(broker: BrokerId) -> str:

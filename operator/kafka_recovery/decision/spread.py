@@ -94,9 +94,7 @@ def _level_brokers(quotas: Quotas, loads: Loads) -> None:
         if loads.by_broker[giver] - loads.by_broker[taker] > 1:
             _move(giver, taker, came, quotas, loads)
         else:
-            unsettled.difference_update(
-                came
-            )  # nobody in reach is less busy, so none of these can relieve another either
+            unsettled -= came.keys()  # nobody in reach is less busy, so none of these can relieve another either
 
 
 Link = tuple[BrokerId, TieSet]
