@@ -225,9 +225,9 @@ class ReplicaSurvey:
         names = {probe.state.topic_id: probe.id.topic for probe, _ in by_id.values()}
         found: dict[TopicPartition, tuple[int, int] | None] = {}
         for entry in answer.responses:
-            name = names.get(topic_id_text(entry.topic_id))
+            topic_name = names.get(topic_id_text(entry.topic_id), "")
             for part in entry.partitions:
-                pair = by_id.get(TopicPartition(name or "", part.partition_index))
+                pair = by_id.get(TopicPartition(topic_name, part.partition_index))
                 if pair is None:
                     raise InvalidAnswer(self.at, "Fetch answered about a partition that was not asked")
                 self._note_epoch(pair[0], pair[1], part, found)

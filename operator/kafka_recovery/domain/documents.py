@@ -21,7 +21,7 @@ class InvalidDocument(ValueError):
 
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+    return TypeAdapter(cast(Any, kind))
 
 
 def as_data(value: object) -> Any:
@@ -36,7 +36,12 @@ def canonical(value: object) -> bytes:
 
 def digest(plan: Plan) -> str:
     """SHA-256 of the plan's canonical JSON, in hex: what a person approves."""
-    return hashlib.sha256(canonical(plan)).hexdigest()
+    return digest_of_canonical(canonical(plan))
+
+
+def digest_of_canonical(raw: bytes) -> str:
+    """The digest of a plan whose canonical JSON is at hand."""
+    return hashlib.sha256(raw).hexdigest()
 
 
 def read(kind: type[T], raw: bytes, name: str) -> T:

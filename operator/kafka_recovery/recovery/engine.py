@@ -19,6 +19,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ballots import check, elections
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.ledger import Ledger
+from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
@@ -259,33 +260,15 @@ class Engine:
             self._observer,
             self._policy,
             self._timing,
+            {partition.id: partition for partition in plan.evidence.partitions},
         )
 
     async def _run_waves(
         self, wave: Wave, elected: Mapping[TopicPartition, Decision], ledger: Ledger, numbers: Iterator[int]
     ) -> dict[TopicPartition, Reason]:
         """Elect wave after wave; returns the partitions that the cluster changed meanwhile."""
-        again: dict[TopicPartition, Reason] = {}
         waves = [members for ids in wave.plan.waves if (members := [elected[id] for id in ids if id in elected])]
-        for place, members in enumerate(waves, 1):
-            ids = [decision.id for decision in members]
-            stopped = self._halt()
-            if stopped:
-                ledger.postponed.update(ids)
-            failed = ledger.first_failed(id for earlier in wave.plan.waves for id in earlier)
-            halted = stopped or (
-                failed and Reason("EarlierWaveFailed", f"{failed.id} did not verify ({failed.reason})")
-            )
-            if halted:
-                for id in ids:
-                    ledger.refuse(id, halted)
-                continue
-            self._observer.wave_started(place, len(waves), len(members))
-            result = await wave.run(next(numbers), members)
-            again |= result.changed
-            for outcome in result.outcomes:
-                ledger.conclude(outcome)
-        return again
+        return await Pipeline(wave, ledger, numbers, self._halt).run(waves)
 
     async def _close(self, digest: str, elected: Iterable[TopicPartition], ledger: Ledger) -> None:
         """End the run if nothing of it is left to do or to undo."""

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_recovery.domain.documents import InvalidDocument, as_data, canonical, digest, read
+from kafka_recovery.domain.documents import InvalidDocument, as_data, canonical, digest, digest_of_canonical, read
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -131,7 +131,8 @@ class FileJournal:
         return plans[0]
 
     def _record(self, plan: Plan) -> str:
-        raw, name = canonical(plan), digest(plan)
+        raw = canonical(plan)
+        name = digest_of_canonical(raw)
         run = self._run(name)
         if (run / "finished.json").exists():
             raise PlanFinished(f"plan {name[:12]} has been executed to its end; make a new plan for what is left")
@@ -140,7 +141,8 @@ class FileJournal:
             _write_once(run / "plan.json", raw)
         except OSError as error:
             raise _unwritable(run, error) from error
-        self._read_plan(run)  # one that was there already must still be this plan
+        if (run / "plan.json").read_bytes() != raw:
+            self._read_plan(run)  # one that was there already must still be this plan: says how it is not
         return name
 
     async def _keep(self, digest: str, name: str, fact: dict[str, Any]) -> None:

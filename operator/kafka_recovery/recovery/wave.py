@@ -35,9 +35,21 @@ class Timing:
     look: timedelta = timedelta(seconds=1)
     rpc: timedelta = timedelta(seconds=10)
 
+    def pause(self, pending: int) -> timedelta:
+        """Between two questions about so many partitions: asking must not keep brokers from leading them."""
+        return min(max(self.poll, timedelta(microseconds=100) * pending), timedelta(milliseconds=250))
+
     def patience(self, partitions: int) -> timedelta:
         """How long so many leaders may take to answer."""
         return self.verify + self.verify_each * partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The controller's answers to a wave's elections, and when they were there (monotonic)."""
+
+    answers: Mapping[TopicPartition, ElectionAnswer]
+    at: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +62,7 @@ class WaveResult:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The waves of one plan, and what they need."""
+    """The steps of one wave, and what the waves of a plan share."""
 
     plan: Plan
     digest: str
@@ -61,22 +73,23 @@ class Wave:
     observer: Observer
     policy: Policy
     timing: Timing
+    evidence: Mapping[TopicPartition, PartitionEvidence]
 
-    async def run(self, number: int, decisions: Sequence[Decision]) -> WaveResult:
-        """Carry a wave out. Whatever happens in Kafka, orders are restored before it returns, or said to be not."""
-        evidence = {partition.id: partition for partition in self.plan.evidence.partitions}
-        changed = await self._recheck(evidence, decisions)
-        go = {decision.id: decision for decision in decisions if decision.id not in changed}
-        if not go:
-            return WaveResult((), changed)
+    async def elect(self, number: int, go: Mapping[TopicPartition, Decision]) -> Asked:
+        """Hold the elections; that they may be under way is durable before the first request."""
         await self.journal.wave_started(self.digest, number, tuple(go))
-        settled = await self._elect(go)
+        answers = await self.election.elect([ballot_of(decision) for decision in go.values()])
+        return Asked(answers, self.clock.monotonic())
+
+    async def end(
+        self, number: int, go: Mapping[TopicPartition, Decision], settled: Mapping[TopicPartition, Settled]
+    ) -> WaveResult:
+        """Restore the orders and write the outcomes down. Whatever happened, orders are restored or said to be not."""
         looks, unrestored = await self.restore(tuple(go.values()))
-        outcomes = []
+        outcomes, changed = [], {}
         for id, end in settled.items():
-            if isinstance(end, Lead):
-                settled[id] = afterwards(go[id], end, looks.get(id))
-            outcome = _outcome(go[id], evidence[id], settled[id], looks.get(id), restored=id not in unrestored)
+            last = afterwards(go[id], end, looks.get(id)) if isinstance(end, Lead) else end
+            outcome = _outcome(go[id], self.evidence[id], last, looks.get(id), restored=id not in unrestored)
             if isinstance(outcome, Reason):
                 changed[id] = outcome
             else:
@@ -114,15 +127,13 @@ class Wave:
             self.observer.waiting(why, duration)
             await self.clock.sleep(duration)
 
-    async def _recheck(
-        self, evidence: Mapping[TopicPartition, PartitionEvidence], decisions: Sequence[Decision]
-    ) -> dict[TopicPartition, Reason]:
+    async def recheck(self, decisions: Sequence[Decision]) -> dict[TopicPartition, Reason]:
         """The decisions that do not hold any more, and why."""
         scope = Scope(tuple(decision.id for decision in decisions))
         fresh = await self.cluster.gather(scope, self.policy.widest_evidence_rules)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
-        reasons = {d.id: recheck(d, evidence[d.id], fresh, self.policy) for d in decisions}
+        reasons = {d.id: recheck(d, self.evidence[d.id], fresh, self.policy) for d in decisions}
         shown = {partition.id: partition.assignment for partition in fresh.partitions}
         for decision in decisions:  # ours would have been put back before: somebody else had the same idea
             if shown.get(decision.id) == decision.order != decision.assignment:
@@ -130,10 +141,9 @@ class Wave:
                 reasons[decision.id] = reasons[decision.id] or Reason("AssignmentChanged", message)
         return {id: reason for id, reason in reasons.items() if reason is not None}
 
-    async def _elect(self, go: Mapping[TopicPartition, Decision]) -> dict[TopicPartition, Settled]:
-        """Hold the elections and wait for what comes of each; after quarantine, of those nobody answered for."""
-        answers = await self.election.elect([ballot_of(decision) for decision in go.values()])
-        asked_at = self.clock.monotonic()
+    async def verify(self, go: Mapping[TopicPartition, Decision], asked: Asked) -> dict[TopicPartition, Settled]:
+        """Wait for what comes of each election; after quarantine, of those nobody answered for."""
+        answers = asked.answers
         settled: dict[TopicPartition, Settled] = {}
         for id, answer in answers.items():
             reason = answer.reason or Reason("ElectionRefused", "the controller refused the election")
@@ -149,7 +159,7 @@ class Wave:
             )  # an order set a moment ago may not be in the brokers' metadata yet
         settled |= await self._verify(elected, elected=True)
         if in_doubt:
-            await self.quarantine(self.timing.quarantine - (self.clock.monotonic() - asked_at))
+            await self.quarantine(self.timing.quarantine - (self.clock.monotonic() - asked.at))
             settled |= await self._verify(in_doubt, elected=False)
         return settled
 
@@ -171,8 +181,8 @@ class Wave:
                 ends = {d.id: seen(d, looks.get(d.id), elected=elected, overdue=overdue) for d in quiet}
                 settled |= {id: end for id, end in ends.items() if end is not None}
                 looked = now
-            if len(settled) < len(decisions):
-                await self.clock.sleep(self.timing.poll)
+            if quiet:
+                await self.clock.sleep(self.timing.pause(len(quiet)))
         return settled
 
     async def _until_restored(

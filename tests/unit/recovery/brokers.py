@@ -54,6 +54,8 @@ class Steps:
     calls: list[str] = field(default_factory=list)
     taken: int = 0
     crash_at: int | None = None
+    dead: bool = False
+    """The process has ended: nothing that still runs of it may have any effect."""
     _hooks: dict[str, list[tuple[int, Callable[[], object]]]] = field(default_factory=dict)
 
     def hook(self, point: str, nth: int, action: Callable[[], object]) -> None:
@@ -66,12 +68,17 @@ class Steps:
 
     def take(self, point: str) -> None:
         self.taken += 1
-        if self.taken == self.crash_at:
+        if self.dead or self.taken == self.crash_at:
+            self.dead = True
             raise Crash(point)
         waiting = self._hooks.pop(point, [])
         self._hooks[point] = [(nth - 1, action) for nth, action in waiting if nth > 1]
-        for _, action in (entry for entry in waiting if entry[0] == 1):
-            action()
+        try:
+            for _, action in (entry for entry in waiting if entry[0] == 1):
+                action()
+        except Crash:
+            self.dead = True
+            raise
 
 
 class HasSteps(Protocol):

@@ -216,7 +216,7 @@ async def test_a_resumed_run_that_crashes_again_is_waited_out_again(world: World
     world.offline()
     world.offline({3: 8, 4: 9}, PAYMENTS)
     world.offline({3: 8, 4: 9}, TopicPartition("shipments", 0))
-    world.after("wave_ended", crash, nth=2)
+    world.after("wave_ended", crash)
     with pytest.raises(Crash):
         await world.recover(policy(Approval.AUTO, 1))
     world.kafka.elect_fates = [Fate.LATE]

@@ -165,6 +165,7 @@ class World:
     def process(self, policy: Policy = AUTO, effort: Effort | None = None) -> Iterator[Engine]:
         """An engine for as long as its process lives: it holds the journal's lock. To start one takes a second."""
         self.clock.advance(timedelta(seconds=1))
+        self.steps.dead = False
         with WatchedJournal(self.directory, self.kafka.id, self.steps, self.durable) as journal:
             yield Engine(
                 self.kafka,
