@@ -75,7 +75,7 @@ class Nobody:
 
 
 class Watcher(threading.Thread):
-    """Asks the survivors again and again which partitions they lead; notes when the last, and last urgent, one answered."""
+    """Asks the survivors again and again what they lead; notes when the last, and the last urgent one, answered."""
 
     def __init__(self, kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> None:
         super().__init__(daemon=True)
@@ -152,8 +152,12 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
     watcher = Watcher(kafka, survivors, partitions, urgent)
     async with connected(kafka) as cluster:
         with tempfile.TemporaryDirectory() as folder, FileJournal(Path(folder), kafka.cluster_id) as journal:
-            timed = (Timed(port, phases) for port in (cluster, AssignmentOrderElection(cluster), journal))
-            engine = Engine(*timed, Nobody(), Policy(rules, Limits(partitions=10**6)))
+            timed: dict[str, Any] = {
+                "cluster": Timed(cluster, phases),
+                "election": Timed(AssignmentOrderElection(cluster), phases),
+                "journal": Timed(journal, phases),
+            }
+            engine = Engine(**timed, approvals=Nobody(), policy=Policy(rules, Limits(partitions=10**6)))
             began = time.monotonic()
             plan = await engine.plan(scope)
             planned = time.monotonic()

@@ -41,7 +41,15 @@ class Result:
 def against(name: str, value: float, baseline: float, at_most: float | None = None) -> Result:
     ratio = value / baseline
     aim = None if at_most is None else f"<= {at_most:g} x baseline"
-    return Result(name, round(value, 3), "s", round(baseline, 3), round(ratio, 3), aim, at_most and ratio <= at_most)
+    return Result(
+        name,
+        round(value, 3),
+        "s",
+        round(baseline, 3),
+        round(ratio, 3),
+        aim,
+        None if at_most is None else ratio <= at_most,
+    )
 
 
 def elected(partitions: int, survivors: tuple[int, ...], at_most: float) -> Iterator[Result]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.brokers import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -108,7 +109,7 @@ def kafka() -> Iterator[RealKafka]:
 
 @pytest.fixture
 def command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run one of our commands as a user does, in a process of its own: `command("kafka-unclean-recovery", "--help")`."""
+    """Run one of our commands as a user does, in its own process: `command("kafka-unclean-recovery", "--help")`."""
 
     def run(name: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         executable = Path(sys.executable).with_name(name)

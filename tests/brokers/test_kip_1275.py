@@ -1,4 +1,4 @@
-"""KIP-1275's own test plan, on every release: kill -9 the whole ISR, recover, online under a replica from outside it."""
+"""KIP-1275's own test plan, on every release: kill -9 the whole ISR, recover, led from outside it."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from testbed.cluster import RealKafka
 
 pytestmark = pytest.mark.brokers

@@ -175,11 +175,14 @@ def test_a_broker_that_answers_too_late_is_unknown_and_not_empty(
     stormy: RealKafka, command: Command, longest: Path
 ) -> None:
     stormy.proxy(PROXIED).delay(DEADLINE * 1.2)
-    looked = command(TOOL, "plan", *at(stormy), "--policy", str(longest))
+    looked = command(TOOL, "plan", *at(stormy), "--policy", str(longest), "--output", "json")
     stormy.proxy(PROXIED).restore()
 
     assert looked.returncode == 0, looked.stderr
-    assert f"broker {PROXIED} counts as alive, but its log was not measured within {DEADLINE} s" in looked.stdout
+    (decision,) = json.loads(looked.stdout)["plan"]["decisions"]
+    assert decision["verdict"] == "Refuse"
+    late = f"broker {PROXIED} counts as alive, but its log was not measured within {DEADLINE} s"
+    assert late in decision["reason"]["message"]
 
 
 class TestBootstrap:

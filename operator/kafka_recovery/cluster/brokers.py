@@ -77,7 +77,8 @@ class Brokers:
         `ignorable`: dotted paths (`topics.partitions.current_leader_epoch`) of fields that an older version may drop.
 
         Idempotent requests are sent up to `attempts` times while the deadline lasts, if connections fail. Raises
-        BrokerSilent, BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration, UnsupportedRequest.
+        BrokerSilent, BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration,
+        UnsupportedRequest.
 
         Others (and ElectLeaders and AlterPartitionReassignments, always) are sent at most once, over a connection of
         their own. Raises UnsupportedRequest or NotSent: nothing has changed; Unanswered: it may still take effect. Who

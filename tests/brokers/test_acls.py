@@ -1,0 +1,269 @@
+"""docs/acls.md as tests, on Kafka's StandardAuthorizer: what a principal can do without each ACL, and what it is told.
+
+Everything goes through the command line and a --command-config file, as with Kafka's own tools.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_recovery.cluster.properties import read_security
+from testbed.certificates import Authority
+from testbed.cluster import RealKafka
+from testbed.metadata import PartitionState
+from testbed.security import Credentials, Mechanism, Security
+
+pytestmark = pytest.mark.brokers
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+TOOL = "kafka-recovery"
+SURVIVORS = {2: 27, 3: 15}
+BEST_BY_EPOCH, BEST_BY_LENGTH = 3, 2
+ORIGINAL = (1, 2, 3)
+PASSWORD = 'correct "horse" =\\battery'
+TOPIC, CLUSTER = ("topic", "*"), ("cluster", "kafka-cluster")
+EVERYTHING = {
+    "describe": (*TOPIC, "describe"),
+    "read": (*TOPIC, "read"),
+    "configs": (*TOPIC, "describe_configs"),
+    "cluster": (*CLUSTER, "describe"),
+    "alter": (*CLUSTER, "alter"),
+}
+"""The table of docs/acls.md, by a short name."""
+
+PRINCIPALS = {
+    "recovers": {"describe", "read", "configs", "cluster", "alter"},
+    "looks": {"describe", "read", "configs", "cluster"},
+    "implied": {"read", "configs", "alter"},
+    "no-read": {"describe", "configs", "cluster", "alter"},
+    "no-topic": {"cluster", "alter"},
+    "no-configs": {"describe", "read", "cluster", "alter"},
+    "no-cluster": {"describe", "read", "configs"},
+}
+"""Who has which ACLs. READ implies DESCRIBE, ALTER implies DESCRIBE: so those who lack DESCRIBE lack these too."""
+
+AUTOMATIC = "rules: [{name: everything, approval: AutoApprove, candidateOrder: EpochFirst}]\n"
+LONGEST = "rules: [{name: everything, approval: AutoApprove, candidateOrder: LongestLog}]\n"
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[RealKafka]:
+    """Offline partitions: number 0 is only looked at, each test that elects has another one for itself."""
+    with RealKafka(security=Security()) as kafka:
+        for name, acls in PRINCIPALS.items():
+            kafka.add_scram_user(name, PASSWORD)
+            for acl in sorted(acls):
+                kafka.grant(f"User:{name}", *EVERYTHING[acl])
+        kafka.offline_partition("orders", survivors=SURVIVORS, partitions=6, min_insync_replicas=1)
+        yield kafka
+
+
+Typed = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def as_user(guarded: RealKafka, command: Command, tmp_path: Path) -> Typed:
+    """`as_user("looks", "plan", …)`: a command of that principal."""
+    (tmp_path / "automatic.yaml").write_text(AUTOMATIC)
+    (tmp_path / "longest.yaml").write_text(LONGEST)
+
+    def typed(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+        who = Credentials(Mechanism.SCRAM, name, PASSWORD)
+        where = ("--bootstrap-server", guarded.bootstrap_for(Mechanism.SCRAM))
+        done = command(TOOL, *words, *where, "--command-config", str(guarded.client_properties(who)))
+        assert_no_secret(done, tmp_path)
+        return done
+
+    return typed
+
+
+def assert_no_secret(done: subprocess.CompletedProcess[str], folder: Path, secret: str = PASSWORD) -> None:
+    """Neither said nor kept, neither as it is nor as JSON or a properties file would write it."""
+    kept = {str(path): path.read_text() for path in folder.rglob("*") if path.is_file()}
+    for where, text in {"stdout": done.stdout, "stderr": done.stderr, **kept}.items():
+        for form in (secret, json.dumps(secret)[1:-1], secret.replace("\\", "\\\\")):
+            assert form not in text, f"the password is in {where}"
+
+
+def state(kafka: RealKafka, partition: int) -> PartitionState:
+    return kafka.describe("orders")[partition]
+
+
+def decision_of(planned: subprocess.CompletedProcess[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The only decision, and the evidence about its partition."""
+    assert planned.returncode == 0, planned.stderr
+    plan = json.loads(planned.stdout)["plan"]
+    return plan["decisions"][0], plan["evidence"]["partitions"][0]
+
+
+def outcome_of(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    (outcome,) = json.loads(done.stdout)["outcomes"]
+    return dict(outcome)
+
+
+PLAN = ("plan", "--partition", "orders-0", "--output", "json")
+
+
+def recover(partition: int, policy: Path) -> tuple[str, ...]:
+    return ("recover", "--partition", f"orders-{partition}", "--policy", str(policy), "--output", "json")
+
+
+def test_with_all_of_them_it_recovers(guarded: RealKafka, as_user: Typed, tmp_path: Path) -> None:
+    done = as_user("recovers", *recover(1, tmp_path / "automatic.yaml"))
+
+    assert done.returncode == 0, done.stderr
+    assert outcome_of(done)["leader"] == BEST_BY_EPOCH
+    assert (state(guarded, 1).leader, state(guarded, 1).replicas) == (BEST_BY_EPOCH, ORIGINAL)
+    assert guarded.leader_answers("orders", 1, BEST_BY_EPOCH)
+    assert list((tmp_path / "state").rglob("plan.json")), "what was searched for the password holds the journal"
+
+
+def test_read_and_alter_imply_describe(guarded: RealKafka, as_user: Typed, tmp_path: Path) -> None:
+    done = as_user("implied", *recover(2, tmp_path / "automatic.yaml"))
+
+    assert done.returncode == 0, done.stderr
+    assert (state(guarded, 2).leader, state(guarded, 2).replicas) == (BEST_BY_EPOCH, ORIGINAL)
+
+
+class TestWithoutAlterOnTheCluster:
+    def test_everything_is_seen_and_planned(self, as_user: Typed) -> None:
+        inspected = as_user("looks", "inspect", "--partition", "orders-0", "--output", "json")
+        decision, evidence = decision_of(as_user("looks", *PLAN))
+
+        assert inspected.returncode == 0, inspected.stderr
+        ends = {replica["broker"]: replica["log"] and replica["log"]["end"] for replica in evidence["replicas"]}
+        assert ends == {1: None, **SURVIVORS}
+        assert evidence["reassignment_known"]
+        assert evidence["min_isr"]["value"] == 1
+        assert (decision["verdict"], decision["leader"]) == ("Elect", BEST_BY_EPOCH)
+
+    def test_nothing_can_be_elected_and_no_order_is_touched(
+        self, guarded: RealKafka, as_user: Typed, tmp_path: Path
+    ) -> None:
+        before = state(guarded, 3)
+        refused = as_user("looks", *recover(3, tmp_path / "automatic.yaml"))
+
+        assert refused.returncode == 1, refused.stderr
+        outcome = outcome_of(refused)
+        assert (outcome["outcome"], outcome["order_restored"]) == ("Refused", True)
+        assert "our principal lacks ALTER on the cluster" in outcome["reason"]["message"]
+        assert "Request" not in outcome["reason"]["message"], "the broker's own text is a dump of the request"
+        assert state(guarded, 3) == before
+
+
+class TestWithoutReadOnTheTopic:
+    def test_epoch_first_ranks_nobody_and_names_it(self, guarded: RealKafka, as_user: Typed, tmp_path: Path) -> None:
+        before = state(guarded, 4)
+        decision, evidence = decision_of(as_user("no-read", *PLAN))
+        refused = as_user("no-read", *recover(4, tmp_path / "automatic.yaml"))
+
+        assert decision["verdict"] == "Refuse"
+        rejected = {rejection["broker"]: rejection["reason"]["message"] for rejection in decision["rejections"]}
+        assert "READ on topic orders" in rejected[2]
+        assert "READ on topic orders" in rejected[3]
+        assert {r["broker"]: r["log"]["epochs"] for r in evidence["replicas"] if r["log"]} == {2: None, 3: None}
+        assert refused.returncode == 1
+        assert state(guarded, 4) == before
+
+    def test_longest_log_still_ranks_by_log_end(self, guarded: RealKafka, as_user: Typed, tmp_path: Path) -> None:
+        done = as_user("no-read", *recover(5, tmp_path / "longest.yaml"))
+
+        assert done.returncode == 0, done.stderr
+        assert outcome_of(done)["leader"] == BEST_BY_LENGTH
+        assert (state(guarded, 5).leader, state(guarded, 5).replicas) == (BEST_BY_LENGTH, ORIGINAL)
+
+
+def test_without_describe_on_the_topic_a_partition_is_refused_and_the_acl_named(
+    guarded: RealKafka, as_user: Typed, tmp_path: Path
+) -> None:
+    before = state(guarded, 0)
+    refused = as_user("no-topic", *recover(0, tmp_path / "automatic.yaml"))
+    all_offline = as_user("no-topic", "inspect", "--all-offline-partitions")
+
+    assert refused.returncode == 1, refused.stderr
+    assert "lacks DESCRIBE on topic orders" in outcome_of(refused)["reason"]["message"]
+    assert "no offline partitions" in all_offline.stdout
+    assert state(guarded, 0) == before
+
+
+def test_without_describe_configs_the_minimum_isr_is_unknown_and_nothing_else(as_user: Typed) -> None:
+    decision, evidence = decision_of(as_user("no-configs", *PLAN))
+
+    assert (evidence["min_isr"], evidence["unclean_election_enabled"], evidence["tiered"]) == (None, None, None)
+    assert (decision["verdict"], decision["leader"]) == ("Elect", BEST_BY_EPOCH)
+
+
+def test_without_describe_on_the_cluster_every_partition_is_refused(
+    guarded: RealKafka, as_user: Typed, tmp_path: Path
+) -> None:
+    """A reassignment can't be excluded."""
+    before = state(guarded, 0)
+    refused = as_user("no-cluster", *recover(0, tmp_path / "automatic.yaml"))
+
+    assert refused.returncode == 1, refused.stderr
+    outcome = outcome_of(refused)
+    assert outcome["reason"]["code"] == "ReassignmentUnknown"
+    assert "needs the DESCRIBE permission on the cluster" in outcome["reason"]["message"]
+    assert state(guarded, 0) == before
+
+
+class TestNotLetIn:
+    """Exit code 3, a sentence, no secret, no journal."""
+
+    @staticmethod
+    def refused(command: Command, folder: Path, server: str, config: Path, secret: str = PASSWORD) -> str:
+        words = ("--all-offline-partitions", "--bootstrap-server", server, "--command-config", str(config))
+        failed = command(TOOL, "recover", *words)
+
+        assert (failed.returncode, failed.stdout) == (3, ""), failed.stderr
+        assert "Traceback" not in failed.stderr
+        assert_no_secret(failed, folder / "state", secret)
+        assert not (folder / "state").exists()
+        return failed.stderr
+
+    def test_a_wrong_password(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
+        secret = "hunter2-is-wrong"
+        config = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", secret))
+        server = guarded.address(2, Mechanism.SCRAM)
+
+        said = self.refused(command, tmp_path, server, config, secret)
+
+        assert f"{server}: SCRAM-SHA-512 refused user recovers: wrong user or password" in said
+
+    def test_a_certificate_of_somebody_else_s_ca(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
+        mine = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", PASSWORD))
+        tls = read_security(mine).tls
+        assert tls
+        assert tls.trust
+        (tmp_path / "other").mkdir()
+        other = Authority.new(tmp_path / "other").certificate
+        config = tmp_path / "other" / "client.properties"
+        config.write_text(mine.read_text().replace(str(tls.trust.path), str(other)))
+        assert str(other) in config.read_text()
+
+        said = self.refused(command, tmp_path, guarded.address(2, Mechanism.SCRAM), config)
+
+        assert "certificate is not trusted" in said
+        assert "ssl.truststore" in said
+
+    def test_tls_to_a_port_without(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
+        config = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", PASSWORD))
+
+        said = self.refused(command, tmp_path, guarded.address(2), config)
+
+        assert "the port may not speak TLS" in said or "the port does not speak TLS" in said
+
+    def test_plaintext_to_a_port_with_tls(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
+        config = tmp_path / "plaintext.properties"
+        config.write_text("security.protocol=PLAINTEXT\n")
+
+        said = self.refused(command, tmp_path, guarded.address(2, Mechanism.SCRAM), config)
+
+        assert "speaks TLS" in said or "security.protocol PLAINTEXT may not fit the listener" in said
