@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.cluster.properties import read_security
+from testbed import access
 from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
@@ -58,9 +58,10 @@ def guarded() -> Iterator[RealKafka]:
     """Offline partitions: number 0 is only looked at, each test that elects has another one for itself."""
     with RealKafka(security=Security()) as kafka:
         for name, acls in PRINCIPALS.items():
-            kafka.add_scram_user(name, PASSWORD)
+            access.add_scram_user(kafka.bootstrap, name, PASSWORD)
             for acl in sorted(acls):
-                kafka.grant(f"User:{name}", *EVERYTHING[acl])
+                access.grant(kafka.bootstrap, f"User:{name}", *EVERYTHING[acl])
+        kafka.add_scram_user("the last one", PASSWORD)  # returns when every broker knows all of them
         kafka.offline_partition("orders", survivors=SURVIVORS, partitions=6, min_insync_replicas=1)
         yield kafka
 
@@ -239,14 +240,9 @@ class TestNotLetIn:
 
     def test_a_certificate_of_somebody_else_s_ca(self, guarded: RealKafka, command: Command, tmp_path: Path) -> None:
         mine = guarded.client_properties(Credentials(Mechanism.SCRAM, "recovers", PASSWORD))
-        tls = read_security(mine).tls
-        assert tls
-        assert tls.trust
-        (tmp_path / "other").mkdir()
-        other = Authority.new(tmp_path / "other").certificate
-        config = tmp_path / "other" / "client.properties"
-        config.write_text(mine.read_text().replace(str(tls.trust.path), str(other)))
-        assert str(other) in config.read_text()
+        other = Authority.new(tmp_path).certificate
+        config = tmp_path / "client.properties"
+        config.write_text(f"{mine.read_text()}\nssl.truststore.location={other}\n")  # the later line holds
 
         said = self.refused(command, tmp_path, guarded.address(2, Mechanism.SCRAM), config)
 

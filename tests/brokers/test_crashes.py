@@ -263,6 +263,7 @@ def test_a_run_that_had_not_begun_is_not_resumed_but_run_anew(when: str, afterma
     again = site.run("recover", after.partition)
 
     assert resumed == (0, after.left)
+    assert "holds no unfinished run" in after.then.stderr
     assert again.returncode == 0, again.stderr
     assert site.is_led_as_planned(after.partition)
 

@@ -288,3 +288,15 @@ async def test_measured_epoch_vectors_are_what_the_brokers_keep_on_disk(kafka: R
         on_disk = [(entry.epoch, entry.offset) for entry in kafka.epoch_checkpoint(replica.broker, "orders", 0)]
         assert [tuple(entry) for entry in replica.log.epochs] == on_disk
         assert replica.log.end == SURVIVORS[replica.broker]
+
+
+async def test_equal_survivors_share_the_leaderships(kafka: RealKafka, recovery: Recoveries) -> None:
+    """A broker takes its new partitions one after the other: the busiest one decides when all are back."""
+    kafka.offline_by_freezing("orders", survivors=(2, 3), partitions=10)
+
+    report = await recovery(kafka).recover()
+
+    assert report.recovered
+    leaders = [state.leader for state in kafka.describe("orders").values()]
+    assert sorted(leaders, key=str) == [2] * 5 + [3] * 5
+    assert {state.replicas for state in kafka.describe("orders").values()} == {(1, 2, 3)}

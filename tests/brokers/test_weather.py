@@ -329,6 +329,7 @@ class TestJournal:
         failed = command(*words, "--journal", str(tmp_path / "journal"))
 
         assert (failed.returncode, failed.stdout) == (5, "")
+        assert "To go on: kafka-recovery resume" in failed.stderr
         assert (state(stormy, 7).leader, state(stormy, 7).replicas) == (BEST, ORIGINAL)
 
 

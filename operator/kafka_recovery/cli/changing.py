@@ -29,7 +29,7 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.journal_files import FileJournal, JournalUnwritable
 
 _APPROVAL_MISSING = "ApprovalMissing"
 
@@ -95,6 +95,8 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
     policy = read_policy(policy_file)
     async with site.entered(policy) as (connection, journal):
         runs = await journal.unfinished()
+        if not runs:
+            say("The journal holds no unfinished run. A run that ended before it began is not resumed, but run again.")
         if runs and policy_file is None:
             policy = runs[-1].plan.policy
         return await carry_out(
@@ -135,7 +137,7 @@ async def carry_out(
         site.interrupts.gently(stop)
         try:
             report = await act(engine)
-        except ClusterError:
+        except (ClusterError, JournalUnwritable):
             if await journal.unfinished():
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise

@@ -72,7 +72,7 @@ def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
 def report_table(report: Report) -> RenderableType:
     """One line a partition, then what has to be known besides."""
     if not report.outcomes:
-        return lines("Nothing to do: no partition needed anything.")
+        return lines("Nothing to do.")
     headings = ("Partition", "Outcome", "Leader", "Epoch", "Log end", "Why")
     rows = (
         (

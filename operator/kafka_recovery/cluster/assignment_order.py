@@ -25,6 +25,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
 _UNCLEAN = 1
+_REASSIGNMENT_VERSIONS = (0, 1)
 _NONE, _ELECTION_NOT_NEEDED = 0, 84
 _UNDECIDED = frozenset({7, 13})
 """REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it."""
@@ -78,7 +79,7 @@ class AssignmentOrderElection:
             return {}
         try:
             at = await self.cluster.route(self.deadline)
-            newest = (await self.cluster.brokers.api_versions(at, self.deadline)).max_versions.get(make.API_KEY, 0)
+            version = await self.cluster.brokers.version_for(at, make, _REASSIGNMENT_VERSIONS, self.deadline)
         except ClusterError as error:
             return dict.fromkeys(orders, ElectionAnswer(Answer.CHANGED, error.reason))
         topics = [
@@ -96,9 +97,9 @@ class AssignmentOrderElection:
         request = make(
             timeout_ms=self._timeout_ms,
             topics=topics,
-            **({"allow_replication_factor_change": False} if newest >= 1 else {}),
+            **({"allow_replication_factor_change": False} if version >= 1 else {}),
         )
-        return await self._decided(orders, request, (0, 1), _reassigned)
+        return await self._decided(orders, request, _REASSIGNMENT_VERSIONS, _reassigned)
 
     async def _elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         make = ElectLeadersRequest
