@@ -26,13 +26,14 @@ from testbed.scenarios import OfflineTopic
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(600)]
 
 PROGRAM = """
-import os, sys
+import asyncio, os, sys
 from kafka_recovery.cli import main
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.connection import Connection
 from kafka_recovery.recovery.journal_files import FileJournal
 
 halts = os.environ["HALT_AT"].split(",")
+never = os.environ["NEVER_DO"].split(",")
 
 def reached(step, where=""):
     if step in halts:
@@ -43,6 +44,8 @@ def halting(kind, name):
     alive = getattr(kind, name)
     async def step(*words):
         reached(f"before {name}")
+        if name in never:
+            await asyncio.sleep(3600)
         result = await alive(*words)
         reached(f"after {name}")
         return result
@@ -105,6 +108,10 @@ CASES = [(when, "resume") for when in CRASHES] + [
 ]
 
 
+TWO_WAVES = range(len(CASES), len(CASES) + 3)
+"""Partitions of one run that is killed while its first wave, of one, is being ended and its second is elected."""
+
+
 @dataclass(frozen=True, slots=True)
 class Aftermath:
     """One crash: how the process ended, what it left, and what the next command said."""
@@ -141,11 +148,11 @@ class Halting:
 
 
 @contextmanager
-def halting(steps: str, *words: object) -> Iterator[Halting]:
-    """The command with these words, which halts at the steps (separated by commas)."""
+def halting(steps: str, *words: object, never: str = "") -> Iterator[Halting]:
+    """The command with these words, which halts at the steps (separated by commas); one step it never gets done."""
     program = [sys.executable, "-c", PROGRAM, *map(str, words)]
     pipe = subprocess.PIPE
-    environment = {**os.environ, "HALT_AT": steps}
+    environment = {**os.environ, "HALT_AT": steps, "NEVER_DO": never}
     with subprocess.Popen(program, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
         try:
             yield Halting(process)
@@ -167,12 +174,13 @@ class Site:
     orders: OfflineTopic
     folder: Path
 
-    def words(self, command: str, partition: int) -> list[object]:
-        """What to type after `kafka-recovery`."""
+    def words(self, command: str, partition: int, *others: int) -> list[object]:
+        """What to type after `kafka-recovery`; the journal is the first partition's."""
         words: list[object] = [command, "--bootstrap-server", self.kafka.bootstrap]
         words += ["--journal", self.folder / f"journal-{partition}"]
         if command == "recover":
-            words += ["--partition", f"orders-{partition}", "--policy", self.folder / "automatic.yaml"]
+            words += [word for each in (partition, *others) for word in ("--partition", f"orders-{each}")]
+            words += ["--policy", self.folder / "automatic.yaml"]
         if command == "execute":
             plan = self.folder / f"plan-{partition}.json"
             if not plan.exists():
@@ -201,15 +209,27 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """One offline partition for each case."""
+    """One offline partition for each case, and those of the run that dies in two waves at once."""
     folder = tmp_path_factory.mktemp("crashes")
     (folder / "automatic.yaml").write_text(AUTOMATIC)
     with RealKafka() as kafka:
-        yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=len(CASES)), folder)
+        yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=TWO_WAVES.stop), folder)
+
+
+@dataclass(frozen=True, slots=True)
+class Afterwards:
+    """All crashes: what each left, and what the next command said."""
+
+    cases: Mapping[tuple[str, str], Aftermath]
+    two_waves_left: list[PartitionState]
+    two_waves_resumed: subprocess.CompletedProcess[str]
+
+    def __getitem__(self, case: tuple[str, str]) -> Aftermath:
+        return self.cases[case]
 
 
 @pytest.fixture(scope="module")
-def aftermaths(site: Site) -> Mapping[tuple[str, str], Aftermath]:
+def aftermaths(site: Site) -> Afterwards:
     """Every crash, and every next command; those that have to wait do so together."""
 
     def crash(partition: int) -> int:
@@ -222,20 +242,24 @@ def aftermaths(site: Site) -> Mapping[tuple[str, str], Aftermath]:
     partitions = range(len(CASES))
     with ThreadPoolExecutor(max_workers=3) as some:
         exit_codes = list(some.map(crash, partitions))
+    with halting("before _elect", *site.words("recover", *TWO_WAVES), never="restore") as run:
+        run.halted()
+        run.go_on()
+        run.halted()
+        run.killed()
     left = site.kafka.describe("orders")
-    with ThreadPoolExecutor(max_workers=len(CASES)) as all_of_them:
+    with ThreadPoolExecutor(max_workers=TWO_WAVES.stop) as all_of_them:
+        two_waves = all_of_them.submit(site.run, "resume", TWO_WAVES.start)
         thens = list(all_of_them.map(lambda partition: site.run(CASES[partition][1], partition), partitions))
-    return {
+    cases = {
         case: Aftermath(partition, CRASHES[case[0]], exit_codes[partition], left[partition], thens[partition])
         for partition, case in enumerate(CASES)
     }
-
-
-AfterCrash = Mapping[tuple[str, str], Aftermath]
+    return Afterwards(cases, [left[partition] for partition in TWO_WAVES], two_waves.result())
 
 
 @pytest.mark.parametrize(("when", "then"), CASES)
-def test_a_killed_run_leaves_no_more_than_the_step_it_died_at(when: str, then: str, aftermaths: AfterCrash) -> None:
+def test_a_killed_run_leaves_no_more_than_the_step_it_died_at(when: str, then: str, aftermaths: Afterwards) -> None:
     after = aftermaths[when, then]
 
     assert after.exit_code == -signal.SIGKILL
@@ -244,7 +268,7 @@ def test_a_killed_run_leaves_no_more_than_the_step_it_died_at(when: str, then: s
 
 @pytest.mark.parametrize("when", [when for when, crash in CRASHES.items() if crash.begun])
 def test_resume_ends_with_the_planned_leader_and_the_original_order(
-    when: str, aftermaths: AfterCrash, site: Site
+    when: str, aftermaths: Afterwards, site: Site
 ) -> None:
     after = aftermaths[when, "resume"]
 
@@ -255,7 +279,7 @@ def test_resume_ends_with_the_planned_leader_and_the_original_order(
 
 
 @pytest.mark.parametrize("when", [when for when, crash in CRASHES.items() if not crash.begun])
-def test_a_run_that_had_not_begun_is_not_resumed_but_run_anew(when: str, aftermaths: AfterCrash, site: Site) -> None:
+def test_a_run_that_had_not_begun_is_not_resumed_but_run_anew(when: str, aftermaths: Afterwards, site: Site) -> None:
     """What was not begun has changed nothing: whether it still is what somebody wants is not ours to guess."""
     after = aftermaths[when, "resume"]
     resumed = (after.then.returncode, site.state(after.partition))
@@ -269,7 +293,7 @@ def test_a_run_that_had_not_begun_is_not_resumed_but_run_anew(when: str, afterma
 
 
 @pytest.mark.parametrize("command", ["recover", "execute"])
-def test_the_same_command_once_more_does_what_resume_does(command: str, aftermaths: AfterCrash, site: Site) -> None:
+def test_the_same_command_once_more_does_what_resume_does(command: str, aftermaths: Afterwards, site: Site) -> None:
     """Recover has to put the order back before it plans: its plan would take ours for the original one."""
     after = aftermaths["before the election", command]
 
@@ -277,7 +301,7 @@ def test_the_same_command_once_more_does_what_resume_does(command: str, aftermat
     assert site.is_led_as_planned(after.partition)
 
 
-def test_undo_puts_the_order_back_and_leaves_the_partition_offline(aftermaths: AfterCrash, site: Site) -> None:
+def test_undo_puts_the_order_back_and_leaves_the_partition_offline(aftermaths: Afterwards, site: Site) -> None:
     after = aftermaths["before the election", "undo"]
     undone = site.state(after.partition)
 
@@ -291,7 +315,7 @@ def test_undo_puts_the_order_back_and_leaves_the_partition_offline(aftermaths: A
     assert site.is_led_as_planned(after.partition)
 
 
-def test_undo_after_the_election_puts_the_order_back_and_keeps_the_leader(aftermaths: AfterCrash, site: Site) -> None:
+def test_undo_after_the_election_puts_the_order_back_and_keeps_the_leader(aftermaths: Afterwards, site: Site) -> None:
     after = aftermaths["before the order is restored", "undo"]
 
     assert after.then.returncode == 0, after.then.stderr
@@ -299,7 +323,7 @@ def test_undo_after_the_election_puts_the_order_back_and_keeps_the_leader(afterm
 
 
 @pytest.mark.parametrize("when", ["before the first wave", "before the order is restored", "before the end is kept"])
-def test_running_again_after_success_changes_nothing(when: str, aftermaths: AfterCrash, site: Site) -> None:
+def test_running_again_after_success_changes_nothing(when: str, aftermaths: Afterwards, site: Site) -> None:
     partition = aftermaths[when, "resume"].partition
     before = site.state(partition)
 
@@ -307,6 +331,16 @@ def test_running_again_after_success_changes_nothing(when: str, aftermaths: Afte
 
     assert [done.returncode for done in again] == [0, 0, 0], [done.stderr for done in again]
     assert site.state(partition) == before
+
+
+def test_two_waves_that_were_under_way_at_once_are_both_ended(aftermaths: Afterwards, site: Site) -> None:
+    """The order of one is restored while the next is elected: a crash may leave both altered."""
+    before = [(state.leader, state.replicas) for state in aftermaths.two_waves_left]
+    resumed = aftermaths.two_waves_resumed
+
+    assert before == [(BEST, DESIGNATING), (None, DESIGNATING), (None, DESIGNATING)]
+    assert resumed.returncode == 0, resumed.stderr
+    assert all(site.is_led_as_planned(partition) for partition in TWO_WAVES)
 
 
 def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(tmp_path: Path) -> None:
@@ -365,9 +399,7 @@ def test_sigterm_ends_after_the_wave_under_way_and_resume_does_the_rest(
     orders = kafka.offline_partition("orders", survivors=SURVIVORS, partitions=3)
     (tmp_path / "automatic.yaml").write_text(AUTOMATIC)
     site = Site(kafka, orders, tmp_path)
-    words = site.words("recover", 0)
-    words[words.index("--partition") : words.index("--partition") + 2] = ["--all-offline-partitions"]
-    with halting("before restore", *words) as run:
+    with halting("before _elect", *site.words("recover", 0, 1, 2)) as run:
         run.halted()
         run.process.send_signal(signal.SIGTERM)
         run.go_on()

@@ -149,11 +149,14 @@ def test_a_broker_costs_nobody_s_answers_but_its_own(
 def test_a_silent_broker_does_not_stop_who_may_do_without_it(
     stormy: RealKafka, command: Command, lenient: Path
 ) -> None:
+    began = time.monotonic()
     with instead(stormy.proxy(PROXIED), BlackHole()):
         done = command(TOOL, "recover", *at(stormy, 1), "--policy", str(lenient))
+    took = time.monotonic() - began
     stormy.proxy(PROXIED).restore()
 
     assert done.returncode == 0, done.stderr
+    assert took < 30, "an election has 20 s for its answer; none of that is spent on a broker that has nothing to say"
     assert (state(stormy, 1).leader, state(stormy, 1).replicas) == (BEST, ORIGINAL)
 
 
@@ -181,8 +184,7 @@ def test_a_broker_that_answers_too_late_is_unknown_and_not_empty(
     assert looked.returncode == 0, looked.stderr
     (decision,) = json.loads(looked.stdout)["plan"]["decisions"]
     assert decision["verdict"] == "Refuse"
-    late = f"broker {PROXIED} counts as alive, but its log was not measured within {DEADLINE} s"
-    assert late in decision["reason"]["message"]
+    assert f"broker {PROXIED} counts as alive, but its log was not measured" in decision["reason"]["message"]
 
 
 class TestBootstrap:

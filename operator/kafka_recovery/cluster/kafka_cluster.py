@@ -39,7 +39,7 @@ _STANDSTILL = timedelta(milliseconds=1200)
 time stands still."""
 
 _BRIEF = timedelta(seconds=1)
-"""How long a broker is asked again that was fenced and silent a moment ago."""
+"""How long a broker is asked again that was fenced and silent a moment ago; in a hurry, every broker."""
 
 _AT_ONCE = timedelta(milliseconds=200)
 """A broker that takes longer is slow: another one that knows as much is gone through rather."""
