@@ -6,8 +6,8 @@ The clock stops when the new leaders themselves answer as leaders, seen by one w
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import tempfile
-import threading
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,30 +74,39 @@ class Nobody:
         return "bench"
 
 
-class Watcher(threading.Thread):
-    """Asks the survivors again and again what they lead; notes when the last, and the last urgent one, answered."""
+class Watcher:
+    """A process of its own that asks the survivors again and again what they lead, so that it slows down no method."""
 
     def __init__(self, kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> None:
-        super().__init__(daemon=True)
-        self._addresses = [kafka.address(broker) for broker in survivors]
-        self._left = {topic: set(indexes) for topic, indexes in (partitions | urgent).items()}
-        self._urgent = urgent
-        self.all_lead = self.urgent_lead = 0.0
-        self._ended = threading.Event()
+        context = multiprocessing.get_context("spawn")
+        self._times, there = context.Pipe(duplex=False)
+        addresses = [kafka.address(broker) for broker in survivors]
+        self._process = context.Process(target=_watch, args=(there, addresses, partitions, urgent), daemon=True)
+        self._process.start()
+        self._times.recv()
 
-    def run(self) -> None:
-        while any(self._left.values()) and not self._ended.is_set():
-            for address in self._addresses:
-                for topic, left in self._left.items():
-                    left.difference_update(replicas.led(address, topic, sorted(left)) if left else ())
-            if not self.urgent_lead and not any(self._left[topic] for topic in self._urgent):
-                self.urgent_lead = time.monotonic()
-            self._ended.wait(0.05)
-        self.all_lead = time.monotonic()
+    def wait(self) -> tuple[float, float]:
+        """When the last partition, and the last urgent one, answered (monotonic seconds)."""
+        all_lead, urgent_lead = self._times.recv()
+        self._process.join()
+        return all_lead, urgent_lead
 
     def stop(self) -> None:
-        self._ended.set()
-        self.join()
+        self._process.kill()
+
+
+def _watch(times: Any, addresses: Sequence[str], partitions: Wanted, urgent: Wanted) -> None:
+    left = {topic: set(indexes) for topic, indexes in (partitions | urgent).items()}
+    urgent_lead = 0.0
+    times.send("ready")
+    while any(left.values()):
+        for address in addresses:
+            for topic, indexes in left.items():
+                indexes.difference_update(replicas.led(address, topic, sorted(indexes)) if indexes else ())
+        if not urgent_lead and not any(left[topic] for topic in urgent):
+            urgent_lead = time.monotonic()
+        time.sleep(0.05)
+    times.send((time.monotonic(), urgent_lead))
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +139,10 @@ def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
     topics = [kind(topic=topic, partitions=sorted(indexes)) for topic, indexes in sorted((partitions | urgent).items())]
     with Connection(kafka.address(survivors[0]), deadline=300) as broker:
         began = time.monotonic()
-        watcher.start()
         broker.ask(ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=topics, timeout_ms=120_000), 2)
         asked = time.monotonic()
-        watcher.join()
-    return Measured(watcher.all_lead - began, watcher.urgent_lead - began, {"ElectLeaders": asked - began})
+        all_lead, urgent_lead = watcher.wait()
+    return Measured(all_lead - began, urgent_lead - began, {"ElectLeaders": asked - began})
 
 
 def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
@@ -161,13 +169,12 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
             began = time.monotonic()
             plan = await engine.plan(scope)
             planned = time.monotonic()
-            watcher.start()
             report = await engine.execute(plan)
             if not report.recovered:
                 watcher.stop()
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
-            watcher.join()
-    return Measured(watcher.all_lead - began, watcher.urgent_lead - began, phases.seconds, planned - began)
+            all_lead, urgent_lead = watcher.wait()
+    return Measured(all_lead - began, urgent_lead - began, phases.seconds, planned - began)
 
 
 async def gather_seconds(kafka: RealKafka, partitions: Wanted) -> float:

@@ -62,8 +62,8 @@ class AssignmentOrderElection:
         if not altered:
             return answers
         at = await self.cluster.route(self.deadline)
-        topics = sorted({ballot.id.topic for ballot in altered})
-        found = (await metadata.describe_partitions(self.cluster.brokers, at, topics, self.deadline)).states
+        ids = [ballot.id for ballot in altered]
+        found = (await metadata.describe_partitions(self.cluster.brokers, at, ids, self.deadline)).states
         ours = {
             b.id: b.assignment
             for b in altered

@@ -89,9 +89,8 @@ class KafkaCluster:
         """Look at everything; see the port. Silent brokers cost their own answers and at most attempts x deadline."""
         began = time.monotonic()
         view = await self._view(rules.deadline)
-        wanted = None if scope.partitions is None else sorted({p.topic for p in scope.partitions})
         partitions, watermark = await asyncio.gather(
-            metadata.describe_partitions(self.brokers, view.at.address, wanted, rules.deadline),
+            metadata.describe_partitions(self.brokers, view.at.address, scope.partitions, rules.deadline),
             self._quorum(view, rules.deadline),
         )
         states, missing = _in_scope(scope, partitions)
@@ -116,12 +115,11 @@ class KafkaCluster:
         """Who leads by the metadata, and whether that broker answers as leader in that epoch; see the port."""
         if not partitions:
             return {}
-        topics = sorted({id.topic for id in partitions})
         try:
-            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), topics, deadline)
+            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), partitions, deadline)
         except ClusterError:
             self._route = None
-            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), topics, deadline)
+            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), partitions, deadline)
         states = [found.states[id] for id in partitions if id in found.states]
         led = {state.id: state.leader for state in states if state.leader is not None}
         leads = await self.answering(led, deadline)
@@ -256,7 +254,7 @@ class KafkaCluster:
         advanced = {id for id, before in view.versions.items() if _applied(before) >= target[id]}
         until = time.monotonic() + _STANDSTILL.total_seconds()
         while (waiting := view.versions.keys() - advanced) and time.monotonic() < until:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.01)
             now, _, _ = await self._versions((view.cluster.brokers[id] for id in waiting), deadline)
             advanced |= {id for id, versions in now.items() if _applied(versions) >= target[id]}
         return {id: id in advanced for id in view.versions}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -122,20 +122,27 @@ async def describe_cluster(brokers: Brokers, at: Address, deadline: timedelta) -
 
 
 async def describe_partitions(
-    brokers: Brokers, at: Address, topics: Sequence[str] | None, deadline: timedelta
+    brokers: Brokers, at: Address, partitions: Iterable[TopicPartition] | None, deadline: timedelta
 ) -> Partitions:
-    """Every partition of `topics`, or of all topics that the principal may describe for None. Reads page by page."""
+    """These partitions and others of their topics, or, for None, all that the principal may describe. Page by page.
+
+    Of a single topic only the stretch from the first to the last wanted partition is read.
+    """
     states: dict[TopicPartition, PartitionState] = {}
     unseen: dict[str, Reason] = {}
-    cursor: Any = None
-    wanted = None if topics is None else frozenset(topics)
-    if wanted is not None and not wanted:
+    indexes = None if partitions is None else by_topic(set(partitions))
+    if indexes is not None and not indexes:
         return Partitions({}, {})
+    wanted, limit, cursor, last = indexes and frozenset(indexes), PAGE, None, None
     make = DescribeTopicPartitionsRequest
+    if indexes and len(indexes) == 1:
+        ((name, stretch),) = indexes.items()
+        limit, last = min(PAGE, stretch[-1] - stretch[0] + 1), stretch[-1]
+        cursor = make.Cursor(topic_name=name, partition_index=stretch[0])
     while True:
         request = make(
             topics=[make.TopicRequest(name=name) for name in sorted(wanted or ())],
-            response_partition_limit=PAGE,
+            response_partition_limit=limit,
             cursor=cursor,
         )
         answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
@@ -151,7 +158,7 @@ async def describe_partitions(
                 state = _partition_state(at, topic, partition)
                 states[state.id] = state
         following = answer.next_cursor
-        if following is None:
+        if following is None or (last is not None and following.partition_index > last):
             return Partitions(states, unseen)
         if cursor is not None and (following.topic_name, following.partition_index) <= (
             cursor.topic_name,
