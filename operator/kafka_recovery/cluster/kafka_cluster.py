@@ -245,19 +245,22 @@ class KafkaCluster:
     async def _advances(self, view: _View, watermark: int | Reason, deadline: timedelta) -> Mapping[BrokerId, bool]:
         """Whether each broker has applied all that the controller had committed when this gather began.
 
-        Where the controller does not tell what it had committed, whether its applied offset moves at all.
+        Where the controller does not tell what it had committed, whether its applied offset moves at all. A broker that
+        did not answer a second time is absent: silence is no standstill.
         """
         target = {
             id: watermark - 1 if isinstance(watermark, int) else _applied(before) + 1
             for id, before in view.versions.items()
         }
         advanced = {id for id, before in view.versions.items() if _applied(before) >= target[id]}
+        behind: set[BrokerId] = set()
         until = time.monotonic() + _STANDSTILL.total_seconds()
         while (waiting := view.versions.keys() - advanced) and time.monotonic() < until:
             await asyncio.sleep(0.01)
             now, _, _ = await self._versions((view.cluster.brokers[id] for id in waiting), deadline)
             advanced |= {id for id, versions in now.items() if _applied(versions) >= target[id]}
-        return {id: id in advanced for id in view.versions}
+            behind |= now.keys()
+        return {id: id in advanced for id in advanced | behind}
 
     async def _replicas(
         self, view: _View, states: Sequence[PartitionState], rules: EvidenceRules

@@ -223,5 +223,5 @@ def _unwritable(path: Path, error: OSError) -> JournalUnwritable:
         errno.EROFS: "the file system is read-only",
         errno.EACCES: "no permission",
     }
-    hint = hints.get(error.errno or 0, "choose another with --journal")
+    hint = hints.get(error.errno or 0, "see to the directory that --journal names")
     return JournalUnwritable(f"the journal can't be written at {path}: {os.strerror(error.errno or 0)} ({hint})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.planner import recheck
@@ -128,9 +128,9 @@ class Wave:
             await self.clock.sleep(duration)
 
     async def recheck(self, decisions: Sequence[Decision]) -> dict[TopicPartition, Reason]:
-        """The decisions that do not hold any more, and why."""
+        """The decisions that do not hold any more, and why. Brokers are asked once: a last look must not grow old."""
         scope = Scope(tuple(decision.id for decision in decisions))
-        fresh = await self.cluster.gather(scope, self.policy.widest_evidence_rules)
+        fresh = await self.cluster.gather(scope, replace(self.policy.widest_evidence_rules, attempts=1))
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
         reasons = {d.id: recheck(d, self.evidence[d.id], fresh, self.policy) for d in decisions}
