@@ -1,0 +1,192 @@
+"""Whose metadata to read: finding the brokers, asking each what it has applied, and choosing one to go through."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
+from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, ClusterUnavailable
+from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
+from kafka_recovery.cluster.versions import ApiVersions
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.reason import Reason
+
+_STANDSTILL = timedelta(milliseconds=1200)
+"""A broker applies metadata twice a second, if only no-ops (metadata.max.idle.interval.ms). One that did not in this
+time stands still."""
+
+_BRIEF = timedelta(seconds=1)
+"""How long a broker is asked again that was fenced and silent a moment ago; in a hurry, every broker."""
+
+_AT_ONCE = timedelta(milliseconds=200)
+"""A broker that takes longer is slow: another one that knows as much is gone through rather."""
+
+_NO_OPS_A_SECOND = 2
+"""What a controller writes when nothing happens (metadata.max.idle.interval.ms)."""
+
+_ROUTE_AGE = timedelta(seconds=2)
+"""How long the broker with the newest metadata is taken to be that still."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The metadata of one gather: whose it is, the brokers, and what each broker said of itself."""
+
+    at: BrokerEntry
+    cluster: ClusterEntry
+    versions: Mapping[BrokerId, ApiVersions]
+    faults: Mapping[BrokerId, Reason]
+
+
+class Views:
+    """Looks at a cluster through whichever broker is alive and knows the newest; remembers who was who.
+
+    `known`: every broker seen so far, also those that are not listed any more.
+    """
+
+    def __init__(self, brokers: Brokers, bootstrap: Sequence[Address], expected_cluster_id: str | None) -> None:
+        self._brokers = brokers
+        self._bootstrap = tuple(bootstrap)
+        self._expected = expected_cluster_id
+        self.known: dict[BrokerId, BrokerEntry] = {}
+        self._silent: set[BrokerId] = set()
+        self._route: Address | None = None
+        self._route_found_at = 0.0
+
+    def forget_route(self) -> None:
+        """The broker chosen last failed: choose again."""
+        self._route = None
+
+    async def route(self, deadline: timedelta) -> Address:
+        """A broker to read metadata from and to reach the controller through: alive, its metadata the newest."""
+        if self._route is None or time.monotonic() - self._route_found_at > _ROUTE_AGE.total_seconds():
+            await self.look(deadline, in_a_hurry=True)
+        if self._route is None:
+            raise ClusterUnavailable({})
+        return self._route
+
+    async def look(self, deadline: timedelta, *, in_a_hurry: bool = False) -> View:
+        """Find the brokers, ask each for its versions and applied metadata offset, choose whose metadata to read.
+
+        `in_a_hurry`: without those who do not answer at once. While an order is altered a silent broker would prolong
+        that, and before it, age the last look at the candidates.
+        """
+        first = await self._first_answer(deadline)
+        cluster = await metadata.describe_cluster(self._brokers, first, deadline)
+        if self._expected not in (None, cluster.cluster_id):
+            raise ClusterMismatch(first, str(self._expected), cluster.cluster_id)
+        self._expected = cluster.cluster_id
+        self.known |= cluster.brokers
+        asked_at = time.monotonic()
+        patience = min(deadline, _BRIEF) if in_a_hurry else deadline
+        versions, answered_at, faults = await self._versions(cluster.brokers.values(), patience)
+        self._silent = {id for id in faults if cluster.brokers[id].fenced}
+        alive = [cluster.brokers[id] for id in versions if not cluster.brokers[id].fenced]
+        if not alive and in_a_hurry:
+            return await self.look(deadline)
+        if not alive:
+            fenced = {id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in versions}
+            raise ClusterUnavailable({cluster.brokers[id].address: why for id, why in (fenced | faults).items()})
+        newest = {id: _applied(said) - _no_ops(answered_at[id] - asked_at) for id, said in versions.items()}
+        at = max(alive, key=lambda entry: (newest[entry.id], -entry.id))
+        if at.address != first:
+            cluster = await metadata.describe_cluster(self._brokers, at.address, deadline)
+        self.known |= cluster.brokers
+        self._route, self._route_found_at = at.address, time.monotonic()
+        return View(at, cluster, versions, faults)
+
+    async def _first_answer(self, deadline: timedelta) -> Address:
+        """The first address that answers, among those known from before and the bootstrap servers."""
+        addresses = dict.fromkeys([*(entry.address for entry in self.known.values()), *self._bootstrap])
+        tasks = {asyncio.create_task(self._brokers.api_versions(address, deadline)): address for address in addresses}
+        faults: dict[Address, ClusterError] = {}
+        waiting = set(tasks)
+        try:
+            while waiting:
+                done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    error = task.exception()
+                    if error is None:
+                        return tasks[task]
+                    if not isinstance(error, ClusterError):
+                        raise error
+                    faults[tasks[task]] = error
+        finally:
+            for task in waiting:
+                task.cancel()
+            await asyncio.gather(*waiting, return_exceptions=True)
+        if len(faults) == 1:
+            raise next(iter(faults.values()))
+        raise ClusterUnavailable({address: fault.reason for address, fault in faults.items()})
+
+    async def _versions(
+        self, entries: Iterable[BrokerEntry], deadline: timedelta
+    ) -> tuple[dict[BrokerId, ApiVersions], dict[BrokerId, float], dict[BrokerId, Reason]]:
+        """What each broker says of itself, and when it said so; or why it says nothing."""
+        listed = list(entries)
+        answered_at: dict[BrokerId, float] = {}
+
+        async def ask(entry: BrokerEntry) -> ApiVersions:
+            silent = entry.id in self._silent
+            answer = await self._brokers.api_versions(
+                entry.address,
+                min(deadline, _BRIEF) if silent else deadline,
+                attempts=1 if silent or entry.fenced else ATTEMPTS,
+            )
+            answered_at[entry.id] = time.monotonic()
+            return answer
+
+        answers = await asyncio.gather(*map(ask, listed), return_exceptions=True)
+        versions, faults = {}, {}
+        for entry, answer in zip(listed, answers, strict=True):
+            if isinstance(answer, ClusterError):
+                faults[entry.id] = answer.reason
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                versions[entry.id] = answer
+        return versions, answered_at, faults
+
+    async def quorum(self, view: View, deadline: timedelta) -> int | Reason:
+        try:
+            return await metadata.quorum_high_watermark(self._brokers, view.at.address, deadline)
+        except ClusterError as fault:
+            return fault.reason
+
+    async def advances(self, view: View, watermark: int | Reason, deadline: timedelta) -> Mapping[BrokerId, bool]:
+        """Whether each broker has applied all that the controller had committed when this gather began.
+
+        Where the controller does not tell what it had committed, whether its applied offset moves at all. A broker that
+        did not answer a second time is absent: silence is no standstill.
+        """
+        target = {
+            id: watermark - 1 if isinstance(watermark, int) else _applied(before) + 1
+            for id, before in view.versions.items()
+        }
+        advanced = {id for id, before in view.versions.items() if _applied(before) >= target[id]}
+        behind: set[BrokerId] = set()
+        until = time.monotonic() + _STANDSTILL.total_seconds()
+        while (waiting := view.versions.keys() - advanced) and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+            now, _, _ = await self._versions((self.known[id] for id in waiting), deadline)
+            advanced |= {id for id, versions in now.items() if _applied(versions) >= target[id]}
+            behind |= now.keys()
+        return {id: id in advanced for id in advanced | behind}
+
+
+def _applied(versions: ApiVersions) -> int:
+    return -1 if versions.finalized_features_epoch is None else versions.finalized_features_epoch
+
+
+def _no_ops(waited: float) -> int:
+    """Metadata records that may have been written for their own sake while an answer was late.
+
+    A slow broker answers last, so it seems to know the newest; it must not be the one to go through for that.
+    """
+    return 0 if waited < _AT_ONCE.total_seconds() else math.ceil(waited * _NO_OPS_A_SECOND) + 1
