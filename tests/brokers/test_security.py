@@ -256,7 +256,7 @@ async def test_a_broker_that_stands_still_is_silent_and_holds_up_nobody() -> Non
             assert (await brokers.ask(two, DESCRIBE, (0, 2), PATIENCE)).cluster_id == kafka.cluster_id
 
             kafka.kill(2)
-            with pytest.raises(BrokerUnreachable, match=r"refused \(\d+ attempts in 1s\)"):
+            with pytest.raises(BrokerUnreachable, match=r"refused \(3 attempts in \d"):
                 await brokers.ask(two, DESCRIBE, (0, 2), moment)
 
 
