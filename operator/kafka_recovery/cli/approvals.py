@@ -89,11 +89,12 @@ class ApprovedByTyping:
         self.missing: str | None = None
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
-        """Show the plan and ask; anything but the digest's first characters is a no."""
+        """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
         self._watching.hide()
         write_aside(plan_table(plan, _ROWS_SHOWN))
         typed = await self._ask(f"To approve, type the first {TYPED} characters of the digest; anything else refuses: ")
-        if typed.strip().lower() == digest[:TYPED]:
+        typed = typed.strip().lower()
+        if len(typed) >= TYPED and digest.startswith(typed):
             return approver("typed")
         self.missing = digest
 

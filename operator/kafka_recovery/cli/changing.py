@@ -156,7 +156,8 @@ def conclude(site: Site, report: Report, missing_approval: str | None) -> ExitCo
     if report.recovered and restored:
         return ExitCode.DONE
     if site.interrupts.received:
-        say(f"Stopped by {site.interrupts.received.name}. To go on: {site.command('resume')}")
+        begun = f"To go on: {site.command('resume')}" if report.plans else "Nothing was begun; run the command again."
+        say(f"Stopped by {site.interrupts.received.name}. {begun}")
         return stopped(site.interrupts)
     if not restored:
         complain(f"some assignment orders are not restored yet. To try again: {site.command('undo')}")

@@ -54,11 +54,13 @@ def loss_class(loss: Loss | None) -> str:
 
 
 def why(decision: Decision) -> str:
-    """The reason's word; of an election, what it chose between."""
+    """The reason's word; of an election, what it chose between, or that a person chose."""
     if decision.reason is not None:
         return decision.reason.code
     if decision.verdict is not Verdict.ELECT:
         return "-"
+    if decision.leader not in decision.equals:
+        return f"designated; the order says {decision.ranking[0]}"
     return f"best of {len(decision.ranking)}"
 
 

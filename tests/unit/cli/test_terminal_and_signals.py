@@ -109,10 +109,11 @@ def shown_digest(seen: str) -> str:
     return seen.split("Digest: ")[1].split()[0]
 
 
-def test_a_person_at_the_terminal_approves_by_typing_the_beginning_of_the_digest() -> None:
+@pytest.mark.parametrize("length", [8, 12, 64])
+def test_a_person_at_the_terminal_approves_by_typing_the_beginning_of_the_digest(length: int) -> None:
     with terminal(command(*RECOVER)) as person:
         person.wait_for("type the first 8 characters of the digest")
-        person.type(shown_digest(person.seen)[:8] + "\n")
+        person.type(shown_digest(person.seen)[:length] + "\n")
         code, shown = person.end()
 
     assert code == 0
@@ -134,6 +135,7 @@ def test_ctrl_c_at_the_question_is_a_no() -> None:
     with terminal(command(*RECOVER)) as person:
         person.wait_for("anything else refuses: ")
         person.process.send_signal(signal.SIGINT)
+        person.wait_for("Nothing was begun")
         code, shown = person.end()
 
     assert code == 130
