@@ -96,7 +96,8 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
     async with site.entered(policy) as (connection, journal):
         runs = await journal.unfinished()
         if not runs:
-            say("The journal holds no unfinished run. A run that ended before it began is not resumed, but run again.")
+            where = journal_directory(site.journal)
+            say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
         if runs and policy_file is None:
             policy = runs[-1].plan.policy
         return await carry_out(
