@@ -40,12 +40,15 @@ class Says:
 
 
 class Interrupted:
-    """The real election driver, with something happening just before and just after each election."""
+    """The real election driver, with something happening just before and just after an election is held."""
 
     def __init__(
         self, election: AssignmentOrderElection, before: Callable[[], None], after: Callable[[], None]
     ) -> None:
         self._election, self._before, self._after = election, before, after
+
+    async def designate(self, ballots: Any) -> Mapping[TopicPartition, ElectionAnswer]:
+        return await self._election.designate(ballots)
 
     async def elect(self, ballots: Any) -> Mapping[TopicPartition, ElectionAnswer]:
         self._before()

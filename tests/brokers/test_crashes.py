@@ -53,7 +53,7 @@ def halting(kind, name):
 
 for name in ("record", "approved", "wave_started", "finished"):
     halting(FileJournal, name)
-for name in ("_elect", "restore"):
+for name in ("designate", "elect", "restore"):
     halting(AssignmentOrderElection, name)
 
 write = Connection.send
@@ -95,7 +95,7 @@ CRASHES = {
     "before the run begins": Crash("after record", begun=False),
     "before the first wave": Crash("after approved"),
     "before the order is altered": Crash("after wave_started", in_flight=True),
-    "before the election": Crash("before _elect", order=DESIGNATING, in_flight=True),
+    "before the election": Crash("before elect", order=DESIGNATING, in_flight=True),
     "before the order is restored": Crash("before restore", BEST, DESIGNATING, in_flight=True),
     "before the outcome is kept": Crash("after restore", BEST, in_flight=True),
     "before the end is kept": Crash("before finished", BEST),
@@ -242,7 +242,7 @@ def aftermaths(site: Site) -> Afterwards:
     partitions = range(len(CASES))
     with ThreadPoolExecutor(max_workers=3) as some:
         exit_codes = list(some.map(crash, partitions))
-    with halting("before _elect", *site.words("recover", *TWO_WAVES), never="restore") as run:
+    with halting("before elect", *site.words("recover", *TWO_WAVES), never="restore") as run:
         run.halted()
         run.go_on()
         run.halted()
@@ -399,7 +399,7 @@ def test_sigterm_ends_after_the_wave_under_way_and_resume_does_the_rest(
     orders = kafka.offline_partition("orders", survivors=SURVIVORS, partitions=3)
     (tmp_path / "automatic.yaml").write_text(AUTOMATIC)
     site = Site(kafka, orders, tmp_path)
-    with halting("before _elect", *site.words("recover", 0, 1, 2)) as run:
+    with halting("before elect", *site.words("recover", 0, 1, 2)) as run:
         run.halted()
         run.process.send_signal(signal.SIGTERM)
         run.go_on()

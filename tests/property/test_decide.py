@@ -9,7 +9,8 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from kafka_recovery.decision.explanation import explain
-from kafka_recovery.decision.planner import decide, recheck
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.recheck import before, recheck
 from kafka_recovery.domain.documents import canonical, digest
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
@@ -103,24 +104,25 @@ def test_each_election_stands_in_one_wave_and_whatever_is_not_done_has_a_reason(
 
 @given(evidence(), policies)
 def test_a_plan_holds_on_the_evidence_it_was_made_of(seen: Evidence, policy: Policy) -> None:
-    for decision, partition in elections(decide(seen, policy, waited=PATIENCE_OVER)):
-        assert recheck(decision, partition, seen, policy) is None
+    plan = decide(seen, policy, waited=PATIENCE_OVER)
+    for decision, partition in elections(plan):
+        assert recheck(decision, before(plan)[partition.id], seen, policy) is None
         altered = tuple(sorted(partition.replicas, key=lambda replica: decision.order.index(replica.broker)))
         fresh = replace(seen, partitions=(replace(partition, replicas=altered),))
-        assert recheck(decision, partition, fresh, policy) is None
+        assert recheck(decision, before(plan, designated=True)[partition.id], fresh, policy) is None
 
 
 @given(evidence(), policies, st.sampled_from(BROKERS))
 def test_a_named_leader_leads_or_is_refused_with_a_reason(seen: Evidence, policy: Policy, named: BrokerId) -> None:
     designated = {partition.id: named for partition in seen.partitions}
     freely = decide(seen, policy, waited=PATIENCE_OVER)
-    for before, decision in zip(
+    for free, decision in zip(
         freely.decisions, decide(seen, policy, waited=PATIENCE_OVER, designated=designated).decisions, strict=True
     ):
         if decision.verdict is Verdict.ELECT:
             assert decision.leader == named
             assert named in decision.ranking
-        elif before.verdict is Verdict.ELECT:
+        elif free.verdict is Verdict.ELECT:
             assert decision.reason is not None
             assert decision.reason.code in ("DesignatedRejected", "DesignatedNotReplica", "PlanIsFull")
 

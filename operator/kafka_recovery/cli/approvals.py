@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
-import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Protocol
 
+from kafka_recovery.cli.journal_place import user
 from kafka_recovery.cli.progress import Watching
 from kafka_recovery.cli.render import write_aside
 from kafka_recovery.cli.tables import plan_table
@@ -25,26 +25,28 @@ class Asking(Approvals, Protocol):
     """Approvals that remember what they did not grant."""
 
     @property
-    def missing(self) -> str | None:
-        """Digest of the last plan that was not approved, or None."""
+    def missing(self) -> list[str]:
+        """Digests of the plans that were not approved, oldest first."""
         ...
 
     def withdraw(self) -> None:
         """Nobody waits for an answer any more. Safe from a signal handler."""
 
 
-def approvals_here(watching: Watching) -> Asking:
+Awaits = Callable[[str | None], None]
+"""Told the digest that a person is being asked about, and None once they have answered."""
+
+
+def approvals_here(watching: Watching, awaits: Awaits) -> Asking:
     """A person if there is one at the terminal, else nobody."""
-    return ApprovedByTyping(watching) if sys.stdin.isatty() and sys.stderr.isatty() else NobodyToAsk()
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return ApprovedByTyping(watching, awaits)
+    return NobodyToAsk()
 
 
 def approver(how: str) -> str:
     """Who runs this command, for the journal."""
-    try:
-        who = getpass.getuser()
-    except (KeyError, OSError):  # a container whose user has no name
-        who = f"uid {os.getuid()}"
-    return f"{who} ({how})"
+    return f"{user()} ({how})"
 
 
 class ApprovedDigest:
@@ -52,13 +54,13 @@ class ApprovedDigest:
 
     def __init__(self, digest: str) -> None:
         self._digest = digest
-        self.missing: str | None = None
+        self.missing: list[str] = []
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Yes to that plan; no to every other, however alike."""
         if digest == self._digest:
             return approver("--approve")
-        self.missing = digest
+        self.missing.append(digest)
 
     def withdraw(self) -> None:
         """Nobody waits."""
@@ -68,11 +70,11 @@ class NobodyToAsk:
     """No terminal: what needs approval is not done, and the plan is shown for whoever reads the log."""
 
     def __init__(self) -> None:
-        self.missing: str | None = None
+        self.missing: list[str] = []
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """No."""
-        self.missing = digest
+        self.missing.append(digest)
         write_aside(plan_table(plan, _ROWS_SHOWN))
 
     def withdraw(self) -> None:
@@ -82,21 +84,28 @@ class NobodyToAsk:
 class ApprovedByTyping:
     """A person at the terminal reads the plan and types the beginning of its digest."""
 
-    def __init__(self, watching: Watching) -> None:
+    def __init__(self, watching: Watching, awaits: Awaits) -> None:
         self._watching = watching
+        self._awaits = awaits
         self._answer: asyncio.Future[str] | None = None
         self._withdrawn = False
-        self.missing: str | None = None
+        self.missing: list[str] = []
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
         self._watching.hide()
         write_aside(plan_table(plan, _ROWS_SHOWN))
-        typed = await self._ask(f"To approve, type the first {TYPED} characters of the digest; anything else refuses: ")
+        self._awaits(digest)
+        try:
+            typed = await self._ask(
+                f"To approve, type the first {TYPED} characters of the digest; anything else refuses: "
+            )
+        finally:
+            self._awaits(None)
         typed = typed.strip().lower()
         if len(typed) >= TYPED and digest.startswith(typed):
             return approver("typed")
-        self.missing = digest
+        self.missing.append(digest)
 
     def withdraw(self) -> None:
         """As if nothing had been typed."""

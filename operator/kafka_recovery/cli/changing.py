@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from kafka_recovery.cli import plan_files
 from kafka_recovery.cli.approvals import ApprovedDigest, Asking, NobodyToAsk, approvals_here
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.inputs import Wanted, journal_directory, read_partition_file, read_policy
+from kafka_recovery.cli.journal_place import Holder, JournalPlace, require_journal
 from kafka_recovery.cli.looking import reach
 from kafka_recovery.cli.new_files import read_text
 from kafka_recovery.cli.progress import Watching, watching
@@ -35,6 +36,15 @@ _APPROVAL_MISSING = "ApprovalMissing"
 
 
 @dataclass(frozen=True, slots=True)
+class Room:
+    """Everything a recovery works with: the open cluster, its journal with the lock held, and where that lies."""
+
+    connection: Connection
+    journal: FileJournal
+    place: JournalPlace
+
+
+@dataclass(frozen=True, slots=True)
 class Site:
     """Where a recovery takes place, and who may end it. `journal` as given; None: the default directory."""
 
@@ -45,12 +55,23 @@ class Site:
     interrupts: Interrupts
 
     @asynccontextmanager
-    async def entered(self, policy: Policy) -> AsyncIterator[tuple[Connection, FileJournal]]:
-        """The cluster, open, and its journal, locked."""
+    async def entered(self, command: str, policy: Policy, *, anew: bool) -> AsyncIterator[Room]:
+        """The cluster, open, and its journal, locked. `anew`: a journal is made if there is none.
+
+        The lock is held until all is done, also while a person is asked: what earlier runs left was put back before
+        the plan was made, and has to stay so until it is executed.
+        """
         directory = journal_directory(self.journal)
+        if not anew:
+            require_journal(directory)
         async with (self.open_cluster or open_kafka)(self.target) as connection:
-            with FileJournal(directory, await connection.cluster_id(policy)) as journal:
-                yield connection, journal
+            id = await connection.cluster_id(policy)
+            journal = FileJournal(directory, id)
+            if not anew:
+                require_journal(directory / id, f" of cluster {id}")
+            place = JournalPlace(directory / id, Holder.here(command))
+            with place.locked(journal):
+                yield Room(connection, journal, place)
 
     def command(self, words: str) -> str:
         """A command line for the same cluster and journal, to be pasted into a shell."""
@@ -61,13 +82,13 @@ class Site:
 async def recover(site: Site, policy_file: Path | None, wanted: Wanted) -> ExitCode:
     """Plan, ask, elect, verify, until each partition has its outcome."""
     policy = read_policy(policy_file)
-    async with site.entered(policy) as (connection, journal):
+    async with site.entered("recover", policy, anew=True) as room:
+        room.place.remove_stale_plans()
         return await carry_out(
             site,
-            connection,
-            journal,
+            room,
             policy,
-            approvals_here,
+            lambda shown: approvals_here(shown, room.place.awaits),
             lambda engine: engine.recover(wanted.scope, wanted.designated),
         )
 
@@ -81,6 +102,8 @@ async def execute(site: Site, file: Path | None, approve: str | None, policy_fil
     text = read_text(file, plan_files.LARGEST_FILE)
     if plan_files.is_plan(text):
         return await _execute_plan(site, plan_files.read_plan(text, str(file)), file, approve, policy_file)
+    if other := plan_files.other_kind(text):
+        raise InvalidDocument(f"{file}: is {other}; execute takes a plan or a file of designated leaders")
     wanted = read_partition_file(file)
     if not wanted.designated:
         raise InvalidDocument(f"{file}: names partitions but no leaders; use recover --path-to-json-file {file}")
@@ -93,23 +116,21 @@ async def execute(site: Site, file: Path | None, approve: str | None, policy_fil
 async def resume(site: Site, policy_file: Path | None) -> ExitCode:
     """Go on with every unfinished run of the journal; without a policy file, under the newest run's policy."""
     policy = read_policy(policy_file)
-    async with site.entered(policy) as (connection, journal):
-        runs = await journal.unfinished()
+    async with site.entered("resume", policy, anew=False) as room:
+        runs = await room.journal.unfinished()
         if not runs:
             where = journal_directory(site.journal)
             say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
         if runs and policy_file is None:
             policy = runs[-1].plan.policy
-        return await carry_out(
-            site, connection, journal, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume()
-        )
+        return await carry_out(site, room, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume())
 
 
 async def undo(site: Site) -> ExitCode:
     """Put back every assignment order that is still ours."""
     policy = Policy()
-    async with site.entered(policy) as (connection, journal):
-        engine = Engine(connection.cluster, connection.election, journal, NobodyToAsk(), policy)
+    async with site.entered("undo", policy, anew=False) as room:
+        engine = Engine(room.connection.cluster, room.connection.election, room.journal, NobodyToAsk(), policy)
         site.interrupts.gently(engine.stop)
         report = await engine.undo()
     write_result(site.output, report_document(report), undone_table(report))
@@ -120,8 +141,7 @@ async def undo(site: Site) -> ExitCode:
 
 async def carry_out(
     site: Site,
-    connection: Connection,
-    journal: FileJournal,
+    room: Room,
     policy: Policy,
     asking_by: Callable[[Watching], Asking],
     act: Callable[[Engine], Awaitable[Report]],
@@ -129,7 +149,7 @@ async def carry_out(
     """Let the engine do `act`, show what became of it, and say what is left to do."""
     with watching() as shown:
         asking = asking_by(shown)
-        engine = Engine(connection.cluster, connection.election, journal, asking, policy, observer=shown)
+        engine = Engine(room.connection.cluster, room.connection.election, room.journal, asking, policy, observer=shown)
 
         def stop() -> None:
             engine.stop()
@@ -139,19 +159,32 @@ async def carry_out(
         try:
             report = await act(engine)
         except (ClusterError, JournalUnwritable):
-            if await journal.unfinished():
+            if await room.journal.unfinished():
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise
-    write_result(site.output, report_document(report), report_table(report))
-    return conclude(site, report, asking.missing)
+    unapproved = [
+        Unapproved(digest, room.place.plan_file(digest), site.command(f"execute --approve {digest}"))
+        for digest in _unapproved(report, asking.missing)
+    ]
+    write_result(site.output, report_document(report, unapproved), report_table(report))
+    return conclude(site, report, unapproved)
 
 
-def report_document(report: Report) -> dict[str, object]:
-    """The report with its kind, as plain data."""
-    return {"kind": "RecoveryReport", **as_data(report)}
+@dataclass(frozen=True, slots=True)
+class Unapproved:
+    """A plan that waits for a person: its digest, the file it lies in, and the command that approves it."""
+
+    digest: str
+    file: Path | None
+    command: str
 
 
-def conclude(site: Site, report: Report, missing_approval: str | None) -> ExitCode:
+def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> dict[str, object]:
+    """The report with its kind, and the plans that wait for approval, as plain data."""
+    return {"kind": plan_files.REPORT, **as_data(report), "unapproved": [as_data(plan) for plan in unapproved]}
+
+
+def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
     """The exit code, and the next command where one is needed."""
     restored = all(outcome.order_restored for outcome in report.outcomes)
     if report.recovered and restored:
@@ -162,48 +195,53 @@ def conclude(site: Site, report: Report, missing_approval: str | None) -> ExitCo
         return stopped(site.interrupts)
     if not restored:
         complain(f"some assignment orders are not restored yet. To try again: {site.command('undo')}")
-    if missing_approval:
-        complain(f"plan {missing_approval} was not approved; what needs approval was not changed")
-        say(f"To approve exactly this plan: {site.command(f'execute --approve {missing_approval}')}")
-        return ExitCode.APPROVAL
-    if any(outcome.reason and outcome.reason.code == _APPROVAL_MISSING for outcome in report.outcomes):
-        plans = "".join(f"\n  {site.command(f'execute --approve {digest}')}" for digest in report.plans)
-        complain(f"what needs approval was not changed. To approve:{plans}")
-        return ExitCode.APPROVAL
-    return ExitCode.NOT_RECOVERED
+    for plan in unapproved:
+        complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
+        say(f"To approve exactly this plan: {plan.command}")
+    return ExitCode.APPROVAL if unapproved else ExitCode.NOT_RECOVERED
+
+
+def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:
+    """Digests of the plans that were not approved; a resumed run is not asked about, its elections are only refused."""
+    lacking = any(outcome.reason and outcome.reason.code == _APPROVAL_MISSING for outcome in report.outcomes)
+    return asked or (report.plans if lacking else ())
 
 
 async def _execute_plan(site: Site, plan: Plan, file: Path, approve: str | None, policy_file: Path | None) -> ExitCode:
     found = digest(plan)
     _same_policy(plan, policy_file)
+    command = site.command(f"execute {shlex.quote(str(file))} --approve {found}")
     if approve not in (None, found):
+        _tell_unapproved(site, Unapproved(found, file, command))
         raise Refusal(ExitCode.APPROVAL, f"{file} has the digest {found}; approved was {approve}, another plan")
     if needs_approval(plan) and approve is None:
-        command = site.command(f"execute {shlex.quote(str(file))} --approve {found}")
+        _tell_unapproved(site, Unapproved(found, file, command))
         raise Refusal(ExitCode.APPROVAL, f"{file} needs approval. Once you have read it: {command}")
     expected = site.target.expected_cluster_id
     if expected not in (None, plan.cluster_id):
         raise InvalidDocument(f"{file}: the plan is for cluster {plan.cluster_id}, --expect-cluster-id says {expected}")
     site = replace(site, target=replace(site.target, expected_cluster_id=plan.cluster_id))
-    async with site.entered(plan.policy) as (connection, journal):
+    async with site.entered("execute", plan.policy, anew=True) as room:
         return await carry_out(
-            site, connection, journal, plan.policy, lambda _: ApprovedDigest(found), lambda engine: engine.execute(plan)
+            site, room, plan.policy, lambda _: ApprovedDigest(found), lambda engine: engine.execute(plan)
         )
+
+
+def _tell_unapproved(site: Site, plan: Unapproved) -> None:
+    """For programs only: a person reads the sentence that follows."""
+    if site.output is not Output.TABLE:
+        write_result(site.output, report_document(Report(()), [plan]), "")
 
 
 async def _execute_from_journal(site: Site, approve: str | None, policy_file: Path | None) -> ExitCode:
     if approve is None:
         raise InvalidDocument("execute what? Give a plan FILE, or with --approve the digest of a plan in the journal")
-    async with site.entered(Policy()) as (connection, journal):
-        plan = journal.plan(approve)
+    read_policy(policy_file)  # what is wrong with it is said before any broker is asked
+    async with site.entered("execute", Policy(), anew=False) as room:
+        plan = room.journal.plan(approve)
         _same_policy(plan, policy_file)
         return await carry_out(
-            site,
-            connection,
-            journal,
-            plan.policy,
-            lambda _: ApprovedDigest(approve),
-            lambda engine: engine.execute(plan),
+            site, room, plan.policy, lambda _: ApprovedDigest(approve), lambda engine: engine.execute(plan)
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +47,15 @@ def wanted(all_offline: bool, partitions: Sequence[str], file: Path | None) -> W
         raise InvalidDocument(f"{' and '.join(given)} exclude each other; give one of them")
     if file:
         return read_partition_file(file)
-    return Wanted(ALL_OFFLINE if all_offline else Scope(tuple(dict.fromkeys(map(partition, partitions)))))
+    return Wanted(ALL_OFFLINE if all_offline else Scope(_each_once(tuple(map(partition, partitions)))))
+
+
+def _each_once(ids: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+    """As in a file: who names a partition twice may have meant another one."""
+    twice = next((id for id, times in Counter(ids).items() if times > 1), None)
+    if twice:
+        raise InvalidDocument(f"--partition {twice} is given twice; did you mean another one?")
+    return ids
 
 
 def partition(text: str) -> TopicPartition:
@@ -55,6 +64,11 @@ def partition(text: str) -> TopicPartition:
         id = TopicPartition.parse(text)
     except ValueError as error:
         raise InvalidDocument(str(error)) from None
+    if str(id) != text:
+        raise InvalidDocument(
+            f"{text!r} is not a partition: its number is written with a leading zero; did you mean {id}, or a "
+            f"partition of a topic {text!r}, such as {text}-0?"
+        )
     problem = partition_files.topic_name_problem(id.topic)
     if problem:
         raise InvalidDocument(f"{text!r} is not a partition: the topic's name {problem}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_recovery.cli import inputs, plan_files
@@ -11,11 +11,14 @@ from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.explained import explanation_table
 from kafka_recovery.cli.inputs import Wanted, read_policy
 from kafka_recovery.cli.new_files import read_text, refuse_existing, write_new
+from kafka_recovery.cli.reasons import Told, grouped
 from kafka_recovery.cli.render import Output, write_result
+from kafka_recovery.cli.running import Refusal
 from kafka_recovery.cli.tables import evidence_table, plan_table
-from kafka_recovery.cli.text import say
+from kafka_recovery.cli.text import complain, say
 from kafka_recovery.cli.wiring import OpenCluster, Target, open_kafka
 from kafka_recovery.cli.words import needs_approval, seconds
+from kafka_recovery.decision.explanation import Explanation
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.documents import InvalidDocument, as_data
@@ -23,6 +26,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ async def inspect(
     scope = which.wanted().scope if which.given else ALL_OFFLINE
     evidence = await gather(open_cluster, target, policy, scope)
     write_result(output, as_data(evidence), evidence_table(evidence))
-    return ExitCode.DONE
+    return all_seen(evidence)
 
 
 async def plan(
@@ -75,10 +79,15 @@ async def plan(
         refuse_existing(out)
     made = decide(await gather(open_cluster, target, policy, wanted.scope), policy, designated=wanted.designated)
     document = plan_files.plan_document(made)
-    if out:
+    sound = not made.evidence.missing
+    if out and sound:
         write_new(out, plan_files.as_text(document))
-    write_result(output, document, plan_table(made), _next(made, target, policy_file, which, out))
-    return ExitCode.DONE
+    following = _next(made, target, policy_file, which, out) if sound else ""
+    write_result(output, document, plan_table(made), following)
+    code = all_seen(made.evidence)
+    if out and not sound:
+        complain(f"{out} was not written, because a partition that was named can't be looked at; leave it out")
+    return code
 
 
 async def explain(
@@ -100,20 +109,41 @@ async def explain(
         raise InvalidDocument("explain what? Give --plan FILE, or --bootstrap-server to look now")
     gone = next((missing for missing in made.evidence.missing if missing.id == id), None)
     if gone:
-        raise InvalidDocument(f"{id} can't be looked at: {gone.reason}")
+        raise Refusal(_unseen(gone.reason), f"{id} can't be looked at: {gone.reason}")
     if all(decision.id != id for decision in made.decisions):
         raise InvalidDocument(f"{plan_file}: the plan does not hold {id}")
-    explanation = explained(made, id)
+    explanation = _with_leader(explained(made, id), made.evidence)
     write_result(output, as_data(explanation), explanation_table(explanation))
     return ExitCode.DONE
 
 
 async def gather(open_cluster: OpenCluster | None, target: Target, policy: Policy, scope: Scope) -> Evidence:
-    """One look at the scope."""
+    """One look at the scope. It is announced once all that was given has been read and found right."""
     rules = policy.widest_evidence_rules
-    say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
     async with (open_cluster or open_kafka)(target) as connection:
+        say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
         return await connection.cluster.gather(scope, rules)
+
+
+def all_seen(evidence: Evidence) -> ExitCode:
+    """DONE; or name what can't be looked at: a mistyped name must not look like a partition that is well."""
+    missing = evidence.missing
+    for sentence in grouped(Told(each.id, each.reason, " can't be looked at") for each in missing):
+        complain(sentence)
+    return min((_unseen(each.reason) for each in missing), default=ExitCode.DONE)
+
+
+def _unseen(reason: Reason) -> ExitCode:
+    """Whose it is to put right that a partition can't be looked at: who named it, or who gives out ACLs."""
+    return ExitCode.UNAVAILABLE if reason.code.endswith("AuthorizationFailed") else ExitCode.BAD_INPUT
+
+
+def _with_leader(explanation: Explanation, evidence: Evidence) -> Explanation:
+    """Say why nothing is to be done about a partition: somebody leads it."""
+    leader = next((seen.leader for seen in evidence.partitions if seen.id == explanation.id), None)
+    if explanation.why or leader is None:
+        return explanation
+    return replace(explanation, why=f"broker {leader} leads it already; what has a leader is left alone")
 
 
 def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, out: Path | None) -> str:

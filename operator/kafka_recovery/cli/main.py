@@ -108,7 +108,9 @@ def execute(
     file: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]", help="A plan, or designated leaders. Without it: the approved plan of the journal."
+            metavar="FILE",
+            help="A plan, as plan --out writes it, or designated leaders in JSON, as kafka-unclean-recovery writes "
+            "them. Without FILE: the plan of the journal that --approve names.",
         ),
     ] = None,
     approve: Annotated[
@@ -120,7 +122,10 @@ def execute(
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Carry out exactly what was planned. What changed since is refused, not planned anew."""
+    """Carry out exactly what was planned. What changed since is refused, not planned anew.
+
+    Designated leaders are no plan yet: one is made of them and approved as with recover.
+    """
     target = Target(bootstrap_server, command_config, expect_cluster_id)
     run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from pathlib import Path
 
@@ -9,7 +10,10 @@ from kafka_recovery.domain.documents import InvalidDocument
 
 
 def read_text(path: Path, largest: int) -> str:
-    """The file's text. Raises InvalidDocument if it can't be read, has more than `largest` bytes, or is not UTF-8."""
+    """The file's text, without a byte order mark, which editors on Windows write.
+
+    Raises InvalidDocument if it can't be read, has more than `largest` bytes, or is not UTF-8.
+    """
     try:
         with path.open("rb") as file:
             raw = file.read(largest + 1)
@@ -17,8 +21,10 @@ def read_text(path: Path, largest: int) -> str:
         raise InvalidDocument(f"{path}: can't be read: {os.strerror(error.errno or 0)}") from None
     if len(raw) > largest:
         raise InvalidDocument(f"{path}: has more than {largest} bytes; it is not read")
+    if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidDocument(f"{path}: is UTF-16 text, as PowerShell writes it; save it as UTF-8")
     try:
-        return raw.decode()
+        return raw.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
         raise InvalidDocument(f"{path}: is not UTF-8 text (byte {error.start})") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from kafka_recovery.domain.documents import InvalidDocument, as_data, digest, read
@@ -11,6 +12,8 @@ from kafka_recovery.domain.plan import Plan
 LARGEST_FILE = 256 * 1024 * 1024
 """Bytes; a plan takes about 4 KiB a partition."""
 _KIND = "RecoveryPlan"
+REPORT = "RecoveryReport"
+_POLICY = "a policy; it is given with --policy, to plan and to recover"
 
 
 def plan_document(plan: Plan) -> dict[str, Any]:
@@ -32,8 +35,25 @@ def is_plan(text: str) -> bool:
     return isinstance(document, dict) and not document.keys().isdisjoint(("kind", "digest", "plan"))
 
 
+def other_kind(text: str) -> str | None:
+    """What the text is where a plan is wanted, if it is another of the files that we read or write."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return _POLICY if re.search(r"^(rules|spec|kind: *RecoveryPolicy)\b", text, re.MULTILINE) else None
+    if not isinstance(document, dict):
+        return None
+    if document.get("kind") == REPORT:
+        return "the report of a recovery, not its plan"
+    if document.get("kind") == "RecoveryPolicy" or "rules" in document:
+        return _POLICY
+    return "evidence, as inspect shows it" if {"cluster", "partitions"} <= document.keys() else None
+
+
 def read_plan(text: str, name: str) -> Plan:
     """Raises InvalidDocument for anything but a plan that still has the digest it was written with."""
+    if other := other_kind(text):
+        raise InvalidDocument(f'{name}: is {other}; a plan is written by "kafka-recovery plan --out FILE"')
     try:
         document = json.loads(text)
     except RecursionError:

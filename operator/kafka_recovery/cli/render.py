@@ -11,19 +11,14 @@ from enum import StrEnum
 from typing import Any, TextIO
 
 import yaml
-from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
-from rich.segment import Segment, Segments
-from rich.table import Table
 from rich.text import Text
 
+from kafka_recovery.cli.layout import Rows
 from kafka_recovery.cli.text import safe
 
 _WIDTH_OF_FILES = 200
 """Columns where there is no terminal to ask: wide enough that no word of a table is broken."""
-
-_MOST_LAID_OUT = 500
-"""Rows of a table that is fitted to the terminal."""
 
 
 class Output(StrEnum):
@@ -60,23 +55,8 @@ def cell(value: object, style: str = "") -> Text:
 
 
 def table(*headings: str, rows: Iterable[Iterable[object]]) -> RenderableType:
-    """A table without lines, so that it can be searched and cut."""
-    cells = [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows]
-    if len(cells) > _MOST_LAID_OUT:
-        return _aligned(headings, cells)
-    drawn = Table(*headings, box=None, pad_edge=False, header_style="bold")
-    for row in cells:
-        drawn.add_row(*row)
-    return drawn
-
-
-def _aligned(headings: Iterable[str], rows: Iterable[Iterable[Text]]) -> RenderableType:
-    """The same without fitting it to the terminal: that takes rich many seconds for thousands of rows."""
-    texts = [list(headings), *([text.plain for text in row] for row in rows)]
-    widths = [max(cell_len(text) for text in column) for column in zip(*texts, strict=True)]
-    padded = (zip(row, widths, strict=True) for row in texts)
-    joined = "\n".join("  ".join(text + " " * (width - cell_len(text)) for text, width in row) for row in padded)
-    return Segments([Segment(joined), Segment.line()])
+    """A table that fits the terminal, whatever its width."""
+    return Rows(headings, [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows])
 
 
 def lines(*texts: str) -> Group:
@@ -89,7 +69,7 @@ def _drawn(shown: RenderableType, stream: TextIO) -> str:
     width = None if stream.isatty() else int(columns) if columns.isdecimal() and int(columns) else _WIDTH_OF_FILES
     console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
     with console.capture() as captured:
-        console.print(shown)
+        console.print(shown, crop=False)
     return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
 
 

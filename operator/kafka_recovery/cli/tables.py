@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kafka_recovery.cli import words
+from kafka_recovery.cli.reasons import Told, grouped
 from kafka_recovery.cli.render import cell, lines, table
 from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
-from kafka_recovery.domain.reason import Reason
 
-_SENTENCES = 20
-"""Different reasons written out below a table."""
 _VERDICT_STYLES = {Verdict.ELECT: "green", Verdict.WAIT: "yellow", Verdict.REFUSE: "red", Verdict.NOTHING: "dim"}
 
 
@@ -44,11 +41,12 @@ def evidence_table(evidence: Evidence) -> RenderableType:
     )
     shown = table(*headings, rows=_replica_rows(evidence))
     problems = [
-        (f"{partition.id} at broker {replica.broker}", replica.problem)
+        Told(partition.id, replica.problem, f" at broker {replica.broker}")
         for partition in evidence.partitions
         for replica in partition.replicas
+        if replica.problem
     ]
-    gone = [(str(missing.id), missing.reason) for missing in evidence.missing]
+    gone = [Told(missing.id, missing.reason) for missing in evidence.missing]
     return Group(lines(heading, ""), shown, _sentences([*problems, *gone]))
 
 
@@ -57,8 +55,8 @@ def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
     shown = plan.decisions[:rows]
     hidden = len(plan.decisions) - len(shown)
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
-    reasons = [(str(decision.id), decision.reason) for decision in plan.decisions]
-    gone = [(str(missing.id), missing.reason) for missing in plan.evidence.missing]
+    reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
+    gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
     summary = [words.verdicts(plan), words.waves(plan), words.loss_classes(plan), f"Digest: {digest(plan)}"]
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}", ""),
@@ -86,20 +84,31 @@ def report_table(report: Report) -> RenderableType:
         for done in report.outcomes
     )
     warnings = [f"Warning: {done.id}: {warning}" for done in report.outcomes for warning in done.warnings]
-    back = sum(done.outcome.is_recovered for done in report.outcomes)
-    summary = f"{back} of {len(report.outcomes)} partitions have a leader that answers."
-    reasons = [(str(done.id), done.reason) for done in report.outcomes if not done.outcome.is_recovered]
-    return Group(table(*headings, rows=rows), _sentences(reasons), lines("", *warnings, summary))
+    reasons = [Told(done.id, done.reason) for done in report.outcomes if done.reason and not done.outcome.is_recovered]
+    return Group(table(*headings, rows=rows), _sentences(reasons), lines("", *warnings, _led(report)))
+
+
+def _led(report: Report) -> str:
+    """Who can be read and written again, whatever the outcome is called: a log end is a leader's own answer."""
+    led = [done for done in report.outcomes if done.leader is not None and done.log_end is not None]
+    doubtful = sum(not done.outcome.is_recovered for done in led)
+    but = f"; {doubtful} of them not as planned, see above" if doubtful else ""
+    return f"{len(led)} of {len(report.outcomes)} partitions have a leader that answers{but}."
 
 
 def _warnings(plan: Plan) -> Iterator[str]:
     """Each warning once, with the first partition it is about."""
     about: dict[str, list[TopicPartition]] = {}
     for decision in plan.decisions:
-        for warning in decision.warnings:
+        for warning in (*decision.warnings, *_designated_worse(decision)):
             about.setdefault(warning, []).append(decision.id)
     for warning, ids in about.items():
         yield f"Warning: {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {warning}"
+
+
+def _designated_worse(decision: Decision) -> Iterator[str]:
+    if words.worse_than_best(decision):
+        yield words.designated_warning(decision)
 
 
 def undone_table(report: Report) -> RenderableType:
@@ -110,20 +119,10 @@ def undone_table(report: Report) -> RenderableType:
     return table("Partition", "Assignment order", rows=rows)
 
 
-def _sentences(reasons: Iterable[tuple[str, Reason | None]]) -> RenderableType:
-    """The whole reasons, below a table that has room for their codes only; the same sentence once."""
-    first: dict[Reason, str] = {}
-    others: Counter[Reason] = Counter()
-    for where, reason in reasons:
-        if reason is not None and first.setdefault(reason, where) != where:
-            others[reason] += 1
-    shown = [
-        f"{where}{f' and {others[reason]} more' if others[reason] else ''}: {reason}"
-        for reason, where in list(first.items())[:_SENTENCES]
-    ]
-    hidden = len(first) - len(shown)
-    more = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
-    return lines("", *shown, *more) if shown else Group()
+def _sentences(reasons: Iterable[Told]) -> RenderableType:
+    """The whole reasons, below a table that has room for their codes only."""
+    shown = list(grouped(reasons))
+    return lines("", *shown) if shown else Group()
 
 
 def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:
@@ -146,6 +145,7 @@ def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:
 
 def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
     wave_of = {id: number for number, wave in enumerate(plan.waves, 1) for id in wave}
+    leads = {partition.id: partition.leader for partition in plan.evidence.partitions}
     headings = ("Partition", "Verdict", "Wave", "Leader", "Log end", "Loss", "Approval", "Rule", "Why")
     rows = (
         (
@@ -157,7 +157,7 @@ def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
             words.loss_class(decision.loss),
             words.approval(decision),
             decision.rule or "-",
-            words.why(decision),
+            words.why(decision, leads.get(decision.id)),
         )
         for decision in decisions
     )

@@ -14,7 +14,7 @@ from kafka_recovery.cli.approvals import NobodyToAsk
 from kafka_recovery.cli.changing import Site
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.inputs import Wanted, read_partition_file
-from kafka_recovery.cli.looking import gather
+from kafka_recovery.cli.looking import all_seen, gather
 from kafka_recovery.cli.new_files import refuse_existing, write_new
 from kafka_recovery.cli.options import AllOffline, BootstrapServer, CommandConfig
 from kafka_recovery.cli.progress import PlainLines
@@ -165,6 +165,8 @@ def recover(
     """Recover offline partitions by the logs their replicas have (KIP-1275).
 
     Safe to run again: a partition that is online by then is left alone. Exit code 0: every partition is online.
+
+    Elections are journaled in ${XDG_STATE_HOME:-~/.local/state}/kafka-recovery, for kafka-recovery resume and undo.
     """
     duration = timedelta(milliseconds=recovery_duration_ms)
     task = Task(duration, show_replica_info, manual_recovery_output_file, automated_recovery, path_to_json_file)
@@ -184,6 +186,8 @@ async def _carry_out(site: Site, task: Task) -> ExitCode:
         evidence = await gather(site.open_cluster, site.target, task.policy(), scope)
         if task.show:
             write_result(site.output, None, evidence_table(evidence))
+        if not (task.manual_file or task.automated):
+            code = all_seen(evidence)
         if task.manual_file:
             code = _write_leaders(evidence, task, task.manual_file)
     return await _elect(site, task, scope) if task.automated else code
@@ -223,16 +227,16 @@ class _Waves(PlainLines):
 
 async def _elect(site: Site, task: Task, scope: Scope) -> ExitCode:
     policy = task.policy()
-    async with site.entered(policy) as (connection, journal):
+    async with site.entered("kafka-unclean-recovery", policy, anew=True) as room:
         clock = SystemClock()
         ends_at = clock.monotonic() + 2 * task.duration
         outcomes: dict[TopicPartition, PartitionOutcome] = {}
         while True:
             within = ends_at - clock.monotonic()
             engine = Engine(
-                connection.cluster,
-                connection.election,
-                journal,
+                room.connection.cluster,
+                room.connection.election,
+                room.journal,
                 NobodyToAsk(),
                 policy,
                 observer=_Waves(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -56,4 +57,12 @@ def _addresses(bootstrap: str) -> list[Address]:
     try:
         return [Address.parse(part) for part in bootstrap.split(",")]
     except ValueError as error:
-        raise InvalidDocument(f"--bootstrap-server: {error}") from None
+        raise InvalidDocument(f"--bootstrap-server: {_port_problem(bootstrap) or error}") from None
+
+
+def _port_problem(bootstrap: str) -> str | None:
+    """Which address is right but for its port, if that is what is wrong."""
+    for part in bootstrap.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if host and re.fullmatch("[0-9]{1,19}", port) and not 0 < int(port) < 65536:
+            return f"{part.strip()!r}: there is no port {port}; write host:port with a port from 1 to 65535"

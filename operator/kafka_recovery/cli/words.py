@@ -6,6 +6,7 @@ from collections import Counter
 from datetime import timedelta
 
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan, Verdict
 
@@ -50,18 +51,47 @@ def loss_class(loss: Loss | None) -> str:
     bounds = [f"at least {loss.at_least}"] if loss.at_least else []
     if loss.loss_class is LossClass.BOUNDED and loss.at_most is not None:
         bounds.append(f"at most {loss.at_most}")
+    if visibly := lacking(loss):
+        bounds.append(f"visibly lacking {records(visibly)}")
     return f"{loss.loss_class}{' (' + ', '.join(bounds) + ')' if bounds else ''}"
 
 
-def why(decision: Decision) -> str:
-    """The reason's word; of an election, what it chose between, or that a person chose."""
+def lacking(loss: Loss) -> int:
+    """The most records that a measured replica holds and the chosen one does not."""
+    return max((lack.records for lack in loss.lacks), default=0)
+
+
+def records(count: int) -> str:
+    """So many records."""
+    return f"{count} record{'' if count == 1 else 's'}"
+
+
+def why(decision: Decision, leads: BrokerId | None = None) -> str:
+    """The reason's word; of an election, what it chose between, or that a person chose; else who `leads` already."""
     if decision.reason is not None:
         return decision.reason.code
+    if decision.verdict is Verdict.NOTHING and leads is not None:
+        return f"broker {leads} leads it already"
     if decision.verdict is not Verdict.ELECT:
         return "-"
-    if decision.leader not in decision.equals:
+    if worse_than_best(decision):
         return f"designated; the order says {decision.ranking[0]}"
     return f"best of {len(decision.ranking)}"
+
+
+def worse_than_best(decision: Decision) -> bool:
+    """Whether a person named a leader whose log is not equal to the best one's."""
+    return decision.verdict is Verdict.ELECT and decision.leader not in decision.equals
+
+
+def designated_warning(decision: Decision) -> str:
+    """What a person gives up who named a leader that the candidate order would not have chosen."""
+    best = decision.ranking[0]
+    lack = next((lack for lack in decision.loss.lacks if lack.broker == best), None) if decision.loss else None
+    lost = f", and visibly lacks {records(lack.records)} of its log from offset {lack.from_offset} on" if lack else ""
+    return (
+        f"broker {decision.leader} was designated, but is worse than broker {best} by {decision.candidate_order}{lost}"
+    )
 
 
 def waves(plan: Plan) -> str:
@@ -85,7 +115,9 @@ def loss_classes(plan: Plan) -> str:
     """How many elections have which loss class."""
     counted = Counter(d.loss.loss_class if d.loss else LossClass.UNKNOWN for d in _elections(plan))
     parts = [f"{counted[kind]} {kind}" for kind in LossClass if counted[kind]]
-    return "Loss: " + (", ".join(parts) or "nothing is elected") + "."
+    lacks = [lacking(d.loss) for d in _elections(plan) if d.loss and d.loss.lacks]
+    visibly = f"; {len(lacks)} visibly lacking {records(sum(lacks))}" if lacks else ""
+    return "Loss: " + (", ".join(parts) or "nothing is elected") + visibly + "."
 
 
 def approval(decision: Decision) -> str:

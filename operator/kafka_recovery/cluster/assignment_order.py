@@ -15,7 +15,6 @@ from typing import Any
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_exponential_jitter
 
-from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.errors import ClusterError, Unanswered, reason_for
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.metadata import by_topic
@@ -27,10 +26,11 @@ from kafka_recovery.domain.reason import Reason
 _UNCLEAN = 1
 _REASSIGNMENT_VERSIONS = (0, 1)
 _NONE, _ELECTION_NOT_NEEDED = 0, 84
-_UNDECIDED = frozenset({7, 13})
-"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it."""
-_TRANSIENT = frozenset({41})
-"""NOT_CONTROLLER: surely not done, and soon over."""
+_NOT_CONTROLLER = 41
+_UNDECIDED = frozenset({-1, 7, 13, _NOT_CONTROLLER})
+"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it.
+NOT_CONTROLLER, UNKNOWN_SERVER_ERROR: a controller that resigns fails with these what it has not yet committed, after
+the records went to Raft (QuorumController's deferred events): its successor may commit them."""
 _FINAL = frozenset({29, 31, 35, 42, 87})
 """Not authorized, unsupported version, invalid request, invalid record: the same request fails the same way again."""
 _ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
@@ -38,7 +38,9 @@ _ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
 
 @dataclass(frozen=True, slots=True)
 class AssignmentOrderElection:
-    """Port `Election`. `attempts`: how often a request is sent that the controller answered with a transient error.
+    """Port `Election`. `attempts`: how often an order is set while a controller answers that it is none any more.
+
+    An election is asked for once: that of a controller that resigned may still take place. An order may be set twice.
 
     `deadline`: for one request. The controller works off 5000 partitions in about a second.
     """
@@ -47,13 +49,18 @@ class AssignmentOrderElection:
     attempts: int = 3
     deadline: timedelta = timedelta(seconds=20)
 
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Set the orders that put the designated replica first, where they are not the present ones anyway."""
+        answers = dict.fromkeys((ballot.id for ballot in ballots), _ACCEPTED)
+        return {**answers, **await self._order({b.id: b.order for b in ballots if b.order != b.assignment})}
+
     async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """Order, then elect. A partition whose order could not be set is not elected: the wrong replica would win."""
-        answers = await self._order({b.id: b.order for b in ballots if b.order != b.assignment})
-        ready = [ballot for ballot in ballots if answers.get(ballot.id, _ACCEPTED) is _ACCEPTED]
-        if ready:
-            answers = {**answers, **await self._elect(ready)}
-        return answers
+        """One unclean election of them all: each takes the first acceptable replica of its order."""
+        make = ElectLeadersRequest
+        ids = [ballot.id for ballot in ballots]
+        topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
+        request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=self._timeout_ms)
+        return await self._decided(ids, request, (1, 2), _elected, attempts=1)
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         """Put back the orders that are still the ballots'; the others are left as they are."""
@@ -61,13 +68,14 @@ class AssignmentOrderElection:
         answers = dict.fromkeys((ballot.id for ballot in ballots), _ACCEPTED)
         if not altered:
             return answers
-        at = await self.cluster.route(self.deadline)
-        ids = [ballot.id for ballot in altered]
-        found = (await metadata.describe_partitions(self.cluster.brokers, at, ids, self.deadline)).states
+        try:
+            found = await self.cluster.read_partitions([ballot.id for ballot in altered], self.deadline)
+        except ClusterError as error:
+            return answers | dict.fromkeys((b.id for b in altered), ElectionAnswer(Answer.CHANGED, error.reason))
         ours = {
             b.id: b.assignment
             for b in altered
-            if (state := found.get(b.id)) and state.topic_id == b.topic_id and state.replicas == b.order
+            if (state := found.states.get(b.id)) and state.topic_id == b.topic_id and state.replicas == b.order
         }
         return {**answers, **await self._order(ours)}
 
@@ -99,14 +107,7 @@ class AssignmentOrderElection:
             topics=topics,
             **({"allow_replication_factor_change": False} if version >= 1 else {}),
         )
-        return await self._decided(orders, request, _REASSIGNMENT_VERSIONS, _reassigned)
-
-    async def _elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        make = ElectLeadersRequest
-        ids = [ballot.id for ballot in ballots]
-        topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
-        request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=self._timeout_ms)
-        return await self._decided(ids, request, (1, 2), _elected)
+        return await self._decided(orders, request, _REASSIGNMENT_VERSIONS, _reassigned, self.attempts)
 
     async def _decided(
         self,
@@ -114,10 +115,11 @@ class AssignmentOrderElection:
         request: Any,
         versions: tuple[int, int],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int]]],
+        attempts: int,
     ) -> Mapping[TopicPartition, ElectionAnswer]:
-        """Send one request that changes something, at most once a try, and read an answer for every partition."""
+        """Send one request that changes something and read an answer for every partition."""
         try:
-            answer = await self._until_not_transient(request, versions, read)
+            answer = await self._while_not_controller(request, versions, read, attempts)
         except Unanswered as error:
             return dict.fromkeys(ids, ElectionAnswer(Answer.UNANSWERED, error.reason))
         except ClusterError as error:
@@ -130,31 +132,39 @@ class AssignmentOrderElection:
                 decided[id] = _verdict(code, f"{name} of {id}")
         return decided
 
-    async def _until_not_transient(
+    async def _while_not_controller(
         self,
         request: Any,
         versions: tuple[int, int],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int]]],
+        attempts: int,
     ) -> Any:
-        """The controller's answer; asked again while it says for all partitions that it was the wrong moment."""
+        """The controller's answer; asked so many times, while it is NOT_CONTROLLER for every partition."""
+        resigned = False
 
-        def transient(answer: Any) -> bool:
+        def not_controller(answer: Any) -> bool:
             codes = {answer.error_code} if answer.error_code else {code for _, code in read(answer)}
-            return bool(codes) and codes <= _TRANSIENT
+            return codes == {_NOT_CONTROLLER}
+
+        async def ask() -> Any:
+            nonlocal resigned
+            try:
+                at = await self.cluster.route(self.deadline)
+                answer = await self.cluster.brokers.ask(at, request, versions, self.deadline, idempotent=False)
+            except ClusterError as error:
+                if not resigned or isinstance(error, Unanswered):
+                    raise
+                # That this try was not sent says nothing about the one before.
+                raise Unanswered(request_name(request), error) from error
+            resigned = not_controller(answer)
+            return answer
 
         retrying = AsyncRetrying(
-            retry=retry_if_result(transient),
-            stop=stop_after_attempt(self.attempts),
+            retry=retry_if_result(not_controller),
+            stop=stop_after_attempt(attempts),
             wait=wait_exponential_jitter(multiplier=0.1, max=2, jitter=0.1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
-
-        async def ask() -> Any:
-            at = await self.cluster.route(self.deadline)
-            return await self.cluster.brokers.ask(
-                at, request, versions=versions, deadline=self.deadline, idempotent=False
-            )
-
         return await retrying(ask)
 
     @property

@@ -35,7 +35,10 @@ CONNECTIONS_PER_BROKER = 4
 """A broker works on one request of a connection at a time; so many may be slow before they hold up each other."""
 
 ATTEMPTS = 3
-"""How often a read is sent while connections fail: a dead broker must not cost the whole deadline each time."""
+"""How often a read is sent while connections fail: a dead broker must not cost the whole deadline each time.
+
+Callers that try again do so for other causes (silence, another controller or broker), and not where this gave up.
+"""
 
 AT_MOST_ONCE = frozenset({"ElectLeaders", "AlterPartitionReassignments"})
 """Requests that are never sent twice, whatever the caller says: the first may still take effect."""
@@ -268,7 +271,7 @@ class _Progress:
 async def _until_done(
     attempt: Callable[[_Progress], Awaitable[T]], address: Address, deadline: timedelta, attempts: int = ATTEMPTS
 ) -> T:
-    """Try while only connections fail, so many times at most: the one place where anything is sent again.
+    """Try while only connections fail, so many times at most; what else may be tried again is the callers' to say.
 
     Raises BrokerSilent if an attempt was under way at the deadline, else why the last one failed.
     """

@@ -61,6 +61,7 @@ class BrokerSilent(ClusterError):
 
     def __init__(self, address: object, waited: timedelta, request: str | None = None) -> None:
         self.waited = waited
+        self.request = request
         what = f"did not answer {request}" if request else "did not complete a connection"
         super().__init__(f"{address} {what} within {waited.total_seconds():g}s")
 

@@ -14,9 +14,9 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
-from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
-from kafka_recovery.cluster.replica_logs import ReplicaSurvey
+from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.cluster.view import View, Views
@@ -29,6 +29,7 @@ from kafka_recovery.domain.evidence import (
     PartitionEvidence,
     Reassignment,
     Replica,
+    ReplicaLog,
 )
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
@@ -54,8 +55,15 @@ class KafkaCluster:
     ) -> None:
         await self.brokers.aclose()
 
-    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
-        """Look at everything; see the port. Silent brokers cost their own answers and at most attempts x deadline."""
+    async def gather(
+        self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
+    ) -> Evidence:
+        """Look at everything; see the port.
+
+        A silent broker costs its own answers and at most attempts x deadline: asking for its versions is the first
+        attempt, each survey of its replicas another one. Connections that fail are not counted: `Brokers` opens them
+        anew, and where it gives up, so does the survey.
+        """
         began = time.monotonic()
         view = await self._views.look(rules.deadline)
         partitions, watermark = await asyncio.gather(
@@ -65,7 +73,7 @@ class KafkaCluster:
         states, missing = _in_scope(scope, partitions)
         ids = [state.id for state in states]
         replicas, ongoing, configs, advances = await asyncio.gather(
-            self._replicas(view, states, rules),
+            self._replicas(view, states, rules, known or {}),
             self._reassignments(view, ids, rules.deadline),
             self._configs(view, {id.topic for id in ids}, rules.deadline),
             self._views.advances(view, watermark, rules.deadline),
@@ -84,11 +92,7 @@ class KafkaCluster:
         """Who leads by the metadata, and whether that broker answers as leader in that epoch; see the port."""
         if not partitions:
             return {}
-        try:
-            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), partitions, deadline)
-        except ClusterError:
-            self._views.forget_route()
-            found = await metadata.describe_partitions(self.brokers, await self.route(deadline), partitions, deadline)
+        found = await self.read_partitions(partitions, deadline)
         states = [found.states[id] for id in partitions if id in found.states]
         led = {state.id: state.leader for state in states if state.leader is not None}
         leads = await self.answering(led, deadline)
@@ -116,12 +120,29 @@ class KafkaCluster:
         answers = await asyncio.gather(*(ask(broker, ids) for broker, ids in by_broker.items()))
         return {id: lead for part in answers for id, lead in part.items()}
 
+    async def read_partitions(self, partitions: Sequence[TopicPartition], deadline: timedelta) -> Partitions:
+        """These partitions by the newest metadata; if the broker that knows them fails, once more through another one.
+
+        Raises ClusterError if that fails too.
+        """
+        try:
+            at = await self.route(deadline)
+            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+        except ClusterError:
+            self._views.forget_route()
+            at = await self.route(deadline)
+            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through."""
         return await self._views.route(deadline)
 
     async def _replicas(
-        self, view: View, states: Sequence[PartitionState], rules: EvidenceRules
+        self,
+        view: View,
+        states: Sequence[PartitionState],
+        rules: EvidenceRules,
+        known: Mapping[TopicPartition, PartitionEvidence],
     ) -> Mapping[TopicPartition, Mapping[BrokerId, Replica]]:
         """Every replica of every offline partition, each asked of its own broker, all brokers at once."""
         by_broker: dict[BrokerId, list[PartitionState]] = {}
@@ -129,33 +150,45 @@ class KafkaCluster:
             if state.leader is None:
                 for broker in state.replicas:
                     by_broker.setdefault(broker, []).append(state)
-        surveys = await asyncio.gather(*(self._survey(view, broker, held, rules) for broker, held in by_broker.items()))
+        surveys = await asyncio.gather(
+            *(self._survey(view, broker, held, rules, _logs(broker, held, known)) for broker, held in by_broker.items())
+        )
         found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
-        for broker, survey in zip(by_broker, surveys, strict=True):
-            for id, replica in survey.items():
-                found[id][broker] = replica
+        for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
+            for state in held:
+                found[state.id][broker] = _as_known(state, view, survey[state.id])
         return found
 
     async def _survey(
-        self, view: View, broker: BrokerId, held: Sequence[PartitionState], rules: EvidenceRules
+        self,
+        view: View,
+        broker: BrokerId,
+        held: Sequence[PartitionState],
+        rules: EvidenceRules,
+        known: Mapping[TopicPartition, ReplicaLog],
     ) -> Mapping[TopicPartition, Replica]:
         entry = view.cluster.brokers.get(broker) or self._views.known.get(broker)
         if entry is None:
-            problem = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
-            return {state.id: Replica(broker, None, problem) for state in held}
+            nowhere = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
+            return {state.id: Replica(broker, None, nowhere) for state in held}
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
         survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline)
-        fault = view.faults.get(broker)
-        for _ in range(1 if fenced else rules.attempts):
-            if fault is not None and fenced:
-                break
+        problem = view.faults.get(broker)
+        found: dict[TopicPartition, Replica] = {}
+        wanted = held
+        for _ in range(_attempts_left(problem, fenced, rules)):
             try:
-                return await survey.measure(held, may_lead=fenced)
+                found |= await survey.measure(wanted, may_lead=fenced, known=known)
             except ClusterError as error:
-                fault = error.reason
-        problem = fault or Reason("NoAnswer", f"broker {broker} did not answer")
-        return {state.id: Replica(broker, None, problem) for state in held}
+                problem = error.reason
+                if not isinstance(error, BrokerSilent):
+                    break
+            wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
+            if not wanted:
+                break
+        silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
+        return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
 
     async def _reassignments(
         self, view: View, ids: Sequence[TopicPartition], deadline: timedelta
@@ -195,6 +228,41 @@ class KafkaCluster:
             observed_at=datetime.now(UTC),
             took=took,
         )
+
+
+def _attempts_left(fault: Reason | None, fenced: bool, rules: EvidenceRules) -> int:
+    """How often a broker's replicas may still be asked for, `fault` being why it did not tell its versions."""
+    if fault is None:
+        return 1 if fenced else rules.attempts
+    return rules.attempts - 1 if fault.code == BrokerSilent.code and not fenced else 0
+
+
+def _unfinished(replica: Replica) -> bool:
+    return replica.problem is not None and replica.problem.code == UNFINISHED
+
+
+def _as_known(state: PartitionState, view: View, replica: Replica) -> Replica:
+    """The replica as measured, and as the controller knows it: KIP-858 has brokers tell it which directories failed.
+
+    A live broker's replica is offline for that alone; even if its log still answers, the controller passes it over.
+    """
+    listed = view.cluster.brokers.get(replica.broker)
+    if replica.log is None or listed is None or listed.fenced or replica.broker not in state.offline:
+        return replica
+    message = f"broker {replica.broker} is alive, but by the controller the log directory of {state.id} is offline"
+    return replace(replica, problem=Reason(LOG_DIR_OFFLINE, f"{message} there; it can't be elected"))
+
+
+def _logs(
+    broker: BrokerId, held: Sequence[PartitionState], known: Mapping[TopicPartition, PartitionEvidence]
+) -> Mapping[TopicPartition, ReplicaLog]:
+    """What one broker's copies were measured as before, of the same topics."""
+    replicas = {
+        state.id: earlier.replica(broker)
+        for state in held
+        if (earlier := known.get(state.id)) and earlier.topic_id == state.topic_id
+    }
+    return {id: replica.log for id, replica in replicas.items() if replica and replica.log}
 
 
 def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -61,7 +61,11 @@ class ClusterEntry:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """One partition of DescribeTopicPartitions (KIP-966). `offline`: replicas on dead brokers or log directories."""
+    """One partition of DescribeTopicPartitions (KIP-966).
+
+    `offline`: replicas that the controller would not elect: their broker is fenced or gone, or their log directory has
+    failed (KIP-858).
+    """
 
     id: TopicPartition
     topic_id: TopicId
@@ -128,44 +132,59 @@ async def describe_partitions(
 
     Of a single topic only the stretch from the first to the last wanted partition is read.
     """
-    states: dict[TopicPartition, PartitionState] = {}
-    unseen: dict[str, Reason] = {}
     indexes = None if partitions is None else by_topic(set(partitions))
     if indexes is not None and not indexes:
         return Partitions({}, {})
-    wanted, limit, cursor, last = indexes and frozenset(indexes), PAGE, None, None
+    names = None if indexes is None else sorted(indexes)
+    states: dict[TopicPartition, PartitionState] = {}
+    unseen: dict[str, Reason] = {}
+    limit, cursor, last = _stretch(indexes)
     make = DescribeTopicPartitionsRequest
-    if indexes and len(indexes) == 1:
-        ((name, stretch),) = indexes.items()
-        limit, last = min(PAGE, stretch[-1] - stretch[0] + 1), stretch[-1]
-        cursor = make.Cursor(topic_name=name, partition_index=stretch[0])
     while True:
         request = make(
-            topics=[make.TopicRequest(name=name) for name in sorted(wanted or ())],
+            topics=[make.TopicRequest(name=name) for name in names or ()],
             response_partition_limit=limit,
             cursor=cursor,
         )
         answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
-        for topic in answer.topics:
-            if wanted is not None and topic.name not in wanted:
-                raise InvalidAnswer(at, f"DescribeTopicPartitions answered about {topic.name!r}, which was not asked")
-            if topic.error_code:
-                unseen[topic.name] = reason_for(
-                    topic.error_code, f"topic {topic.name}", needs=f"DESCRIBE on topic {topic.name}"
-                )
-                continue
-            for partition in topic.partitions:
-                state = _partition_state(at, topic, partition)
-                states[state.id] = state
+        _note_page(at, names, answer, states, unseen)
         following = answer.next_cursor
         if following is None or (last is not None and following.partition_index > last):
             return Partitions(states, unseen)
-        if cursor is not None and (following.topic_name, following.partition_index) <= (
-            cursor.topic_name,
-            cursor.partition_index,
-        ):
+        place = following.topic_name, following.partition_index
+        if cursor is not None and place <= (cursor.topic_name, cursor.partition_index):
             raise InvalidAnswer(at, f"DescribeTopicPartitions does not advance beyond {following.topic_name}")
         cursor = make.Cursor(topic_name=following.topic_name, partition_index=following.partition_index)
+
+
+def _stretch(indexes: Mapping[str, Sequence[int]] | None) -> tuple[int, Any, int | None]:
+    """Partitions a page, where the first page begins, and the last wanted index (None: all are)."""
+    if indexes is None or len(indexes) > 1:
+        return PAGE, None, None
+    ((name, wanted),) = indexes.items()
+    first, last = wanted[0], wanted[-1]
+    cursor = DescribeTopicPartitionsRequest.Cursor(topic_name=name, partition_index=first)
+    return min(PAGE, last - first + 1), cursor, last
+
+
+def _note_page(
+    at: Address,
+    names: Collection[str] | None,
+    answer: Any,
+    states: dict[TopicPartition, PartitionState],
+    unseen: dict[str, Reason],
+) -> None:
+    """Add what one page shows. Raises InvalidAnswer for a topic that was not asked about (`names` None: all were)."""
+    for topic in answer.topics:
+        if names is not None and topic.name not in names:
+            raise InvalidAnswer(at, f"DescribeTopicPartitions answered about {topic.name!r}, which was not asked")
+        if topic.error_code:
+            needs = f"DESCRIBE on topic {topic.name}"
+            unseen[topic.name] = reason_for(topic.error_code, f"topic {topic.name}", needs=needs)
+            continue
+        for partition in topic.partitions:
+            state = _partition_state(at, topic, partition)
+            states[state.id] = state
 
 
 def _partition_state(at: Address, topic: Any, partition: Any) -> PartitionState:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import javaproperties
 
@@ -130,13 +130,16 @@ class _Settings:
         url = self.get(url_key)
         if url is None:
             raise self.refuse(url_key, "is missing; right are https://… of a token endpoint, or file:///… of a token")
-        scheme, has_user = _scheme_and_user(url)
-        if has_user:
+        parts = _url_parts(url)
+        if "@" in parts.netloc:
             raise self.refuse(url_key, "holds a user; put clientId and clientSecret into sasl.jaas.config")
-        if scheme == "file":
+        if "?" in url or "#" in url:
+            wanted = "scope goes into sasl.oauthbearer.scope, secrets into sasl.jaas.config"
+            raise self.refuse(url_key, f"holds a query or a fragment, which logs may show; {wanted}")
+        if parts.scheme == "file":
             return TokenSource(url)
-        if scheme != "https":
-            raise self.refuse(url_key, f"is a {scheme or 'nameless'} URL; right are https:// and file://")
+        if parts.scheme != "https":
+            raise self.refuse(url_key, f"is a {parts.scheme or 'nameless'} URL; right are https:// and file://")
         found = {
             name: options.get(name) or self.secret(key)
             for name, key in (
@@ -223,10 +226,9 @@ def _tokens(text: str, origin: str) -> list[str]:
     return tokens
 
 
-def _scheme_and_user(url: str) -> tuple[str, bool]:
-    """The URL's scheme and whether it names a user; an unreadable URL has no scheme."""
+def _url_parts(url: str) -> SplitResult:
+    """The parts of a URL; an unreadable one has none."""
     try:
-        parts = urlsplit(url)
-        return parts.scheme.lower(), "@" in parts.netloc
+        return urlsplit(url)
     except ValueError:
-        return "", False
+        return SplitResult("", "", "", "", "")

@@ -152,30 +152,35 @@ class Password:
 class TokenSource:
     """Where OAUTHBEARER tokens come from: a `file://` URL that holds one, or an `https://` client-credentials endpoint.
 
-    `tls`: whom the endpoint's certificate is checked against; None: the system's CAs.
+    `tls`: whom the endpoint's certificate is checked against; None: the system's CAs. It prints as its URL without what
+    may hold a secret: user, query, fragment.
     """
 
-    url: str
+    url: str = field(repr=False)
     client_id: str | None = None
     client_secret: str | None = field(default=None, repr=False)
     scope: str | None = None
     tls: Tls | None = None
+
+    def __str__(self) -> str:
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     async def token(self) -> str:
         """A token, fetched now. The caller's deadline is a timeout around it. Raises AuthenticationFailed."""
         parts = urlsplit(self.url)
         token = await (self._from_file(unquote(parts.path)) if parts.scheme == "file" else self._from_endpoint())
         if not _BEARER_TOKEN.fullmatch(token):
-            raise AuthenticationFailed(self.url, "what it gave is not a bearer token (RFC 6750)")
+            raise AuthenticationFailed(self, "what it gave is not a bearer token (RFC 6750)")
         return token
 
     async def _from_file(self, path: str) -> str:
         try:
             return (await asyncio.to_thread(Path(path).read_text, encoding="utf-8")).strip()
         except OSError as error:
-            raise AuthenticationFailed(self.url, f"no token: {error.strerror}") from error
+            raise AuthenticationFailed(self, f"no token: {error.strerror}") from error
         except UnicodeDecodeError:
-            raise AuthenticationFailed(self.url, "no token: the file is not text") from None
+            raise AuthenticationFailed(self, "no token: the file is not text") from None
 
     async def _from_endpoint(self) -> str:
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
@@ -185,7 +190,7 @@ class TokenSource:
             async with httpx.AsyncClient(verify=context, timeout=None) as client:
                 answer = await client.post(self.url, data=form, auth=(self.client_id or "", self.client_secret or ""))
         except httpx.HTTPError as error:
-            raise AuthenticationFailed(self.url, f"no token: {_http_problem(error)}") from error
+            raise AuthenticationFailed(self, f"no token: {_http_problem(error)}") from error
         return self._granted(answer)
 
     def _granted(self, answer: httpx.Response) -> str:
@@ -200,7 +205,7 @@ class TokenSource:
         word = fields.get("error")
         said = f" {word}" if isinstance(word, str) and _OAUTH_ERROR.fullmatch(word) else ""
         raise AuthenticationFailed(
-            self.url,
+            self,
             f"no token for client {self.client_id}: HTTP {answer.status_code}{said}; check client id, secret and scope",
         )
 
@@ -314,7 +319,7 @@ def _refused_mechanism(mechanism: Mechanism, handshake: Any) -> str:
 def _refused_credentials(sasl: Sasl, code: int) -> str:
     """Why the exchange failed. The broker's text is left out: it may quote what it was sent."""
     if isinstance(sasl.credentials, TokenSource):
-        who = f"the token from {sasl.credentials.url}"
+        who = f"the token from {sasl.credentials}"
         cause = "it may be expired, or for another audience"
     else:
         who = f"user {sasl.credentials.username}"

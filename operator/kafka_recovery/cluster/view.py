@@ -30,6 +30,9 @@ _AT_ONCE = timedelta(milliseconds=200)
 _NO_OPS_A_SECOND = 2
 """What a controller writes when nothing happens (metadata.max.idle.interval.ms)."""
 
+_NEARLY_NEWEST = 10
+"""Metadata records (five seconds of no-ops) a broker may lag and still be gone through if the newest one failed."""
+
 _ROUTE_AGE = timedelta(seconds=2)
 """How long the broker with the newest metadata is taken to be that still."""
 
@@ -58,10 +61,11 @@ class Views:
         self._silent: set[BrokerId] = set()
         self._route: Address | None = None
         self._route_found_at = 0.0
+        self._failed: Address | None = None
 
     def forget_route(self) -> None:
-        """The broker chosen last failed: choose again."""
-        self._route = None
+        """The broker chosen last failed: next time choose another one, if there is one that knows about as much."""
+        self._route, self._failed = None, self._route
 
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through: alive, its metadata the newest."""
@@ -94,12 +98,19 @@ class Views:
             fenced = {id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in versions}
             raise ClusterUnavailable({cluster.brokers[id].address: why for id, why in (fenced | faults).items()})
         newest = {id: _applied(said) - _no_ops(answered_at[id] - asked_at) for id, said in versions.items()}
-        at = max(alive, key=lambda entry: (newest[entry.id], -entry.id))
+        at = self._chosen(alive, newest)
         if at.address != first:
             cluster = await metadata.describe_cluster(self._brokers, at.address, deadline)
         self.known |= cluster.brokers
         self._route, self._route_found_at = at.address, time.monotonic()
         return View(at, cluster, versions, faults)
+
+    def _chosen(self, alive: Sequence[BrokerEntry], newest: Mapping[BrokerId, int]) -> BrokerEntry:
+        """Who knows the newest; one that has just failed only if nobody else knows about as much."""
+        failed, self._failed = self._failed, None
+        enough = max(newest[entry.id] for entry in alive) - _NEARLY_NEWEST
+        others = [entry for entry in alive if entry.address != failed and newest[entry.id] >= enough]
+        return max(others or alive, key=lambda entry: (newest[entry.id], -entry.id))
 
     async def _first_answer(self, deadline: timedelta) -> Address:
         """The first address that answers, among those known from before and the bootstrap servers."""
@@ -163,21 +174,37 @@ class Views:
         """Whether each broker has applied all that the controller had committed when this gather began.
 
         Where the controller does not tell what it had committed, whether its applied offset moves at all. A broker that
-        did not answer a second time is absent: silence is no standstill.
+        did not answer after the time in which it should have is absent: silence is no standstill.
         """
         target = {
             id: watermark - 1 if isinstance(watermark, int) else _applied(before) + 1
             for id, before in view.versions.items()
         }
-        advanced = {id for id, before in view.versions.items() if _applied(before) >= target[id]}
-        behind: set[BrokerId] = set()
-        until = time.monotonic() + _STANDSTILL.total_seconds()
-        while (waiting := view.versions.keys() - advanced) and time.monotonic() < until:
+        behind = [id for id, before in view.versions.items() if _applied(before) < target[id]]
+        found = await asyncio.gather(*(self._arrives(self.known[id], target[id], deadline) for id in behind))
+        late = dict(zip(behind, found, strict=True))
+        return {id: arrived for id in view.versions if (arrived := late.get(id, True)) is not None}
+
+    async def _arrives(self, entry: BrokerEntry, target: int, deadline: timedelta) -> bool | None:
+        """Whether the broker applies metadata up to `target` in time; None if it falls silent.
+
+        Only an answer to a question that was put after that time shows a standstill: a busy one may be asked but once.
+        """
+        began = time.monotonic()
+        in_time = began + _STANDSTILL.total_seconds()
+        give_up_at = began + max(deadline, 2 * _STANDSTILL).total_seconds()
+        while True:
             await asyncio.sleep(0.01)
-            now, _, _ = await self._versions((self.known[id] for id in waiting), deadline)
-            advanced |= {id for id, versions in now.items() if _applied(versions) >= target[id]}
-            behind |= now.keys()
-        return {id: id in advanced for id in advanced | behind}
+            put_at = time.monotonic()
+            try:
+                left = timedelta(seconds=max(0.0, give_up_at - put_at))
+                applied = _applied(await self._brokers.api_versions(entry.address, left))
+            except ClusterError:
+                applied = None
+            if applied is not None and applied >= target:
+                return True
+            if put_at >= in_time:
+                return None if applied is None else False
 
 
 def _applied(versions: ApiVersions) -> int:

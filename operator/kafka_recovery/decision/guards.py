@@ -74,6 +74,12 @@ def reachable(broker: Broker) -> Reason | None:
 
 def metadata_advances(broker: Broker) -> Reason | None:
     """KIP-343: a broker cut off from the controller goes on with stale metadata; in KRaft it does not fence itself."""
+    if broker.reachable and broker.metadata_advances is None:
+        return Reason(
+            "MetadataUnknown",
+            f"broker {broker.id} did not say a second time how far its metadata is, so it may just have stopped or be "
+            "cut off from the controllers. Look again.",
+        )
     if broker.metadata_advances is False:
         return Reason(
             "CutOff",

@@ -13,7 +13,6 @@ from operator import attrgetter
 from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
-from kafka_recovery.decision.recheck import recheck
 from kafka_recovery.decision.refusals import beyond_limit, cluster_refusal, warnings
 from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
@@ -24,8 +23,6 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-
-__all__ = ["decide", "recheck"]
 
 NOBODY_LEADS = BrokerId(-1)
 """Stands for the leader where nobody is elected, as in Kafka's own protocol."""

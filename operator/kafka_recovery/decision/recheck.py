@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from operator import attrgetter
 
@@ -11,11 +12,11 @@ from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.refusals import cluster_refusal
-from kafka_recovery.decision.scene import scene
+from kafka_recovery.decision.scene import back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import Decision, Loss, Verdict
+from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 
@@ -23,9 +24,27 @@ PATIENCE_OVER = timedelta.max
 """The plan waited as long as its rule said; what came back since then is seen by comparison."""
 
 
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What a plan was made on, for one of its partitions.
+
+    `back`: the brokers that were back then, see `scene.back`. `designated`: its order has been set by this plan.
+    """
+
+    partition: PartitionEvidence
+    back: frozenset[BrokerId]
+    designated: bool = False
+
+
+def before(plan: Plan, *, designated: bool = False) -> dict[TopicPartition, Before]:
+    """What `plan` was made on, by partition."""
+    there = back(plan.evidence.cluster)
+    return {partition.id: Before(partition, there, designated) for partition in plan.evidence.partitions}
+
+
 def recheck(
     decision: Decision,
-    planned: PartitionEvidence,
+    planned: Before,
     fresh: Evidence,
     policy: Policy,
     history: PartitionHistory | None = None,
@@ -46,8 +65,8 @@ def recheck(
     standing = judge(partition, around, obstacle, PATIENCE_OVER)
     return (
         _still_elects(decision, standing)
-        or _clean_member_is_back(planned, partition)
-        or _same_log(decision, planned, partition)
+        or _clean_member_is_back(planned, partition, around.back)
+        or _same_log(decision, planned.partition, partition)
         or _still_best(decision, standing)
         or _loss_no_worse(decision, partition, history)
     )
@@ -67,7 +86,7 @@ def _gone(fresh: Evidence, decision: Decision) -> Reason:
     return Reason("PartitionGone", f"{decision.id} is not to be seen any more{why}")
 
 
-def _same_topic(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
     """KIP-516: a topic of the same name and another id is another topic."""
     if seen.topic_id != decision.topic_id:
         return Reason(
@@ -77,13 +96,13 @@ def _same_topic(decision: Decision, planned: PartitionEvidence, seen: PartitionE
         )
 
 
-def _no_leader(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
     """A clean way out always wins, and an election already held is not repeated."""
     leader = seen.leader
     if leader is None:
         return None
     epochs = f"epoch {seen.leader_epoch}, planned at {decision.leader_epoch}"
-    if leader in planned.clean_members:
+    if leader in planned.partition.clean_members:
         return Reason("LeaderIsBack", f"broker {leader}, an ISR or ELR member, leads {decision.id} again ({epochs}).")
     if leader == decision.leader:
         return Reason("ElectedAlready", f"broker {leader}, the planned leader, leads {decision.id} already ({epochs}).")
@@ -93,7 +112,7 @@ def _no_leader(decision: Decision, planned: PartitionEvidence, seen: PartitionEv
     )
 
 
-def _same_epoch(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
+def _same_epoch(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
     """Any newer epoch means that leadership changed since: what was measured no longer holds (KIP-101)."""
     if seen.leader_epoch != decision.leader_epoch:
         return Reason(
@@ -101,17 +120,18 @@ def _same_epoch(decision: Decision, planned: PartitionEvidence, seen: PartitionE
         )
 
 
-def _same_assignment(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
-    """Kafka has no compare-and-set for assignments. Our own order may stand there already, after a crash."""
-    if seen.assignment not in (decision.assignment, decision.order):
+def _same_assignment(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
+    """Kafka has no compare-and-set for assignments, and an unclean election takes the first of the order it finds."""
+    expected = decision.order if planned.designated else decision.assignment
+    if seen.assignment != expected:
         return Reason(
             "AssignmentChanged",
-            f"{decision.id} is assigned to {_listed(seen.assignment)}, planned with {_listed(decision.assignment)}: "
+            f"{decision.id} is assigned to {_listed(seen.assignment)}, expected {_listed(expected)}: "
             "somebody else changed it.",
         )
 
 
-Difference = Callable[[Decision, PartitionEvidence, PartitionEvidence], Reason | None]
+Difference = Callable[[Decision, Before, PartitionEvidence], Reason | None]
 SAME: tuple[Difference, ...] = (_same_topic, _no_leader, _same_epoch, _same_assignment)
 
 
@@ -131,17 +151,15 @@ def _still_elects(decision: Decision, standing: Standing) -> Reason | None:
         )
 
 
-def _clean_member_is_back(planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:
-    """A clean way out always wins: a member that answers only since the plan was made gets its patience."""
-    silent = {replica.broker for replica in planned.replicas if replica.log is None}
-    for replica in seen.replicas:
-        broker = replica.broker
-        if replica.log is not None and broker in silent and broker in seen.clean_members:
-            return Reason(
-                "CleanMemberReturning",
-                f"broker {broker}, an ISR or ELR member of {seen.id}, was silent when the plan was made and answers "
-                "now: the controller may elect it without loss.",
-            )
+def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: frozenset[BrokerId]) -> Reason | None:
+    """A clean way out always wins: a member that came back only since the plan was made gets its patience."""
+    returned = sorted((seen.clean_members & there) - planned.back)
+    if returned:
+        return Reason(
+            "CleanMemberReturning",
+            f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
+            "now: the controller may elect it without loss.",
+        )
 
 
 def _same_log(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
+from kafka_recovery.decision.guards import promised, ranks_by_known_facts
 from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -122,11 +123,20 @@ def fresh(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | No
 
 
 def required_answers(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
-    """A broker that lives but stays silent may hold what no other replica does."""
-    if rule.evidence.required_answers is RequiredAnswers.ALL:
-        for replica in partition.replicas:
-            if replica.log is None and replica.broker in scene.alive:
-                return _promised_missing(partition, replica, rule, scene)
+    """A broker that lives but stays silent, or whose answer can't be ranked, may hold what no other replica does."""
+    if rule.evidence.required_answers is not RequiredAnswers.ALL:
+        return None
+    for replica in partition.replicas:
+        if replica.broker not in scene.alive:
+            continue
+        if replica.log is None:
+            return _promised_missing(partition, replica, rule, scene)
+        if useless := promised(replica, partition, rule) or ranks_by_known_facts(replica, partition, rule):
+            return Reason(
+                useless.code,
+                f"{useless.message} Until then it can't be compared with the others, and requiredAnswers: "
+                f"{RequiredAnswers.ALL} lets nobody be elected over it.",
+            )
 
 
 def _promised_missing(partition: PartitionEvidence, replica: Replica, rule: Rule, scene: Scene) -> Reason:
@@ -192,15 +202,47 @@ def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited:
         )
 
 
-def warnings(partition: PartitionEvidence, scene: Scene) -> tuple[str, ...]:
+def _last_known_leader(partition: PartitionEvidence, scene: Scene) -> str | None:
     """KAFKA-19522: 4.0 with ELR may elect the last known leader though it is fenced, not the designated replica."""
     last_known, cluster = partition.last_known_elr, scene.cluster
-    if not last_known or not cluster.elr_enabled or not (cluster.release or "").startswith("4.0"):
-        return ()
-    return (
-        f"Kafka {cluster.release} with ELR may elect the last known leader, broker {_listed(last_known)}, though it is "
-        "fenced (KAFKA-19522); the result is verified, and 4.1 has the fix",
-    )
+    if last_known and cluster.elr_enabled and (cluster.release or "").startswith("4.0"):
+        return (
+            f"Kafka {cluster.release} with ELR may elect the last known leader, broker {_listed(last_known)}, though "
+            "it is fenced (KAFKA-19522); the result is verified, and 4.1 has the fix"
+        )
+
+
+def _kafka_elects_by_itself(partition: PartitionEvidence, scene: Scene) -> str | None:
+    """`unclean.leader.election.enable`: the controller takes the first living replica, whoever plans what."""
+    if partition.unclean_election_enabled:
+        return (
+            "unclean.leader.election.enable is on for the topic: Kafka may elect any living replica before this plan "
+            "is carried out"
+        )
+
+
+def _tiered(partition: PartitionEvidence, scene: Scene) -> str | None:
+    """KIP-405: what is in the remote tier is not seen here, and a leader without its metadata may not find it."""
+    if partition.tiered:
+        return "the topic has remote storage: only local logs were compared, what is in the remote tier was not"
+
+
+def _old_leader_not_asked(partition: PartitionEvidence, scene: Scene) -> str | None:
+    """Before 4.0 DescribeCluster lists no fenced brokers: one that was never seen has no address to ask at."""
+    unseen = tuple(sorted(broker for broker in partition.isr if broker not in scene.brokers))
+    if unseen:
+        return (
+            f"the address of broker {_listed(unseen)} in the ISR is not known (this release lists unfenced brokers "
+            "only), so it could not be asked whether it still acts as leader: make sure that it is really down"
+        )
+
+
+_WARNINGS = (_last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_not_asked)
+
+
+def warnings(partition: PartitionEvidence, scene: Scene) -> tuple[str, ...]:
+    """What a person should know before this partition is elected, though it refuses nothing."""
+    return tuple(text for warning in _WARNINGS if (text := warning(partition, scene)))
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

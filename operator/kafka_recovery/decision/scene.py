@@ -59,9 +59,13 @@ def scene(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Broker]
     """Index the cluster for judging many partitions; `broker_guard` is asked once a broker."""
     brokers = {broker.id: broker for broker in cluster.brokers}
     alive = frozenset(id_ for id_, broker in brokers.items() if broker.registered and not broker.fenced)
-    answering = frozenset(id_ for id_, broker in brokers.items() if broker.reachable)
     rejected = Rejected(lambda id_: broker_guard(brokers.get(id_) or unknown_broker(id_)))
-    return Scene(cluster, brokers, alive, alive | answering, rejected, Rules(policy))
+    return Scene(cluster, brokers, alive, back(cluster), rejected, Rules(policy))
+
+
+def back(cluster: ClusterState) -> frozenset[BrokerId]:
+    """The brokers that are alive as the controller sees it, or answer us, so are about to be."""
+    return frozenset(b.id for b in cluster.brokers if b.reachable or (b.registered and not b.fenced))
 
 
 def unknown_broker(broker: BrokerId) -> Broker:

@@ -16,7 +16,7 @@ class Outcome(StrEnum):
     RECOVERED_UNDER_MIN_ISR = "RecoveredUnderMinIsr"
     """It leads, but acks=all fails until the ISR is back at min.insync.replicas."""
     RECOVERED_CLEANLY = "RecoveredCleanly"
-    """An ISR or ELR member came back first, or it was online already; nothing unclean was done."""
+    """An ISR or ELR member came back first, or it was online already; nothing unclean was done here."""
     REFUSED = "Refused"
     """Nothing was changed, see the reason."""
     FAILED = "Failed"

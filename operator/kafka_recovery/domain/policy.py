@@ -77,7 +77,7 @@ class Limits:
 
     partitions: int = 5000
     brokers_down_percent: int = 100
-    wave_sizes: tuple[int, ...] = (1, 50, 500, 2000)
+    wave_sizes: tuple[int, ...] = (1, 50, 2000)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,13 +25,15 @@ from kafka_recovery.recovery.ports import (
     Clock,
     Cluster,
     Election,
+    Histories,
     Journal,
+    NoHistories,
     Observer,
     PlanForAnotherCluster,
     Run,
     Silent,
 )
-from kafka_recovery.recovery.verification import lead_of, leader_silent, online_already, silent, verified
+from kafka_recovery.recovery.verification import lead_of, leader_silent, silent, verified
 from kafka_recovery.recovery.wave import Timing, Wave
 
 
@@ -62,6 +64,7 @@ class Engine:
         observer: Observer | None = None,
         timing: Timing | None = None,
         effort: Effort | None = None,
+        histories: Histories | None = None,
     ) -> None:
         self._cluster = cluster
         self._election = election
@@ -72,6 +75,7 @@ class Engine:
         self._observer = observer or Silent()
         self._timing = timing or Timing()
         self._effort = effort or Effort()
+        self._histories = histories or NoHistories()
         self._began = self._clock.monotonic()
         self._stopped = False
 
@@ -81,7 +85,9 @@ class Engine:
 
     async def plan(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Plan:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
-        return decide(await self._gather(scope), self._policy, designated=designated or {})
+        evidence = await self._gather(scope)
+        histories = await self._histories.known(evidence.partitions)
+        return decide(evidence, self._policy, designated=designated or {}, histories=histories)
 
     async def recover(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Report:
         """The whole way, until each partition of the scope has an outcome.
@@ -93,7 +99,7 @@ class Engine:
         held = await self._end_earlier_runs()
         evidence = await self._gather(scope)
         while True:
-            plan = self._decide(evidence, designated or {}, ledger)
+            plan = await self._decide(evidence, designated or {}, ledger)
             again = await self._carry_out(plan, ledger, held)
             again = self._worth_trying(plan, again, ledger)
             if again:
@@ -148,12 +154,15 @@ class Engine:
     async def _gather(self, scope: Scope) -> Evidence:
         return await self._cluster.gather(scope, self._policy.widest_evidence_rules)
 
-    def _decide(self, evidence: Evidence, designated: Mapping[TopicPartition, BrokerId], ledger: Ledger) -> Plan:
+    async def _decide(self, evidence: Evidence, designated: Mapping[TopicPartition, BrokerId], ledger: Ledger) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
-        plan = decide(evidence, self._policy, designated=designated)
+        histories = await self._histories.known(evidence.partitions)
+        plan = decide(evidence, self._policy, designated=designated, histories=histories)
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = ledger.clean_members.shortest(waiting, self._clock.monotonic())
-        return decide(evidence, self._policy, waited=waited, designated=designated) if waited else plan
+        if not waited:
+            return plan
+        return decide(evidence, self._policy, waited=waited, designated=designated, histories=histories)
 
     def _worth_trying(
         self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger
@@ -195,9 +204,9 @@ class Engine:
     ) -> dict[TopicPartition, Reason]:
         """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
         again: dict[TopicPartition, Reason] = {}
-        ledger.remember_logs(plan.evidence)
+        ledger.remember(plan.evidence)
         for missing in plan.evidence.missing:
-            ledger.refuse(missing.id, missing.reason)
+            ledger.gone(missing.id, missing.reason)
         for decision in plan.decisions:
             reason = decision.reason or Reason(str(decision.verdict), "no reason was given")
             if decision.verdict is Verdict.REFUSE:
@@ -240,7 +249,7 @@ class Engine:
         missing = [] if by else sorted(id for id, decision in elected.items() if self._needs_approval(decision))
         ledger.postponed.update(missing)
         for id in missing:
-            ledger.refuse(id, Reason("ApprovalMissing", f"plan {digest[:12]} was not approved; nothing was changed"))
+            ledger.refuse(id, Reason("ApprovalMissing", f"plan {digest[:12]} was not approved: it changed nothing"))
         return {id: decision for id, decision in elected.items() if id not in missing}
 
     def _needs_approval(self, decision: Decision) -> bool:
@@ -261,6 +270,7 @@ class Engine:
             self._policy,
             self._timing,
             {partition.id: partition for partition in plan.evidence.partitions},
+            self._histories,
         )
 
     async def _run_waves(
@@ -283,8 +293,11 @@ class Engine:
             await wave.quarantine(self._timing.quarantine)
             for number in run.in_flight:
                 await self._journal.wave_ended(run.digest, number, ())
+        ledger.remember(run.plan.evidence)
+        ledger.begun |= run.begun
         numbers = count(run.waves + 1)
-        unrestored = await wave.put_back(next(numbers), tuple(elected.values()))
+        ours = tuple(decision for id, decision in elected.items() if id in run.begun)  # else somebody had the same idea
+        unrestored = await wave.put_back(next(numbers), ours)
         ledger.plans.append(run.digest)
         patience = self._timing.patience(len(elected)) if go_on else timedelta(0)
         left = await self._conclude_led(run.plan, elected, ledger, patience, unrestored)
@@ -321,10 +334,12 @@ class Engine:
                 left[id] = decision
             elif lead is None:
                 ledger.conclude(replace(leader_silent(id, look), order_restored=restored))
-            elif decision.verdict is Verdict.ELECT:
+            elif decision.verdict is Verdict.ELECT and (
+                id in ledger.begun or lead.leader == decision.leader or lead.leader in evidence[id].clean_members
+            ):
                 ledger.conclude(verified(decision, evidence[id], lead, look, restored=restored))
             else:
-                ledger.conclude(online_already(id, lead, ledger.longest(id)))
+                ledger.conclude(replace(ledger.online(decision, lead), order_restored=restored))
         return left
 
     async def _conclude_changed(self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger) -> None:
@@ -335,13 +350,13 @@ class Engine:
 
     async def _conclude_online(self, plan: Plan, ledger: Ledger) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
-        found = [decision.id for decision in plan.decisions if decision.verdict is Verdict.NOTHING]
-        looks = await self._cluster.leaders(found, self._timing.rpc) if found else {}
+        found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
+        looks = await self._cluster.leaders(tuple(found), self._timing.rpc) if found else {}
         again = {}
-        for id in found:
+        for id, decision in found.items():
             look = looks.get(id)
             if lead := lead_of(look):
-                ledger.conclude(online_already(id, lead, ledger.longest(id)))
+                ledger.conclude(ledger.online(decision, lead))
             elif look is not None and silent(look):
                 again[id] = leader_silent(id, look).reason or Reason("LeaderSilent", "it does not answer")
             else:

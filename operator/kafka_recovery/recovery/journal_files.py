@@ -43,6 +43,13 @@ class _Approval:
 
 
 @dataclass(frozen=True, slots=True)
+class _WaveStart:
+    wave: int
+    partitions: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class _WaveEnd:
     wave: int
     outcomes: tuple[PartitionOutcome, ...]
@@ -167,18 +174,23 @@ class FileJournal:
         plan = read(Plan, path.read_bytes(), str(path))
         found = digest(plan)
         if not found.startswith(run.name):
-            raise InvalidDocument(f"{path}: its digest is {found}, but it was recorded as {run.name}…: it was changed")
+            raise InvalidDocument(
+                f"{path}: its digest is {found}, but it was recorded as {run.name}…: it was changed. Restore the file, "
+                f"or look at the partitions' assignment orders yourself and then move {run} away"
+            )
         return found, plan
 
     def _read_run(self, run: Path) -> Run:
         name, plan = self._read_plan(run)
         approval = run / "approval.json"
         approved_by = read(_Approval, approval.read_bytes(), str(approval)).by if approval.exists() else None
-        started = {int(path.name.split("-")[1]) for path in run.glob("wave-*-started.json")}
+        starts = [read(_WaveStart, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-started.json"))]
+        started = {start.wave for start in starts}
+        begun = frozenset(TopicPartition.parse(text) for start in starts for text in start.partitions)
         ends = [read(_WaveEnd, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-ended.json"))]
         outcomes = tuple(outcome for end in ends for outcome in end.outcomes)
         in_flight = tuple(sorted(started - {end.wave for end in ends}))
-        return Run(name, plan, approved_by, max(started, default=0), in_flight, outcomes)
+        return Run(name, plan, approved_by, max(started, default=0), in_flight, begun, outcomes)
 
     def _run(self, digest: str) -> Path:
         return self._root / digest[:_DIRECTORY_NAME_LENGTH]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import timedelta
 
-from kafka_recovery.domain.evidence import Evidence
-from kafka_recovery.domain.ids import Offset, TopicPartition
+from kafka_recovery.domain.election import Lead
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import Observer
+from kafka_recovery.recovery.verification import elected_by_others, lead_in, online_already, verified
 
 
 class Waiting:
@@ -34,11 +38,15 @@ class Ledger:
     def __init__(self, observer: Observer) -> None:
         self._observer = observer
         self._outcomes: dict[TopicPartition, PartitionOutcome] = {}
-        self._longest: dict[TopicPartition, Offset] = {}
+        self._longest: dict[tuple[TopicPartition, TopicId], Offset] = {}
+        self._clean: dict[tuple[TopicPartition, TopicId], frozenset[BrokerId]] = {}
+        self._elected: dict[TopicPartition, list[tuple[Decision, PartitionEvidence]]] = {}
         self.plans: list[str] = []
         self.tries: Counter[TopicPartition] = Counter()
         self.postponed: set[TopicPartition] = set()
         """Recorded but not begun: the run was told to stop, or nobody approved yet. Left to a resume or execute."""
+        self.begun: set[TopicPartition] = set()
+        """Their elections may have been held, by this call or by the run that it goes on with."""
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
 
@@ -46,27 +54,58 @@ class Ledger:
         return partition in self._outcomes
 
     def conclude(self, outcome: PartitionOutcome) -> None:
-        """Keep a partition's outcome."""
+        """Keep a partition's outcome. Whoever became a clean member by an election of this call is no clean way out."""
+        lead = lead_in(outcome)
+        if outcome.outcome is Outcome.RECOVERED_CLEANLY and lead:
+            ours = self._by_our_election(outcome.id, lead)
+            outcome = replace(ours, order_restored=outcome.order_restored) if ours else outcome
         known = self._outcomes.get(outcome.id)
         self._outcomes[outcome.id] = outcome
         if known != outcome:
             self._observer.concluded(outcome)
 
     def refuse(self, partition: TopicPartition, reason: Reason) -> None:
-        """Keep that nothing is done about a partition."""
+        """Keep that nothing is done about a partition; if it was elected before, that this failed."""
+        outcome = Outcome.FAILED if partition in self._elected else Outcome.REFUSED
+        self.conclude(PartitionOutcome(partition, outcome, reason))
+
+    def gone(self, partition: TopicPartition, reason: Reason) -> None:
+        """Keep that there is no such partition, or none any more."""
         self.conclude(PartitionOutcome(partition, Outcome.REFUSED, reason))
 
-    def remember_logs(self, evidence: Evidence) -> None:
-        """Keep how long each partition's longest log was, to compare it with a leader that comes back by itself."""
-        for partition in evidence.partitions:
-            for replica in partition.replicas:
-                if replica.log:
-                    longest = self._longest.get(partition.id, Offset(0))
-                    self._longest[partition.id] = max(longest, replica.log.end)
+    def elected(self, decision: Decision, evidence: PartitionEvidence) -> None:
+        """Keep that an election was held, or may have been: whoever leads from now on is no clean way out."""
+        self._elected.setdefault(decision.id, []).append((decision, evidence))
+        self.begun.add(decision.id)
 
-    def longest(self, partition: TopicPartition) -> Offset | None:
-        """The longest log seen of a partition."""
-        return self._longest.get(partition)
+    def remember(self, evidence: Evidence) -> None:
+        """Keep each offline partition's longest log and clean members, to judge a leader that comes by itself."""
+        for partition in evidence.partitions:
+            key = partition.id, partition.topic_id
+            if partition.leader is None:
+                self._clean.setdefault(key, partition.clean_members)
+            ends = [replica.log.end for replica in partition.replicas if replica.log]
+            self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
+
+    def online(self, decision: Decision, lead: Lead) -> PartitionOutcome:
+        """The outcome of a partition that was found with a leader that answers."""
+        if ours := self._by_our_election(decision.id, lead):
+            return ours
+        key = decision.id, decision.topic_id
+        if lead.leader not in self._clean.get(key, {lead.leader}):
+            return elected_by_others(decision.id, lead)
+        return online_already(decision.id, lead, self._longest.get(key))
+
+    def _by_our_election(self, id: TopicPartition, lead: Lead) -> PartitionOutcome | None:
+        """The outcome of a leader that would not lead without an election of this call; None if it would."""
+        elections = self._elected.get(id)
+        if not elections:
+            return None
+        _, first = elections[0]
+        if lead.leader in first.clean_members or lead.leader_epoch <= first.leader_epoch:  # an older one: another topic
+            return None
+        decision, evidence = next((e for e in reversed(elections) if e[0].leader == lead.leader), elections[-1])
+        return verified(decision, replace(evidence, isr=first.isr, elr=first.elr), lead, None)
 
     def settled(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether nothing of these is left to do or to undo."""
@@ -74,9 +113,9 @@ class Ledger:
         doubtful = any(o.outcome is Outcome.UNKNOWN or not o.order_restored for o in outcomes)
         return not doubtful and self.postponed.isdisjoint(partitions)
 
-    def first_failed(self, partitions: Iterable[TopicPartition]) -> PartitionOutcome | None:
-        """One of these that did not verify, if there is any."""
-        outcomes = (self._outcomes[id] for id in partitions if id in self._outcomes)
+    def first_failed(self) -> PartitionOutcome | None:
+        """An election that did not verify, if there is any."""
+        outcomes = (self._outcomes[id] for id in sorted(self.begun) if id in self._outcomes)
         return next((o for o in outcomes if o.outcome in (Outcome.FAILED, Outcome.UNKNOWN)), None)
 
     def report(self) -> Report:

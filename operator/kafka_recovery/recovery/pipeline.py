@@ -1,7 +1,8 @@
-"""Wave after wave: while the new leaders of one come up, the next is looked at and the one before is ended.
+"""Wave after wave: while the new leaders of one come up, the next is prepared and the one before is ended.
 
-A broker takes milliseconds for each partition that it is to lead, one after the other. Whatever else a wave needs is
-done meanwhile, so that the brokers hardly ever wait for us. No election is held before the wave before it verified.
+A broker takes up to some milliseconds for each partition that it is to lead, one after the other. Whatever else a wave
+needs is done meanwhile, so that the brokers hardly ever wait for us. No election is held before the wave before it
+verified; a wave that was prepared in vain gets its orders back.
 """
 
 from __future__ import annotations
@@ -10,16 +11,19 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead
+from kafka_recovery.domain.election import Answer, Lead
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.verification import Settled
-from kafka_recovery.recovery.wave import Wave, WaveResult
+from kafka_recovery.recovery.wave import Prepared, Wave, WaveResult
 
-FRESH = timedelta(seconds=1)
-"""A re-check that began longer ago than this is done again before its wave is elected."""
+AHEAD = timedelta(seconds=1)
+"""How long before a wave's last leader is expected the next wave is prepared: looked at, and its orders set."""
+
+SMALL = 100
+"""Of so few the last is expected at any moment, however long the others took."""
 
 
 class Pipeline:
@@ -31,7 +35,7 @@ class Pipeline:
         self._numbers = numbers
         self._halt = halt
         self._again: dict[TopicPartition, Reason] = {}
-        self._ahead: tuple[timedelta, asyncio.Task[dict[TopicPartition, Reason]]] | None = None
+        self._ahead: asyncio.Task[Prepared] | None = None
         self._ending: asyncio.Task[WaveResult] | None = None
 
     async def run(self, waves: Sequence[Sequence[Decision]]) -> dict[TopicPartition, Reason]:
@@ -39,43 +43,64 @@ class Pipeline:
         try:
             for place, members in enumerate(waves, 1):
                 halted = self._halted(members)
+                if halted and self._ahead is None:
+                    self._refuse(members, halted)
+                    continue
+                prepared = await self._prepared(members)
+                halted = self._halted(members)
                 if halted:
-                    for decision in members:
-                        self._ledger.refuse(decision.id, halted)
+                    await self._call_off(prepared, halted)
+                    self._refuse(members, halted)
                     continue
                 self._wave.observer.wave_started(place, len(waves), len(members))
-                await self._run_one(members, waves[place] if place < len(waves) else ())
+                await self._run_one(prepared, waves[place] if place < len(waves) else ())
         finally:
-            if self._ahead:
-                self._ahead[1].cancel()
+            if self._ahead:  # only if an error ends the run: the journal knows of it, and a resume restores its orders
+                self._ahead.cancel()
+                await asyncio.gather(self._ahead, return_exceptions=True)
             await self._ended()
         return self._again
 
-    async def _run_one(self, members: Sequence[Decision], following: Sequence[Decision]) -> None:
-        changed = await self._recheck(members)
-        self._again |= changed
-        go = {decision.id: decision for decision in members if decision.id not in changed}
-        if not go:
+    async def _prepared(self, members: Sequence[Decision]) -> Prepared:
+        ahead, self._ahead = self._ahead, None
+        return await (ahead or self._wave.prepare(members, self._numbers))
+
+    async def _run_one(self, prepared: Prepared, following: Sequence[Decision]) -> None:
+        self._again |= prepared.changed
+        if not prepared.go:
             return
-        number = next(self._numbers)
-        asked = await self._wave.elect(number, go)
-        if following:
-            self._ahead = self._wave.clock.monotonic(), asyncio.create_task(self._wave.recheck(following))
-        settled = await self._wave.verify(go, asked)
+        asked = await self._wave.elect(prepared)
+        for id, answer in asked.answers.items():
+            if answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED):
+                self._ledger.elected(prepared.go[id], self._wave.evidence[id])
+
+        def progress(leading: int, took: timedelta) -> None:
+            coming = len(prepared.go) - leading
+            soon = leading and (coming <= SMALL or coming * took <= leading * AHEAD)
+            if following and soon and self._ahead is None:
+                self._ahead = asyncio.create_task(self._wave.prepare(following, self._numbers))
+
+        settled = await self._wave.verify(prepared.go, asked, progress)
         await self._ended()
-        self._ending = asyncio.create_task(self._wave.end(number, go, settled))
-        if not _sound(go, settled):
+        self._ending = asyncio.create_task(self._wave.end(prepared.number, prepared.go, settled))
+        if not _sound(prepared.go, settled):
             await self._ended()
 
-    async def _recheck(self, members: Sequence[Decision]) -> dict[TopicPartition, Reason]:
-        """What changed since the plan, from the look ahead if that is fresh."""
-        ahead, self._ahead = self._ahead, None
-        if ahead is not None:
-            began, task = ahead
-            changed = await task
-            if self._wave.clock.monotonic() - began <= FRESH:
-                return changed
-        return await self._wave.recheck(members)
+    async def _call_off(self, prepared: Prepared, why: Reason) -> None:
+        """End a wave that was prepared and must not be elected: its orders are restored, or said to be not."""
+        if not prepared.go:
+            return
+        await self._ended()
+        if any(answer.answer is Answer.UNANSWERED for answer in prepared.answers.values()):
+            await self._wave.quarantine(self._wave.timing.quarantine)
+        result = await self._wave.end(prepared.number, prepared.go, dict.fromkeys(prepared.go, why))
+        for outcome in result.outcomes:
+            self._ledger.conclude(outcome)
+
+    def _refuse(self, members: Sequence[Decision], why: Reason) -> None:
+        for decision in members:
+            if decision.id not in self._ledger:
+                self._ledger.refuse(decision.id, why)
 
     async def _ended(self) -> None:
         """Wait until the wave before has its orders restored and its outcomes written down."""
@@ -93,7 +118,7 @@ class Pipeline:
         if stopped:
             self._ledger.postponed.update(decision.id for decision in members)
             return stopped
-        failed = self._ledger.first_failed(id for earlier in self._wave.plan.waves for id in earlier)
+        failed = self._ledger.first_failed()
         return Reason("EarlierWaveFailed", f"{failed.id} did not verify ({failed.reason})") if failed else None
 
 

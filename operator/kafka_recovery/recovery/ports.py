@@ -8,7 +8,8 @@ from datetime import datetime, timedelta
 from typing import Protocol
 
 from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Leadership, Scope
-from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -19,8 +20,13 @@ from kafka_recovery.domain.reason import Reason
 class Cluster(Protocol):
     """Looking at a Kafka cluster. Nothing here changes it; every answer has a deadline."""
 
-    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+    async def gather(
+        self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
+    ) -> Evidence:
         """Everything a decision needs about the partitions of `scope`.
+
+        `known`: earlier evidence. A replica that answers under the same leader epoch as then with the same log end has
+        the same log, because nobody leads who could have changed it: its vector need not be read again.
 
         Raises ClusterUnavailable if no broker answers, ClusterMismatch if the cluster's id is not the expected one. A
         silent broker, an unknown topic or a missing ACL is a part of the evidence, not an error.
@@ -47,8 +53,15 @@ class Election(Protocol):
     `designated` (KIP-1275) has nothing to restore.
     """
 
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Prepare these elections: after an accepted answer, `elect` makes the designated replica the leader.
+
+        An answer for every ballot, always. It changes no leader, and `restore` takes it back.
+        """
+        ...
+
     async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """Hold these elections in one go; an answer for every ballot, always."""
+        """Hold elections whose designation was accepted, in one go; an answer for every ballot, always."""
         ...
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
@@ -62,7 +75,7 @@ class Run:
 
     `approved_by`: the person who said yes; None: nobody was asked or they said no, and only the elections that need no
     approval were begun. `waves`: the highest number started. `in_flight`: waves whose end was never recorded, so their
-    requests may still be under way.
+    requests may still be under way. `begun`: the partitions of all waves, whose elections may have been held.
     """
 
     digest: str
@@ -70,6 +83,7 @@ class Run:
     approved_by: str | None
     waves: int
     in_flight: tuple[int, ...]
+    begun: frozenset[TopicPartition]
     outcomes: tuple[PartitionOutcome, ...]
 
 
@@ -120,6 +134,22 @@ class Approvals(Protocol):
         ...
 
 
+class Histories(Protocol):
+    """Knowing what happened to partitions since all their replicas were in sync: what a proof of losslessness needs."""
+
+    async def known(self, partitions: Sequence[PartitionEvidence]) -> Mapping[TopicPartition, PartitionHistory]:
+        """The unbroken history of each of these, read no earlier than their evidence; absent where there is none."""
+        ...
+
+
+class NoHistories:
+    """Nobody watched."""
+
+    async def known(self, partitions: Sequence[PartitionEvidence]) -> Mapping[TopicPartition, PartitionHistory]:
+        """Nothing."""
+        return {}
+
+
 class Clock(Protocol):
     """Durations come from `monotonic`, records from `now`: a wall clock that jumps changes only records."""
 
@@ -143,7 +173,7 @@ class Observer(Protocol):
         """A plan was made and is durable."""
 
     def wave_started(self, wave: int, waves: int, partitions: int) -> None:
-        """A wave is about to be re-checked and elected."""
+        """A wave that was looked at and prepared is about to be elected."""
 
     def concluded(self, outcome: PartitionOutcome) -> None:
         """One partition has an outcome."""

@@ -20,6 +20,13 @@ def lead_of(look: Leadership | None) -> Lead | None:
     return Lead(look.leader, look.leader_epoch, look.log_end)
 
 
+def lead_in(outcome: PartitionOutcome) -> Lead | None:
+    """The leader an outcome speaks of, if it answered."""
+    if outcome.leader is None or outcome.leader_epoch is None or outcome.log_end is None:
+        return None
+    return Lead(outcome.leader, outcome.leader_epoch, outcome.log_end)
+
+
 def silent(look: Leadership | None) -> bool:
     """Whether the metadata shows a leader who does not answer as one."""
     return look is not None and look.leader is not None and look.log_end is None
@@ -74,7 +81,7 @@ def leader_silent(id: TopicPartition, look: Leadership) -> PartitionOutcome:
 def verified(
     decision: Decision, partition: PartitionEvidence, lead: Lead, look: Leadership | None, *, restored: bool = True
 ) -> PartitionOutcome:
-    """The outcome where a leader answers: the planned one, a clean member that came first, or one behind the plan."""
+    """The outcome where a leader answers: the planned one, a clean member that came first, or not what was planned."""
     outcome, reason, warnings = Outcome.RECOVERED, None, []
     planned, minimum = decision.log_end, partition.min_isr
     behind = planned is not None and lead.log_end < planned
@@ -86,13 +93,13 @@ def verified(
                 f"broker {lead.leader} came back with log end {lead.log_end}, but broker {decision.leader} was "
                 f"measured with {planned}: what only the others hold will be truncated there"
             )
+    elif lead.leader != decision.leader:
+        outcome, reason = Outcome.FAILED, _elected_instead(decision, lead)
     elif behind:
         outcome = Outcome.FAILED
         reason = Reason(
             "LeaderBehindPlan", f"broker {lead.leader} leads with log end {lead.log_end}; planned was {planned}"
         )
-    elif lead.leader != decision.leader:
-        warnings.append(f"broker {lead.leader} was elected instead of {decision.leader}; its log is as long")
     if outcome is Outcome.RECOVERED and minimum and look and len(look.isr) < minimum.value:
         outcome = Outcome.RECOVERED_UNDER_MIN_ISR
         message = (
@@ -104,6 +111,26 @@ def verified(
     )
 
 
+def _elected_instead(decision: Decision, lead: Lead) -> Reason:
+    equal = lead.leader in decision.equals and decision.leader in decision.equals
+    compared = "their logs were equal, so nothing more is lost than planned" if equal else "it ranked lower"
+    return Reason(
+        "ElectedInstead",
+        f"broker {lead.leader} leads with log end {lead.log_end}; planned was broker {decision.leader} with "
+        f"{decision.log_end}: {compared}",
+    )
+
+
+def elected_by_others(id: TopicPartition, lead: Lead) -> PartitionOutcome:
+    """The outcome where somebody else, or Kafka itself, elected a replica that was neither in the ISR nor the ELR."""
+    reason = Reason(
+        "AnotherLeader",
+        f"broker {lead.leader} leads it and answers, though it was neither in the ISR nor in the ELR when the "
+        "partition was seen offline: somebody else, or Kafka itself, elected it uncleanly",
+    )
+    return PartitionOutcome(id, Outcome.FAILED, reason, lead.leader, lead.leader_epoch, lead.log_end)
+
+
 def online_already(id: TopicPartition, lead: Lead, longest: Offset | None) -> PartitionOutcome:
     """The outcome of a partition that needed no election. `longest`: the longest log measured while it was offline."""
     warnings: tuple[str, ...] = ()
@@ -112,7 +139,7 @@ def online_already(id: TopicPartition, lead: Lead, longest: Offset | None) -> Pa
             f"broker {lead.leader} came back with log end {lead.log_end}, but a replica was measured with {longest}: "
             f"{longest - lead.log_end} records will be truncated there",
         )
-    reason = Reason("AlreadyOnline", f"broker {lead.leader} leads it and answers; nothing unclean was done")
+    reason = Reason("AlreadyOnline", f"broker {lead.leader} leads it and answers; this run elected nobody")
     return PartitionOutcome(
         id, Outcome.RECOVERED_CLEANLY, reason, lead.leader, lead.leader_epoch, lead.log_end, warnings=warnings
     )

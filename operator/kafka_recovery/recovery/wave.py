@@ -1,12 +1,12 @@
-"""One wave: re-check, elect, verify each new leader by its own answer, restore the assignment order."""
+"""One wave: re-check, designate, elect, verify each new leader by its own answer, restore the assignment order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kafka_recovery.decision.planner import recheck
+from kafka_recovery.decision.recheck import before, recheck
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -15,8 +15,11 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ballots import ballot_of
-from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import Clock, Cluster, Election, Histories, Journal, Observer, PlanForAnotherCluster
 from kafka_recovery.recovery.verification import Settled, afterwards, seen, verified
+
+FRESH = timedelta(seconds=2)
+"""A re-check that began longer ago than this is done again before its wave is elected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,20 @@ class Timing:
     def patience(self, partitions: int) -> timedelta:
         """How long so many leaders may take to answer."""
         return self.verify + self.verify_each * partitions
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A wave that can be elected. `go`: what the journal knows as begun; `changed`: what fell out of the wave before.
+
+    `answers`: what the controller said to the designations. `checked_at`: when the last look began (monotonic).
+    """
+
+    number: int
+    go: Mapping[TopicPartition, Decision]
+    changed: Mapping[TopicPartition, Reason]
+    answers: Mapping[TopicPartition, ElectionAnswer]
+    checked_at: timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +91,37 @@ class Wave:
     policy: Policy
     timing: Timing
     evidence: Mapping[TopicPartition, PartitionEvidence]
+    histories: Histories
 
-    async def elect(self, number: int, go: Mapping[TopicPartition, Decision]) -> Asked:
-        """Hold the elections; that they may be under way is durable before the first request."""
+    async def prepare(self, members: Sequence[Decision], numbers: Iterator[int]) -> Prepared:
+        """Re-check, then designate what still holds; that requests may be under way is durable before the first."""
+        checked_at = self.clock.monotonic()
+        changed = await self.recheck(members)
+        go = {decision.id: decision for decision in members if decision.id not in changed}
+        if not go:
+            return Prepared(0, go, changed, {}, checked_at)
+        number = next(numbers)
         await self.journal.wave_started(self.digest, number, tuple(go))
-        answers = await self.election.elect([ballot_of(decision) for decision in go.values()])
+        answers = await self.election.designate([ballot_of(decision) for decision in go.values()])
+        return Prepared(number, go, changed, answers, checked_at)
+
+    async def elect(self, wave: Prepared) -> Asked:
+        """Hold the elections of a prepared wave, after another look at it if the last one is not fresh any more."""
+        answers = dict(wave.answers)
+        ready = [wave.go[id] for id, answer in answers.items() if answer.answer is Answer.ACCEPTED]
+        if ready and self.clock.monotonic() - wave.checked_at > FRESH:
+            stale = await self.recheck(ready, designated=True)
+            answers |= {id: ElectionAnswer(Answer.CHANGED, reason) for id, reason in stale.items()}
+            ready = [decision for decision in ready if decision.id not in stale]
+        if ready:
+            answers |= await self.election.elect([ballot_of(decision) for decision in ready])
         return Asked(answers, self.clock.monotonic())
 
     async def end(
         self, number: int, go: Mapping[TopicPartition, Decision], settled: Mapping[TopicPartition, Settled]
     ) -> WaveResult:
         """Restore the orders and write the outcomes down. Whatever happened, orders are restored or said to be not."""
-        looks, unrestored = await self.restore(tuple(go.values()))
+        looks, unrestored, in_doubt = await self.restore(tuple(go.values()))
         outcomes, changed = [], {}
         for id, end in settled.items():
             last = afterwards(go[id], end, looks.get(id)) if isinstance(end, Lead) else end
@@ -94,7 +130,8 @@ class Wave:
                 changed[id] = outcome
             else:
                 outcomes.append(outcome)
-        await self.journal.wave_ended(self.digest, number, outcomes)
+        if not in_doubt:
+            await self.journal.wave_ended(self.digest, number, outcomes)
         return WaveResult(tuple(outcomes), changed)
 
     async def put_back(self, number: int, decisions: Sequence[Decision]) -> set[TopicPartition]:
@@ -103,22 +140,28 @@ class Wave:
         if not altered:
             return set()
         await self.journal.wave_started(self.digest, number, tuple(sorted(altered)))
-        _, unrestored = await self.restore([decision for decision in decisions if decision.id in altered])
-        await self.journal.wave_ended(self.digest, number, ())
+        _, unrestored, in_doubt = await self.restore([decision for decision in decisions if decision.id in altered])
+        if not in_doubt:
+            await self.journal.wave_ended(self.digest, number, ())
         return unrestored
 
     async def restore(
         self, decisions: Sequence[Decision]
-    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
-        """Put the original orders back; returns the last look at the partitions, and those still altered by us."""
+    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition], bool]:
+        """Put the original orders back; what could not be is tried once more.
+
+        Returns the last look at the partitions, those still altered by us, and whether a request for one of these may
+        still be under way: the wave has not ended then.
+        """
         ballots = [ballot_of(decision) for decision in decisions]
         answers = await self.election.restore(ballots)
         looks, altered = await self._until_restored(ballots, answers)
-        if any(answers[id].answer is Answer.UNANSWERED for id in altered):
-            await self.quarantine(self.timing.quarantine)
+        if altered:
+            if any(answers[id].answer is Answer.UNANSWERED for id in altered):
+                await self.quarantine(self.timing.quarantine)
             answers = await self.election.restore([ballot for ballot in ballots if ballot.id in altered])
             looks, altered = await self._until_restored(ballots, answers)
-        return looks, altered
+        return looks, altered, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
     async def quarantine(self, duration: timedelta) -> None:
         """Wait until a request that was sent and never answered can't take effect any more."""
@@ -127,22 +170,31 @@ class Wave:
             self.observer.waiting(why, duration)
             await self.clock.sleep(duration)
 
-    async def recheck(self, decisions: Sequence[Decision]) -> dict[TopicPartition, Reason]:
-        """The decisions that do not hold any more, and why. Brokers are asked once: a last look must not grow old."""
+    async def recheck(self, decisions: Sequence[Decision], *, designated: bool = False) -> dict[TopicPartition, Reason]:
+        """The decisions that do not hold any more, and why. Brokers are asked once: a last look must not grow old.
+
+        `designated`: their orders are ours already.
+        """
         scope = Scope(tuple(decision.id for decision in decisions))
-        fresh = await self.cluster.gather(scope, replace(self.policy.widest_evidence_rules, attempts=1))
+        rules = replace(self.policy.widest_evidence_rules, attempts=1)
+        fresh = await self.cluster.gather(scope, rules, self.evidence)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
-        reasons = {d.id: recheck(d, self.evidence[d.id], fresh, self.policy) for d in decisions}
-        shown = {partition.id: partition.assignment for partition in fresh.partitions}
-        for decision in decisions:  # ours would have been put back before: somebody else had the same idea
-            if shown.get(decision.id) == decision.order != decision.assignment:
-                message = f"somebody else put {decision.id} in the order {list(decision.order)}"
-                reasons[decision.id] = reasons[decision.id] or Reason("AssignmentChanged", message)
+        planned = before(self.plan, designated=designated)
+        known = await self.histories.known(fresh.partitions)
+        reasons = {d.id: recheck(d, planned[d.id], fresh, self.policy, known.get(d.id)) for d in decisions}
         return {id: reason for id, reason in reasons.items() if reason is not None}
 
-    async def verify(self, go: Mapping[TopicPartition, Decision], asked: Asked) -> dict[TopicPartition, Settled]:
-        """Wait for what comes of each election; after quarantine, of those nobody answered for."""
+    async def verify(
+        self,
+        go: Mapping[TopicPartition, Decision],
+        asked: Asked,
+        progress: Callable[[int, timedelta], None],
+    ) -> dict[TopicPartition, Settled]:
+        """Wait for what comes of each election; after quarantine, of those nobody answered for.
+
+        `progress` is told, now and then, how many leaders answer and how long that took.
+        """
         answers = asked.answers
         settled: dict[TopicPartition, Settled] = {}
         for id, answer in answers.items():
@@ -157,14 +209,18 @@ class Wave:
             await self.clock.sleep(
                 self.timing.look
             )  # an order set a moment ago may not be in the brokers' metadata yet
-        settled |= await self._verify(elected, elected=True)
+        settled |= await self._verify(elected, progress, elected=True)
         if in_doubt:
             await self.quarantine(self.timing.quarantine - (self.clock.monotonic() - asked.at))
-            settled |= await self._verify(in_doubt, elected=False)
+            settled |= await self._verify(in_doubt, progress, elected=False)
         return settled
 
     async def _verify(
-        self, decisions: Mapping[TopicPartition, Decision], *, elected: bool
+        self,
+        decisions: Mapping[TopicPartition, Decision],
+        progress: Callable[[int, timedelta], None],
+        *,
+        elected: bool,
     ) -> dict[TopicPartition, Settled]:
         """Wait until each partition's new leader answered, or it is clear that none will."""
         settled: dict[TopicPartition, Settled] = {}
@@ -174,6 +230,7 @@ class Wave:
             leads = await self.cluster.answering(leaders, self.timing.rpc)
             settled |= {id: lead for id, lead in leads.items() if lead.leader_epoch > pending[id].leader_epoch}
             now = self.clock.monotonic()
+            progress(len(settled), now - began)
             overdue = now - began >= self.timing.patience(len(decisions))
             quiet = [decision for id, decision in pending.items() if id not in settled]
             if quiet and (overdue or now - looked >= self.timing.look or (looked == began and not elected)):
@@ -188,15 +245,19 @@ class Wave:
     async def _until_restored(
         self, ballots: Sequence[Ballot], answers: Mapping[TopicPartition, ElectionAnswer]
     ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
-        """Look until no order is ours any more; an accepted restore may take a moment to be seen."""
-        began = self.clock.monotonic()
+        """Look until no order is ours any more.
+
+        An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
+        """
+        began, pause = self.clock.monotonic(), self.timing.poll
         while True:
             looks = await self.cluster.leaders([ballot.id for ballot in ballots], self.timing.rpc)
             altered = _altered(ballots, looks)
             accepted = any(id in answers and answers[id].answer is Answer.ACCEPTED for id in altered)
             if not accepted or self.clock.monotonic() - began > self.timing.rpc:
                 return looks, altered
-            await self.clock.sleep(self.timing.poll)
+            await self.clock.sleep(pause)
+            pause = min(2 * pause, self.timing.look)
 
     async def _look(self, decisions: Sequence[Decision]) -> Mapping[TopicPartition, Leadership]:
         return await self.cluster.leaders([decision.id for decision in decisions], self.timing.rpc)

@@ -30,6 +30,8 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEAD = BrokerId(1)
 """Every offline partition here was led by broker 1, which is gone."""
 
+UNKNOWN = Reason("UnknownTopic", "no such partition, or our principal lacks DESCRIBE on the topic")
+
 
 @dataclass
 class _Partition:
@@ -52,6 +54,7 @@ class SmallCluster:
     refuses: set[TopicPartition] = field(default_factory=set)
     problem: Exception | None = None
     target: Target | None = None
+    gone: Reason = UNKNOWN
     _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
     _gathers: int = 0
 
@@ -86,16 +89,17 @@ class SmallCluster:
             raise ClusterMismatch(target.bootstrap, target.expected_cluster_id or "", self.id)
         yield Connection(self, self)
 
-    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+    async def gather(
+        self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
+    ) -> Evidence:
         self._gathers += 1
         if scope.partitions is None:
             wanted = [id for id, partition in self._partitions.items() if partition.leader is None]
         else:
             wanted = list(scope.partitions)
-        known = sorted(id for id in wanted if id in self._partitions)
-        gone = Reason("UnknownTopic", "no such partition, or our principal lacks DESCRIBE on the topic")
-        missing = tuple(MissingPartition(id, gone) for id in sorted(wanted) if id not in self._partitions)
-        return Evidence(self._state(), tuple(self._seen(id) for id in known), missing)
+        listed = sorted(id for id in wanted if id in self._partitions)
+        missing = tuple(MissingPartition(id, self.gone) for id in sorted(wanted) if id not in self._partitions)
+        return Evidence(self._state(), tuple(self._seen(id) for id in listed), missing)
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta
@@ -122,6 +126,9 @@ class SmallCluster:
             id: Lead(candidates[id], LeaderEpoch(p.epoch), Offset(p.logs[candidates[id]] or 0)) for id, p in led.items()
         }
 
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        return {ballot.id: self._designate(ballot) for ballot in ballots}
+
     async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         self.before_election([str(ballot.id) for ballot in ballots])
         await asyncio.sleep(self.election_takes)
@@ -134,11 +141,15 @@ class SmallCluster:
                 self.changes.append(f"restore {ballot.id}")
         return {ballot.id: ElectionAnswer(Answer.ACCEPTED) for ballot in ballots}
 
-    def _elect(self, ballot: Ballot) -> ElectionAnswer:
+    def _designate(self, ballot: Ballot) -> ElectionAnswer:
         if ballot.id in self.refuses:
             return ElectionAnswer(Answer.REFUSED, Reason("ClusterAuthorizationFailed", "our principal lacks ALTER"))
+        self._partitions[ballot.id].assignment = ballot.order
+        return ElectionAnswer(Answer.ACCEPTED)
+
+    def _elect(self, ballot: Ballot) -> ElectionAnswer:
         partition = self._partitions[ballot.id]
-        partition.assignment, partition.leader = ballot.order, ballot.designated
+        partition.leader = ballot.designated
         partition.isr, partition.epoch = (ballot.designated,), partition.epoch + 1
         self.changes.append(f"elect {ballot.designated} for {ballot.id}")
         return ElectionAnswer(Answer.ACCEPTED)

@@ -31,6 +31,8 @@ PLAN = ["plan", "--all-offline-partitions"]
         (["plan", "--partition", "a b-1"], "the topic's name has characters other than"),
         (["plan", "--partition", "..-1"], "the topic's name is reserved"),
         (["plan", "--partition", "orders-2147483648"], "its number is larger than 2147483647"),
+        (["plan", "--partition", "orders-01"], "written with a leading zero; did you mean orders-1, or a partition"),
+        (["recover", "--partition", "a-1", "--partition", "a-1"], "--partition a-1 is given twice"),
         (["plan", "--partition", "\x1b[31m-1"], "'\\x1b[31m-1' is not a partition"),
         ([*PLAN, "--policy", "/nowhere.yaml"], "/nowhere.yaml: can't be read: No such file or directory"),
         ([*PLAN, "--policy", "/"], "/: can't be read: Is a directory"),
@@ -39,6 +41,7 @@ PLAN = ["plan", "--all-offline-partitions"]
         (["plan", "--path-to-json-file", "/nowhere.json"], "/nowhere.json: can't be read"),
         (["execute"], "execute what? Give a plan FILE, or with --approve the digest"),
         (["execute", "--approve", "abc"], "--approve 'abc': not a plan's digest (64 hexadecimal digits"),
+        (["execute", "--approve", "a" * 64, "--policy", "/nowhere.yaml"], "/nowhere.yaml: can't be read"),
         (["execute", "/nowhere.json"], "/nowhere.json: can't be read"),
         (["explain", "orders-17", "--plan", "/nowhere.json"], "/nowhere.json: can't be read"),
     ],
@@ -68,8 +71,20 @@ def test_an_address_that_is_none_is_named_before_anything_is_sent(address: str) 
     refused = CliRunner().invoke(main.app, ["inspect", "--bootstrap-server", address])
 
     assert refused.exit_code == 2
-    assert "Error: --bootstrap-server: " in refused.stderr
+    assert refused.stderr.startswith("Error: --bootstrap-server: ")
     assert "host:port" in refused.stderr
+
+
+@pytest.mark.parametrize("address", ["kafka-1:99999", "kafka-1:9092,kafka-2:0"])
+def test_a_port_that_does_not_exist_is_said_to_be_what_is_wrong(address: str) -> None:
+    refused = CliRunner().invoke(main.app, ["plan", "--partition", "a-1", "--bootstrap-server", address])
+
+    assert refused.exit_code == 2
+    bad = address.split(",")[-1]
+    port = bad.split(":")[1]
+    assert refused.stderr == (
+        f"Error: --bootstrap-server: {bad!r}: there is no port {port}; write host:port with a port from 1 to 65535\n"
+    )
 
 
 def test_explain_wants_a_plan_or_a_cluster() -> None:
@@ -97,6 +112,55 @@ def test_a_file_that_is_not_text(recovery: Run, tmp_path: Path) -> None:
     policy.write_bytes(b"rules: \xff")
 
     assert "is not UTF-8 text (byte 7)" in recovery(*PLAN, "--policy", policy).stderr
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(cluster: SmallCluster, recovery: Run, tmp_path: Path) -> None:
+    cluster.offline("orders-17", {2: 27})
+    file = tmp_path / "partitions.json"
+    file.write_text('{"partitions": [{"topic": "orders", "partitions": [17]}]}', encoding="utf-8-sig")
+
+    assert "1 Elect" in recovery("plan", "--path-to-json-file", file).stdout
+
+
+def test_a_file_that_powershell_wrote_gets_an_advice(recovery: Run, tmp_path: Path) -> None:
+    file = tmp_path / "partitions.json"
+    file.write_text("{}", encoding="utf-16")
+
+    refused = recovery("plan", "--path-to-json-file", file)
+
+    assert refused.exit_code == 2
+    assert refused.stderr == f"Error: {file}: is UTF-16 text, as PowerShell writes it; save it as UTF-8\n"
+
+
+@pytest.mark.parametrize("words", [["execute"], ["explain", "orders-17", "--plan"]])
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("# ours\nrules:\n- name: a\n  approval: AutoApprove\n", "is a policy; it is given with --policy"),
+        ("apiVersion: kafka-recovery.dev/v1alpha1\nkind: RecoveryPolicy\n", "is a policy"),
+        ('{"rules": [{"name": "a"}]}', "is a policy"),
+        ('{"kind": "RecoveryReport", "outcomes": []}', "is the report of a recovery"),
+        ('{"cluster": {}, "partitions": [], "missing": []}', "is evidence, as inspect shows it"),
+    ],
+)
+def test_another_file_where_a_plan_is_wanted_is_called_by_its_name(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path, words: list[str], text: str, what: str
+) -> None:
+    file = tmp_path / "given"
+    file.write_text(text)
+
+    refused = recovery(*words, file)
+
+    assert refused.exit_code == 2
+    assert f"Error: {file}: {what}" in refused.stderr
+    assert refused.stderr.count("\n") == 1
+    assert cluster.target is None
+
+
+def test_execute_says_which_files_it_takes() -> None:
+    shown = " ".join(CliRunner().invoke(main.app, ["execute", "--help"]).stdout.split())
+
+    assert "FILE <path> A plan, as plan --out writes it, or designated leaders in JSON" in shown
 
 
 @pytest.mark.parametrize(
@@ -151,7 +215,7 @@ def test_a_wrong_client_configuration_is_named_without_its_secrets(tmp_path: Pat
     refused = CliRunner().invoke(main.app, ["inspect", "--bootstrap-server", "k:1", "--command-config", str(config)])
 
     assert refused.exit_code == 2
-    assert f"Error: {config}: sasl.mechanism" in refused.stderr
+    assert refused.stderr.startswith(f"Error: {config}: sasl.mechanism")
     assert "s3cr3t" not in refused.output
 
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import re
+import shlex
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from rich.console import Console, RenderableType
 
 from kafka_recovery.cli.plan_files import read_plan
+from kafka_recovery.cli.tables import report_table
 from kafka_recovery.cluster.errors import ClusterUnavailable
-from kafka_recovery.domain.documents import digest
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.documents import digest, read
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.journal_files import FileJournal
 from unit.cli.conftest import Run
@@ -151,6 +160,58 @@ def test_without_a_terminal_recover_asks_for_the_command_that_approves(
     assert cluster.leader(orders) == 2
 
 
+@pytest.mark.parametrize(("form", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_program_learns_what_to_have_approved_and_where_it_lies(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, form: str, load: Callable[[str], Any]
+) -> None:
+    refused = recovery("recover", "--all-offline-partitions", "--output", form)
+
+    assert refused.exit_code == 4
+    (lacking,) = load(refused.stdout)["unapproved"]
+    plan = read(Plan, Path(lacking["file"]).read_bytes(), "the plan")
+    assert lacking["digest"] == digest(plan)
+    done = recovery(*shlex.split(lacking["command"])[1:4], "--output", form)
+
+    assert (done.exit_code, load(done.stdout)["unapproved"]) == (0, [])
+    assert cluster.leader(orders) == 2
+
+
+@pytest.mark.parametrize("approve", [[], ["--approve", "0" * 64]])
+def test_a_program_learns_the_digest_of_a_plan_file_as_well(recovery: Run, plan_file: Path, approve: list[str]) -> None:
+    refused = recovery("execute", plan_file, *approve, "--output", "json")
+
+    assert refused.exit_code == 4
+    (lacking,) = json.loads(refused.stdout)["unapproved"]
+    assert (lacking["digest"], lacking["file"]) == (digest_of(plan_file), str(plan_file))
+
+
+def test_a_resumed_run_that_lacks_its_approval_names_its_plan(
+    cluster: SmallCluster, recovery: Run, plan_file: Path, journal: Path
+) -> None:
+    begun(cluster, plan_file, journal, None)
+
+    refused = recovery("resume", "--output", "json")
+
+    assert refused.exit_code == 4
+    assert [plan["digest"] for plan in json.loads(refused.stdout)["unapproved"]] == [digest_of(plan_file)]
+
+
+def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(
+    orders: TopicPartition,
+) -> None:
+    """Somebody else's election came first; what is behind the plan is no recovery, but it does lead."""
+    shorter = PartitionOutcome(
+        orders, Outcome.FAILED, Reason("LeaderBehindPlan", "15 of 27"), BrokerId(3), LeaderEpoch(8), Offset(15)
+    )
+    silent = PartitionOutcome(
+        TopicPartition("pay", 0), Outcome.FAILED, Reason("LeaderSilent", "by the metadata only"), BrokerId(2)
+    )
+
+    assert shown(report_table(Report((shorter, silent)))).endswith(
+        "1 of 2 partitions have a leader that answers; 1 of them not as planned, see above.\n"
+    )
+
+
 def test_a_partition_that_is_refused_makes_the_exit_code_1(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
 ) -> None:
@@ -281,6 +342,14 @@ def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(
     assert failed.exit_code == 3
     assert "To go on: kafka-recovery resume --bootstrap-server kafka-1:9092" in failed.stderr
     assert "Error: none of 1 brokers answered" in failed.stderr
+
+
+def shown(table: RenderableType) -> str:
+    """As in a file."""
+    console = Console(width=200, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
 
 
 def begun(cluster: SmallCluster, plan_file: Path, journal: Path, by: str | None) -> None:

@@ -137,13 +137,71 @@ def test_explain_reads_a_plan_without_asking_the_cluster(cluster: SmallCluster, 
     assert cluster.target is None
 
 
-def test_a_partition_that_does_not_exist_is_said_to_be_gone(cluster: SmallCluster, recovery: Run) -> None:
-    planned, explained = recovery("plan", "--partition", "nosuch-3"), recovery("explain", "nosuch-3")
+@pytest.mark.parametrize("command", [["inspect", "--partition"], ["plan", "--partition"], ["explain"]])
+def test_a_partition_that_does_not_exist_is_bad_input(cluster: SmallCluster, recovery: Run, command: list[str]) -> None:
+    cluster.offline("orders-17", {2: 27})
 
-    assert "nosuch-3: UnknownTopic" in planned.stdout
-    assert "1 not found" in planned.stdout
-    assert explained.exit_code == 2
-    assert "Error: nosuch-3 can't be looked at: UnknownTopic" in explained.stderr
+    refused = recovery(*command, "oders-17")
+
+    assert refused.exit_code == 2
+    assert "Error: oders-17 can't be looked at: UnknownTopic: no such partition" in refused.stderr
+
+
+def test_what_does_exist_is_shown_all_the_same_but_a_plan_without_the_rest_is_not_kept(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path
+) -> None:
+    cluster.offline("orders-17", {2: 27})
+    out = tmp_path / "plan.json"
+
+    refused = recovery("plan", "--partition", "orders-17", "--partition", "oders-18", "--out", out)
+
+    assert refused.exit_code == 2
+    assert "Verdicts: 1 Elect, 1 not found." in refused.stdout
+    assert "Next:" not in refused.stdout
+    assert f"Error: {out} was not written" in refused.stderr
+    assert not out.exists()
+
+
+def test_a_topic_we_may_not_see_is_the_cluster_s_refusal_not_a_mistyped_name(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    cluster.gone = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE on topic orders")
+
+    for command in (["inspect", "--partition", "orders-17"], ["explain", "orders-17"]):
+        refused = recovery(*command)
+
+        assert refused.exit_code == 3
+        assert "Error: orders-17 can't be looked at: TopicAuthorizationFailed" in refused.stderr
+
+
+def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
+    cluster: SmallCluster, recovery: Run, tmp_path: Path
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    cluster.offline("orders-18", {2: 27, 3: 15})
+    leaders = tmp_path / "leaders.json"
+    leaders.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
+
+    chosen = recovery("plan", "--partition", "orders-18").stdout
+    designated = recovery("plan", "--path-to-json-file", leaders).stdout
+
+    assert "visibly" not in chosen
+    assert "Warning" not in chosen
+    assert "Unknown (visibly lacking 12 records)" in designated
+    assert "Loss: 1 Unknown; 1 visibly lacking 12 records." in designated
+    assert (
+        "Warning: orders-17: broker 3 was designated, but is worse than broker 2 by EpochFirst, "
+        "and visibly lacks 12 records of its log from offset 15 on\n"
+    ) in designated
+
+
+def test_why_nothing_is_done_is_said(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.online("users-0", 3, 5)
+
+    planned, explained = recovery("plan", "--partition", "users-0"), recovery("explain", "users-0")
+
+    assert "broker 3 leads it already\n" in planned.stdout
+    assert "Why: broker 3 leads it already; what has a leader is left alone.\n" in explained.stdout
 
 
 def test_names_and_messages_from_others_can_t_paint_on_the_terminal(cluster: SmallCluster, recovery: Run) -> None:

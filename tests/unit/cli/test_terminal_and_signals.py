@@ -142,6 +142,20 @@ def test_ctrl_c_at_the_question_is_a_no() -> None:
     assert "Refused" in shown
 
 
+def test_a_second_run_learns_that_the_first_one_waits_for_a_person(journal: Path) -> None:
+    with terminal(command(*RECOVER)) as person:
+        person.wait_for("anything else refuses: ")
+        second = subprocess.run(command(*RECOVER), capture_output=True, text=True, timeout=PATIENCE)
+        person.type(shown_digest(person.seen)[:8] + "\n")
+        code, _ = person.end()
+
+    assert second.returncode == 5
+    plan, process = shown_digest(person.seen)[:12], person.process.pid
+    assert f"waits for approval of plan {plan}: process {process} (recover by " in second.stderr
+    assert code == 0
+    assert not list(journal.glob("*/holder.json"))
+
+
 def test_a_terminal_sees_a_bar_and_stdout_stays_clean(automatic: Path) -> None:
     with terminal(command(*RECOVER, "--policy", automatic, election_takes=0.5, partitions=60)) as person:
         person.wait_for("wave 2 of 3")

@@ -74,6 +74,26 @@ def test_show_replica_info_prints_the_table_and_changes_nothing(cluster: SmallCl
     assert cluster.changes == []
 
 
+def test_a_partition_that_does_not_exist_is_not_shown_as_if_all_were_well(
+    cluster: SmallCluster, unclean: Run, tmp_path: Path
+) -> None:
+    cluster.offline("orders-17", {2: 27})
+    file = tmp_path / "partitions.json"
+    file.write_text('{"partitions": [{"topic": "orders", "partitions": [17, 99]}]}')
+
+    shown = unclean("--path-to-json-file", file, "--show-replica-info")
+
+    assert shown.exit_code == 2
+    assert "Error: orders-99 can't be looked at: UnknownTopic" in shown.stderr
+    assert "\norders-17 " in shown.stdout
+
+
+def test_its_help_says_where_the_journal_is() -> None:
+    shown = CliRunner().invoke(unclean_recovery.app, ["--help"]).stdout
+
+    assert "journaled in ${XDG_STATE_HOME:-~/.local/state}/kafka-recovery" in " ".join(shown.split())
+
+
 def test_the_manual_file_designates_the_best_leaders_and_nothing_is_elected(
     cluster: SmallCluster, unclean: Run, tmp_path: Path
 ) -> None:

@@ -11,26 +11,40 @@ import ssl
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import timedelta
 from io import BytesIO
 from types import TracebackType
 from typing import Any, Self
 
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    DescribeClusterRequest,
+    DescribeConfigsRequest,
+    DescribeQuorumRequest,
+    DescribeTopicPartitionsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.connection import Address, Connection
 
 SPOKEN = {
     request.API_KEY: request
     for request in (
         AlterPartitionReassignmentsRequest,
         ApiVersionsRequest,
+        DescribeClusterRequest,
+        DescribeConfigsRequest,
+        DescribeQuorumRequest,
+        DescribeTopicPartitionsRequest,
         ElectLeadersRequest,
         FetchRequest,
         ListOffsetsRequest,
+        ListPartitionReassignmentsRequest,
         MetadataRequest,
         SaslAuthenticateRequest,
         SaslHandshakeRequest,
@@ -161,6 +175,13 @@ class StagedBroker:
             heard.say(answer)
         elif answer is not None:
             heard.say(heard.frame(answer))
+
+
+async def call(connection: Connection, request: Any, version: int, deadline: timedelta) -> Any:
+    """Ask over this very connection, as `Brokers` does over one of its own; TimeoutError after the deadline."""
+    async with asyncio.timeout(deadline.total_seconds()):
+        await connection.ready()
+        return await connection.send(request, version)
 
 
 def _understand(frame: bytes, connection: int, writer: asyncio.StreamWriter) -> Heard:

@@ -206,6 +206,9 @@ class TestRefusals:
             (oauth("http://id.example", f"{OAUTH};"), "is a http URL; right are https:// and file://"),
             (oauth("token.txt", f"{OAUTH};"), "is a nameless URL; right are https:// and file://"),
             (oauth(f"https://me:{SECRET}@id.example", f"{OAUTH};"), "holds a user; put clientId and clientSecret"),
+            (oauth(f"https://id.example/token?key={SECRET}", f"{OAUTH};"), "holds a query or a fragment, which logs"),
+            (oauth(f"https://id.example/token#{SECRET}", f"{OAUTH};"), "holds a query or a fragment, which logs"),
+            (oauth(f"file:///var/run/token?key={SECRET}", f"{OAUTH};"), "holds a query or a fragment, which logs"),
             (oauth("https://id.example", f'{OAUTH} clientId="me";'), "sasl.jaas.config has no clientSecret"),
         ],
     )

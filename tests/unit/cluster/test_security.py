@@ -270,6 +270,14 @@ class TestTokens:
         with pytest.raises(AuthenticationFailed, match=r"missing: no token: No such file"):
             await TokenSource((tmp_path / "missing").as_uri()).token()
 
+    async def test_of_a_url_only_what_can_be_no_secret_is_printed(self, tmp_path: Path) -> None:
+        """A TokenSource may be made of something else than a properties file, which would refuse such a URL."""
+        tokens = TokenSource(f"https://me:{SECRET}@localhost:1/token?key={SECRET}#{SECRET}", "me", SECRET)
+        with pytest.raises(AuthenticationFailed, match=r"^https://localhost:1/token: no token") as refusal:
+            await tokens.token()
+
+        assert SECRET not in f"{tokens} {tokens!r} {refusal.value!r} {refusal.value.__cause__!r}"
+
     async def test_a_grant_is_asked_for_as_kafka_does(self, authority: Authority) -> None:
         endpoint = TokenEndpoint(lambda heard: (200, {"access_token": "abc.def.ghi", "expires_in": 60}))
         async with endpoint.at(authority) as url:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_recovery.decision.planner import decide
@@ -10,7 +12,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import broker, code, dead, decided, evidence, log, partition, policy, rejected
+from unit.decision.incident import Held, broker, code, dead, decided, evidence, log, partition, policy, rejected
 
 TWO = BrokerId(2)
 REFUSED = Reason("ConnectionRefused", "connection refused at broker-2:9092")
@@ -53,9 +55,39 @@ def test_a_broker_the_cluster_never_heard_of_is_not_registered() -> None:
 
 
 def test_what_a_client_can_not_see_does_not_reject() -> None:
-    """Nobody but the metadata log knows of a controlled shutdown; a broker asked once shows no progress."""
-    unknown = broker(2, stopping=None, metadata_advances=None)
+    """Nobody but the metadata log knows of a controlled shutdown."""
+    unknown = broker(2, stopping=None)
     assert decided(evidence(partition({1: None, 2: log(27)}), brokers=(dead(1), unknown))).leader == 2
+
+
+def test_a_broker_that_fell_silent_while_it_was_looked_at_is_not_elected() -> None:
+    silent = broker(2, metadata_advances=None)
+    decision = decided(evidence(partition({1: None, 2: log(27)}), brokers=(dead(1), silent)))
+    assert rejected(decision)[2] == "MetadataUnknown"
+
+
+@pytest.mark.parametrize(
+    ("useless", "expected"), [(log(99, answered_under=None), "NotPromised"), (log(99, epochs=None), "EpochUnknown")]
+)
+def test_nobody_is_elected_over_a_living_replica_that_can_not_be_compared(useless: Held, expected: str) -> None:
+    seen = evidence(partition({1: None, 2: useless, 3: log(27)}))
+
+    assert code(decided(seen)) == expected
+    any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    assert decided(seen, any_answer).leader == 3
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"unclean_election_enabled": True}, "unclean.leader.election.enable is on"),
+        ({"tiered": True}, "remote storage"),
+        ({"isr": (BrokerId(7),)}, "the address of broker 7 in the ISR is not known"),
+    ],
+)
+def test_what_a_person_should_know_before_is_a_warning(said: dict[str, Any], words: str) -> None:
+    (warning,) = decided(evidence(partition({1: None, 2: log(27), 3: log(15)}, **said))).warnings
+    assert words in warning
 
 
 def test_a_broker_is_judged_once_and_its_rejection_shared() -> None:
@@ -97,7 +129,7 @@ def test_the_unreadable_epochs_problem_is_told() -> None:
     seen = evidence(partition({1: None, 2: Replica(TWO, log(99, epochs=None), denied)}))
     decision = decided(seen)
 
-    assert code(decision) == "NoCandidate"
+    assert code(decision) == "EpochUnknown"
     assert decision.reason is not None
     assert "not authorized to read orders" in decision.reason.message
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key, merit
 from kafka_recovery.domain.plan import Verdict
-from kafka_recovery.domain.policy import CandidateOrder
+from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers
 from unit.decision.incident import code, decided, evidence, log, partition, policy
 
 NEWER = log(10, (0, 0), (4, 8))
@@ -51,5 +51,6 @@ def test_a_policy_chooses_the_order() -> None:
 
 
 def test_one_unread_vector_does_not_keep_the_others_from_leading() -> None:
-    decision = decided(evidence(partition({1: None, 2: UNREAD, 3: NEWER})))
+    any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    decision = decided(evidence(partition({1: None, 2: UNREAD, 3: NEWER})), any_answer)
     assert (decision.verdict, decision.leader, code(decision)) == (Verdict.ELECT, 3, None)

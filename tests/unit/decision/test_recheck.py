@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.planner import recheck
+from kafka_recovery.decision.recheck import Before, recheck
+from kafka_recovery.decision.scene import back
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
@@ -25,7 +27,12 @@ def again(
     """Plan on `planned`, look again and see `fresh`."""
     decision = decided(evidence(planned), policy(), **how)
     seen = fresh if isinstance(fresh, Evidence) else evidence(fresh)
-    return recheck(decision, planned, seen, by or policy())
+    return recheck(decision, made_on(evidence(planned)), seen, by or policy())
+
+
+def made_on(seen: Evidence, *, designated: bool = False) -> Before:
+    """What a plan on this evidence knew of its only partition."""
+    return Before(seen.partitions[0], back(seen.cluster), designated)
 
 
 def code(reason: Reason | None) -> str | None:
@@ -36,8 +43,33 @@ def test_nothing_changed() -> None:
     assert again(PLANNED) is None
 
 
-def test_our_own_order_after_a_crash_is_no_change() -> None:
-    assert again(partition({2: log(27), 3: log(15), 1: None})) is None
+def test_our_own_order_is_expected_only_once_it_has_been_set() -> None:
+    decision = decided(evidence(PLANNED))
+    ours = evidence(partition({2: log(27), 3: log(15), 1: None}))
+
+    assert recheck(decision, made_on(evidence(PLANNED), designated=True), ours, policy()) is None
+    assert code(recheck(decision, made_on(evidence(PLANNED)), ours, policy())) == "AssignmentChanged"
+
+
+def test_an_order_that_somebody_put_back_would_elect_the_wrong_replica() -> None:
+    decision = decided(evidence(PLANNED))
+
+    reason = recheck(decision, made_on(evidence(PLANNED), designated=True), evidence(PLANNED), policy())
+    assert code(reason) == "AssignmentChanged"
+
+
+def test_a_clean_member_that_is_back_but_not_measured_yet_gets_its_patience() -> None:
+    returning = broker(1, fenced=True, reachable=True)
+
+    assert code(again(evidence(PLANNED, brokers=(returning, broker(2), broker(3))))) == "CleanMemberReturning"
+
+
+def test_a_clean_member_that_was_waited_for_already_is_not_waited_for_again() -> None:
+    brokers = (broker(1, fenced=True, reachable=True), broker(2), broker(3))
+    seen = evidence(PLANNED, brokers=brokers)
+    decision = decided(seen, waited=timedelta(minutes=1))
+
+    assert recheck(decision, made_on(seen), seen, policy()) is None
 
 
 def test_a_second_look_at_a_later_time_is_no_change() -> None:
@@ -58,7 +90,7 @@ def test_a_second_look_at_a_later_time_is_no_change() -> None:
         (partition(COPIES, reassignment=Reassignment((BrokerId(4),), ())), "ReassignmentOngoing"),
         (partition(COPIES, reassignment_known=False), "ReassignmentUnknown"),
         (partition({**COPIES, 1: Replica(BrokerId(1), None, leads=True)}), "OldLeaderAnswers"),
-        (partition({**COPIES, 1: log(30)}), "CleanMemberReturning"),
+        (partition({**COPIES, 1: log(30)}), "LossIsWorse"),
         (partition({**COPIES, 2: log(26)}), "LogChanged"),
         (partition({**COPIES, 2: log(27, (0, 0), (1, 20))}), "LogChanged"),
         (partition({**COPIES, 2: log(27, answered_under=None)}), "NotPromised"),
@@ -120,9 +152,9 @@ def test_more_visible_loss_than_was_planned_goes_back_to_deciding() -> None:
     four = (*THREE, dead(4))
     planned = partition({1: None, 2: log(27, (1, 0)), 3: log(15, (1, 0)), 4: None})
     fresh = partition({1: None, 2: log(27, (1, 0)), 3: log(15, (1, 0)), 4: log(90, (0, 0))})
-    decision = decided(evidence(planned, brokers=four))
+    then, now = evidence(planned, brokers=four), evidence(fresh, brokers=(*THREE, broker(4)))
 
-    reason = recheck(decision, planned, evidence(fresh, brokers=(*THREE, broker(4))), policy())
+    reason = recheck(decided(then), made_on(then), now, policy())
     assert code(reason) == "LossIsWorse"
     assert reason is not None
     assert "visibly lacking 90 records" in reason.message
@@ -135,5 +167,5 @@ def test_a_proven_class_must_be_proven_again() -> None:
     assert decision.loss is not None
     assert decision.loss.loss_class is LossClass.LOSSLESS
 
-    assert recheck(decision, PLANNED, evidence(PLANNED), policy(), history) is None
-    assert code(recheck(decision, PLANNED, evidence(PLANNED), policy())) == "LossIsWorse"
+    assert recheck(decision, made_on(evidence(PLANNED)), evidence(PLANNED), policy(), history) is None
+    assert code(recheck(decision, made_on(evidence(PLANNED)), evidence(PLANNED), policy())) == "LossIsWorse"

@@ -144,7 +144,6 @@ class Fate(Enum):
     ANSWERED = "done and answered"
     LOST = "not done, not answered"
     DONE = "done, but the answer is lost"
-    HALF = "an election's order was set, nobody was elected, no answer"
     LATE = "done 50 s later, never answered"
 
 
@@ -196,6 +195,7 @@ class FakeKafka:
         self.id = CLUSTER
         self.nodes = {broker: Node() for broker in (1, 2, 3, 4)}
         self.partitions: dict[TopicPartition, Held] = {}
+        self.designate_fates: list[Fate] = []
         self.elect_fates: list[Fate] = []
         self.restore_fates: list[Fate] = []
         self.denied: dict[TopicPartition, Answer] = {}
@@ -227,6 +227,10 @@ class FakeKafka:
             if held.leader is None and broker in (*held.isr, *(held.elr or ())):
                 _lead(held, broker)
 
+    def elect_uncleanly(self, id: TopicPartition, broker: int) -> None:
+        """Somebody else makes it the leader."""
+        _lead(self.partitions[id], broker)
+
     def reassign(self, id: TopicPartition, assignment: tuple[int, ...]) -> None:
         """Somebody else changes the assignment."""
         held = self.partitions[id]
@@ -239,7 +243,9 @@ class FakeKafka:
         self.partitions[id] = Held(TopicId(f"another-{id}"), replicas, replicas, ends, replicas, leader=leader, epoch=0)
 
     @port
-    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+    async def gather(
+        self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
+    ) -> Evidence:
         wanted = scope.partitions
         if wanted is None:
             wanted = tuple(id for id, held in self.partitions.items() if held.leader is None)
@@ -272,12 +278,14 @@ class FakeKafka:
         }
 
     @port
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        fate = self.designate_fates.pop(0) if self.designate_fates else Fate.ANSWERED
+        return self._fated(fate, ballots, self._designate)
+
+    @port
     async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         self.ballots.extend(ballots)
         fate = self.elect_fates.pop(0) if self.elect_fates else Fate.ANSWERED
-        if fate is Fate.HALF:
-            for ballot in ballots:
-                self._order(ballot)
         return self._fated(fate, ballots, self._elect)
 
     @port
@@ -304,10 +312,12 @@ class FakeKafka:
         unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("NoAnswer", "no answer within 20s"))
         return {ballot.id: unanswered for ballot in ballots}
 
-    def _order(self, ballot: Ballot) -> None:
+    def _designate(self, ballot: Ballot) -> ElectionAnswer:
         held = self.partitions.get(ballot.id)
-        if held is not None and sorted(held.assignment) == sorted(ballot.order):
-            self._assign(held, ballot.order)
+        if held is None or sorted(held.assignment) != sorted(ballot.order):
+            return ElectionAnswer(Answer.CHANGED, Reason("InvalidReplicaAssignment", "another replica set"))
+        self._assign(held, ballot.order)
+        return ElectionAnswer(Answer.ACCEPTED)
 
     def _assign(self, held: Held, order: tuple[int, ...]) -> None:
         if self.lag:
@@ -317,9 +327,8 @@ class FakeKafka:
 
     def _elect(self, ballot: Ballot) -> ElectionAnswer:
         held = self.partitions.get(ballot.id)
-        if held is None or sorted(held.assignment) != sorted(ballot.order):
-            return ElectionAnswer(Answer.CHANGED, Reason("InvalidReplicaAssignment", "another replica set"))
-        self._order(ballot)
+        if held is None:
+            return ElectionAnswer(Answer.CHANGED, Reason("UnknownTopicOrPartition", "it is gone"))
         if ballot.id in self.denied:
             return ElectionAnswer(self.denied[ballot.id], Reason("Denied", "the controller said no"))
         if held.leader is not None:

@@ -29,7 +29,7 @@ def election_is_not_answered(world: World) -> None:
 
 
 def election_stops_halfway(world: World) -> None:
-    world.kafka.elect_fates = [Fate.HALF]
+    world.kafka.elect_fates = [Fate.LOST]
 
 
 def restore_is_not_answered(world: World) -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from kafka_recovery.domain.election import Answer, Scope
 from kafka_recovery.domain.ids import TopicId, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval, Policy
 from unit.recovery.brokers import EPOCH, Crash, Fate, Held, Node, Unavailable
 from unit.recovery.world import World, policy
@@ -30,10 +31,12 @@ CALLS = (
     "granted",
     "approved",
     "wave_started",
+    "designate",
     "elect",
     "answering",
     "leaders",
     "restore",
+    "wave_ended",
     "finished",
 )
 
@@ -104,6 +107,7 @@ class Story:
     ends: list[dict[int, int]]
     policy: Policy
     faults: list[Fault]
+    designate_fates: list[Fate]
     elect_fates: list[Fate]
     restore_fates: list[Fate]
     crash_at: int | None
@@ -114,11 +118,13 @@ class Story:
         scope = Scope(tuple(id for id in world.kafka.partitions if id not in BYSTANDERS))
         for call, after, nth, fault, broker, id in self.faults:
             (world.after if after else world.before)(call, partial(FAULTS[fault], world, broker, id), nth)
+        world.kafka.designate_fates = list(self.designate_fates)
         world.kafka.elect_fates, world.kafka.restore_fates = list(self.elect_fates), list(self.restore_fates)
         world.steps.crash_at = self.crash_at
         with suppress(Crash, Unavailable):
             report = await world.recover(self.policy, scope)
             assert {outcome.id for outcome in report.outcomes} == set(scope.partitions or ())
+            self.check_claims(world, report)
             self.check(world)
 
         everything_is_well_again(world)
@@ -139,6 +145,16 @@ class Story:
         online, offline = (world.kafka.partitions[id] for id in BYSTANDERS)
         assert (online.assignment, offline.assignment, offline.leader, offline.epoch) == ((4, 3), (1, 3), None, EPOCH)
 
+    def check_claims(self, world: World, report: Report) -> None:
+        """Recovered: the designated replica leads. Recovered cleanly: not by an unclean election of ours."""
+        for outcome in report.outcomes:
+            designated = {ballot.designated for ballot in world.kafka.ballots if ballot.id == outcome.id}
+            if outcome.outcome in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR):
+                assert outcome.leader in designated
+            another_topic = outcome.leader_epoch is not None and outcome.leader_epoch <= EPOCH
+            if outcome.outcome is Outcome.RECOVERED_CLEANLY and not another_topic:
+                assert (outcome.id, outcome.leader) not in world.kafka.elected
+
 
 @settings(max_examples=400, deadline=None)
 @given(
@@ -147,6 +163,7 @@ class Story:
         ends,
         policies,
         st.lists(faults, max_size=6),
+        fates,
         fates,
         fates,
         st.none() | st.integers(1, 120),

@@ -43,8 +43,8 @@ async def test_the_plan_is_durable_before_anything_is_changed(world: World) -> N
 
     await world.recover()
 
-    calls = [call for call in world.steps.calls if call in ("record", "approved", "wave_started", "elect", "restore")]
-    assert calls == ["record", "approved", "wave_started", "elect", "restore"]
+    steps = ["record", "approved", "wave_started", "designate", "elect", "restore"]
+    assert [call for call in world.steps.calls if call in steps] == steps
 
 
 async def test_nothing_is_changed_before_the_last_look(world: World) -> None:
@@ -53,7 +53,7 @@ async def test_nothing_is_changed_before_the_last_look(world: World) -> None:
     await world.recover()
 
     calls = world.steps.calls[: world.steps.calls.index("elect")]
-    assert calls[-2:] == ["gather", "wave_started"]
+    assert calls[-3:] == ["gather", "wave_started", "designate"]
 
 
 async def test_a_live_but_silent_replica_is_not_taken_for_an_empty_one(world: World) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer, Scope
-from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
@@ -94,14 +94,20 @@ class WatchedKafka(FakeKafka):
         self._durable = durable
         self._answered: set[tuple[TopicPartition, int, int]] = set()
 
-    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
-        evidence = await super().gather(scope, rules)
+    async def gather(
+        self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
+    ) -> Evidence:
+        evidence = await super().gather(scope, rules, known)
         for partition in evidence.partitions:
             self._answered = {answer for answer in self._answered if answer[0] != partition.id}
             for replica in partition.replicas:
                 if replica.log is not None:
                     self._answered.add((partition.id, partition.leader_epoch, replica.broker))
         return evidence
+
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        self.broken += [f"{b.id}: an order that no durable plan holds" for b in ballots if b not in self._durable]
+        return await super().designate(ballots)
 
     async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         for ballot in ballots:
@@ -158,6 +164,7 @@ class World:
     def calm_down(self) -> None:
         """Whatever was to go wrong still, does not."""
         self.steps.unhook()
+        self.kafka.designate_fates.clear()
         self.kafka.elect_fates.clear()
         self.kafka.restore_fates.clear()
 
@@ -206,7 +213,7 @@ class World:
 
     def changed(self) -> list[str]:
         """The calls that may have changed something in Kafka."""
-        return [call for call in self.steps.calls if call in ("elect", "restore")]
+        return [call for call in self.steps.calls if call in ("designate", "elect", "restore")]
 
     def unrestored(self) -> list[TopicPartition]:
         """Partitions whose assignment is not the one their owner wants."""

@@ -1,0 +1,234 @@
+"""Reading leader-epoch vectors of replicas that nobody leads.
+
+A sessionless Fetch far beyond the end gives, for an epoch E, the largest epoch ≤ E and where it ends (KIP-595's
+diverging epoch). E above the replica's latest epoch is answered with OFFSET_OUT_OF_RANGE, so the latest is found first,
+then the vector is walked down. Measured on Kafka 3.9 to 4.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka.protocol.consumer import FetchRequest
+
+from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
+from kafka_recovery.cluster.interview import ANY_EPOCH, Interview
+from kafka_recovery.cluster.metadata import PartitionState, by_topic, topic_id_text, topic_uuid
+from kafka_recovery.domain.evidence import EpochEntry, EpochVector, ReplicaLog
+from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+VECTOR_ENTRIES = 64
+"""Entries of a vector that are read, newest first; older ones are left out as if the log began later."""
+
+_NONE, _OUT_OF_RANGE, _TOPIC_AUTHORIZATION_FAILED = 0, 1, 29
+_BEYOND_ANY_END = 2**63 - 1
+_VERSIONS = (13, 18)
+
+
+@dataclass(slots=True)
+class Probe:
+    """What is known so far about one replica while it is being measured.
+
+    `known`: largest epoch known to be at most the latest; `above`: smallest known to be above it. `ends`: pairs of
+    epoch and end offset, newest first; all of them once `walked`. `unreadable`: why there is no vector. `same`: the
+    vector that was read before, of a log that can't have changed since.
+    """
+
+    state: PartitionState
+    end: int | None = None
+    start: int | None = None
+    high_watermark: int | None = None
+    knows_current_epoch: bool = False
+    known: int = -1
+    above: int = 0
+    ends: list[tuple[int, int]] = field(default_factory=list)
+    walked: bool = False
+    same: EpochVector | None = None
+    problem: Reason | None = None
+    unreadable: Reason | None = None
+    leads: bool = False
+
+    @property
+    def id(self) -> TopicPartition:
+        return self.state.id
+
+    def go_on_from(self, earlier: Probe) -> None:
+        """Take over what an attempt that was not finished has found, if that can't have changed since.
+
+        A replica that knows the current epoch follows nobody while there is no leader: the same end is the same log.
+        """
+        if self.knows_current_epoch and earlier.knows_current_epoch and self.end == earlier.end:
+            self.known, self.above, self.ends, self.walked = earlier.known, earlier.above, earlier.ends, earlier.walked
+            self.start, self.high_watermark = earlier.start, earlier.high_watermark
+
+    def is_still(self, before: ReplicaLog) -> bool:
+        """Whether this is the log that was measured `before`; then its vector is taken over.
+
+        A replica that knows the current epoch follows nobody while there is no leader: the same end is the same log.
+        """
+        same_epoch = self.knows_current_epoch and before.answered_under == self.state.leader_epoch
+        if before.epochs is None or not same_epoch or self.end != before.end:
+            return False
+        self.same, self.walked = before.epochs, True
+        self.start, self.high_watermark = before.start, before.high_watermark
+        return True
+
+    @property
+    def vector(self) -> EpochVector | None:
+        """Oldest first; None unless all that is wanted of it was read."""
+        if self.same is not None:
+            return self.same
+        if not self.walked or self.unreadable or self.start is None or self.end is None:
+            return None
+        return _vector(self.ends, self.start, self.end)
+
+
+Asked = tuple[Probe, int]
+"""A replica, and the epoch it is asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class EpochVectors:
+    """The vectors of one broker's replicas, all at once: a request a step."""
+
+    interview: Interview
+
+    async def read(self, probes: Sequence[Probe]) -> None:
+        """Note each replica's vector, log start and high watermark. Raises ClusterError; what was noted stands."""
+        await self._find_latest([probe for probe in probes if probe.above - probe.known > 1])
+        walking = []
+        for probe in probes:
+            probe.walked = probe.walked or (probe.known < 0 and probe.unreadable is None)
+            if not probe.walked and probe.unreadable is None:
+                walking.append((probe, probe.ends[-1][0] - 1 if probe.ends else probe.known))
+        await self._walk_down(walking)
+
+    async def _find_latest(self, searching: Sequence[Probe]) -> None:
+        """By bisection; the first guess is that the hint was the latest."""
+        hinted = True
+        while searching:
+            asked = [(p, p.known + 1 if hinted and p.known >= 0 else (p.known + p.above) // 2) for p in searching]
+            hinted = False
+            found = await self._ends_of_epochs(asked)
+            for probe, epoch in asked:
+                if probe.id in found:
+                    probe.known, probe.above = (epoch, probe.above) if found[probe.id] else (probe.known, epoch)
+            searching = [p for p in searching if p.above - p.known > 1 and p.unreadable is None]
+
+    async def _walk_down(self, walking: Sequence[Asked]) -> None:
+        while walking:
+            found = await self._ends_of_epochs(walking)
+            further = []
+            for probe, asked in walking:
+                if probe.unreadable is not None:
+                    continue
+                epoch_and_end = found.get(probe.id)
+                if epoch_and_end is None:
+                    what = f"epoch {asked} was gone from the log of {probe.id} while its vector was read"
+                    probe.unreadable = Reason("NoEpochVector", f"broker {self.interview.broker}: {what}")
+                elif _one_step_down(probe, epoch_and_end):
+                    further.append((probe, epoch_and_end[0] - 1))
+                else:
+                    probe.walked = True
+            walking = further
+
+    async def _ends_of_epochs(self, asked: Sequence[Asked]) -> Mapping[TopicPartition, tuple[int, int] | None]:
+        """For each (replica, epoch E): the largest epoch ≤ E and its end offset; None where E is above the latest."""
+        by_id = {probe.id: (probe, epoch) for probe, epoch in asked}
+        answer = await self.interview.ask(_fetch(by_id), versions=_VERSIONS)
+        if answer.error_code:
+            self._left_unread(by_id.values(), answer.error_code)
+            return {}
+        names = {probe.state.topic_id: probe.id.topic for probe, _ in by_id.values()}
+        found: dict[TopicPartition, tuple[int, int] | None] = {}
+        for entry in answer.responses:
+            topic_name = names.get(topic_id_text(entry.topic_id), "")
+            for part in entry.partitions:
+                pair = by_id.get(TopicPartition(topic_name, part.partition_index))
+                if pair is None:
+                    raise InvalidAnswer(self.interview.at, "Fetch answered about a partition that was not asked")
+                self._note_epoch(pair[0], pair[1], part, found)
+        self._left_unread([pair for id, pair in by_id.items() if id not in found and pair[0].unreadable is None], 0)
+        return found
+
+    def _note_epoch(
+        self, probe: Probe, asked: int, part: Any, found: dict[TopicPartition, tuple[int, int] | None]
+    ) -> None:
+        id, diverging, broker = probe.id, part.diverging_epoch, self.interview.broker
+        if part.error_code == _OUT_OF_RANGE:
+            found[id] = None
+        elif part.error_code != _NONE:
+            what = f"Fetch of {id} at broker {broker}"
+            probe.unreadable = reason_for(part.error_code, what, needs=f"READ on topic {id.topic}")
+            probe.knows_current_epoch = probe.knows_current_epoch and part.error_code == _TOPIC_AUTHORIZATION_FAILED
+        elif diverging is None or not 0 <= diverging.epoch <= asked or diverging.end_offset < 0:
+            probe.unreadable = Reason("NoEpochVector", f"broker {broker} gave no leader epochs of {id}")
+        else:
+            found[id] = (diverging.epoch, diverging.end_offset)
+            if part.log_start_offset >= 0:
+                probe.start = part.log_start_offset
+            if part.high_watermark >= 0:
+                probe.high_watermark = part.high_watermark
+
+    def _left_unread(self, pairs: Iterable[Asked], code: int) -> None:
+        broker = self.interview.broker
+        for probe, _ in pairs:
+            left_out = Reason("NoEpochVector", f"broker {broker} left out {probe.id}")
+            probe.unreadable = reason_for(code, f"Fetch of {probe.id} at broker {broker}") if code else left_out
+
+
+def _fetch(asked: Mapping[TopicPartition, Asked]) -> Any:
+    """A Fetch that gets no records, only where each replica's epoch ends."""
+    topic, wanted = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
+    topics = []
+    for name, indexes in by_topic(asked).items():
+        questions = [
+            wanted(
+                partition=index,
+                current_leader_epoch=probe.state.leader_epoch if probe.knows_current_epoch else ANY_EPOCH,
+                fetch_offset=_BEYOND_ANY_END,
+                last_fetched_epoch=epoch,
+                log_start_offset=-1,
+                partition_max_bytes=1,
+            )
+            for index in indexes
+            for probe, epoch in (asked[TopicPartition(name, index)],)
+        ]
+        id = asked[TopicPartition(name, indexes[0])][0].state.topic_id
+        topics.append(topic(topic_id=topic_uuid(id), partitions=questions))
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
+        topics=topics, forgotten_topics_data=[], rack_id="",
+    )  # fmt: skip
+
+
+def _one_step_down(probe: Probe, found: tuple[int, int]) -> bool:
+    """Note an epoch and its end; True if there may be an older one.
+
+    Below its first entry a broker echoes the epoch that was asked, with the first entry's start.
+    """
+    epoch, end = found
+    below_first_entry = bool(probe.ends) and probe.start is not None and end <= probe.start
+    if below_first_entry:
+        return False
+    probe.ends.append((epoch, end))
+    return epoch > 0 and len(probe.ends) < VECTOR_ENTRIES
+
+
+def _vector(ends: Sequence[tuple[int, int]], start: int, end: int) -> EpochVector:
+    """Entries (epoch, start), oldest first, from (epoch, end), newest first.
+
+    Of a vector that was not read to its beginning the oldest entry is left out: where that one begins is not known.
+    """
+    begins = [older_end for _, older_end in ends[1:]]
+    if len(ends) < VECTOR_ENTRIES or ends[-1][0] == 0:
+        begins.append(start)
+    entries = [
+        EpochEntry(LeaderEpoch(epoch), Offset(max(begin, start)))
+        for (epoch, _), begin in zip(ends, begins, strict=False)
+        if begin <= end
+    ]
+    return tuple(reversed(entries))

@@ -1,0 +1,296 @@
+"""A whole cluster on stages: what its brokers say of themselves, of each other and of their logs, till a test has it
+otherwise."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsResponse,
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    DescribeQuorumResponse,
+    DescribeTopicPartitionsResponse,
+    ElectLeadersResponse,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.metadata import PartitionState, topic_id_text
+from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from unit.cluster.stage import SPOKEN, Heard, StagedBroker, api_versions
+
+PATIENCE = timedelta(seconds=10)
+SOON = timedelta(milliseconds=300)
+TOPIC_ID = uuid.UUID(int=7)
+"""Of every topic `t`: a play has but one that Fetch is asked about."""
+
+_DESCRIBE_CLUSTER = 60
+
+ORDERS = TopicPartition("orders", 0)
+EPOCH = LeaderEpoch(5)
+
+
+def offline(
+    id: TopicPartition = ORDERS, replicas: Iterable[int] = (1, 2, 3), isr: Iterable[int] = (1,), **changes: Any
+) -> PartitionState:
+    """A partition without a leader."""
+    fields: dict[str, Any] = {
+        "id": id,
+        "topic_id": topic_id_text(TOPIC_ID),
+        "internal": False,
+        "leader": None,
+        "leader_epoch": EPOCH,
+        "replicas": tuple(map(BrokerId, replicas)),
+        "isr": tuple(map(BrokerId, isr)),
+        "elr": (),
+        "last_known_elr": (),
+        "offline": frozenset(),
+    }
+    return PartitionState(**(fields | changes))
+
+
+@dataclass
+class Log:
+    """One replica: `epochs` as (epoch, start), oldest first; `error` is what ListOffsets says instead.
+
+    `led_in`: the epoch in which its broker thinks that it leads.
+    """
+
+    end: int
+    epochs: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    start: int = 0
+    high_watermark: int = 0
+    knows: int = EPOCH
+    led_in: int | None = None
+    error: int = 0
+
+    def offset(self, replica_id: int, timestamp: int, epoch: int) -> tuple[int, int, int]:
+        """Error, leader epoch and offset, as a broker finds them."""
+        knows = self.knows if self.led_in is None else self.led_in
+        if self.error:
+            return self.error, -1, -1
+        if epoch not in (-1, knows):
+            return (74 if epoch < knows else 75), -1, -1
+        if replica_id == -1 and self.led_in is None:
+            return 6, -1, -1
+        if timestamp == -3:
+            return (0, self.epochs[-1][0], self.end - 1) if self.epochs else (0, -1, -1)
+        if timestamp == -2:
+            return 0, self.epochs[0][0] if self.epochs else -1, self.start
+        if replica_id == -2:
+            return 0, knows, self.end
+        begun_at = self.epochs[-1][1]
+        return (78, -1, -1) if self.high_watermark < begun_at else (0, knows, self.high_watermark)
+
+    def epoch_end(self, asked: int) -> tuple[int, int] | None:
+        """The largest epoch ≤ `asked` and its end; None above the latest."""
+        if not self.epochs or asked > self.epochs[-1][0]:
+            return None
+        ends = [start for _, start in self.epochs[1:]] + [self.end]
+        found = [(epoch, end) for (epoch, _), end in zip(self.epochs, ends, strict=True) if epoch <= asked]
+        return found[-1] if found else (asked, self.epochs[0][1])
+
+
+@dataclass
+class Play:
+    """`members` by id; `applied` metadata offsets; `logs` by broker and partition; `states` the controller's view.
+
+    `lists_fenced` False: Kafka 3.9, whose DescribeCluster leaves fenced brokers out. `page`: partitions a page.
+    `election`, `reassignment`: the error codes that are answered in turn, the last one ever after.
+    """
+
+    members: dict[int, StagedBroker] = field(default_factory=dict)
+    fenced: set[int] = field(default_factory=set)
+    lists_fenced: bool = True
+    applied: dict[int, int] = field(default_factory=dict)
+    watermark: int | None = 100
+    states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
+    logs: dict[tuple[int, TopicPartition], Log] = field(default_factory=dict)
+    page: int = 2000
+    election: list[int] = field(default_factory=lambda: [0])
+    reassignment: list[int] = field(default_factory=lambda: [0])
+    left_out: set[TopicPartition] = field(default_factory=set)
+
+    @asynccontextmanager
+    async def staged(self, *brokers: int) -> AsyncIterator[Play]:
+        """With these brokers on stage."""
+        async with AsyncExitStack() as stack:
+            for id in brokers:
+                self.applied.setdefault(id, 100)
+                self.members[id] = await stack.enter_async_context(StagedBroker(self._roles(id)))
+            yield self
+
+    @asynccontextmanager
+    async def cluster(self) -> AsyncIterator[KafkaCluster]:
+        """Ours, that bootstraps from all of them."""
+        async with KafkaCluster([member.address for member in self.members.values()], PLAINTEXT) as cluster:
+            yield cluster
+
+    def add(self, state: PartitionState, **logs: Log) -> None:
+        """A partition and its logs: `b2=Log(...)` for broker 2."""
+        self.states[state.id] = state
+        self.logs |= {(int(name.removeprefix("b")), state.id): log for name, log in logs.items()}
+
+    def address(self, broker: int) -> Address:
+        return self.members[broker].address
+
+    def asked(self, name: str) -> list[Heard]:
+        """All requests of a name, whoever heard them."""
+        return [heard for member in self.members.values() for heard in member.heard if heard.name == name]
+
+    def _roles(self, broker: int) -> dict[str, Any]:
+        return {
+            "ApiVersions": partial(self.api_versions, broker),
+            "DescribeCluster": self.describe_cluster,
+            "DescribeTopicPartitions": self.describe_partitions,
+            "DescribeQuorum": self.describe_quorum,
+            "DescribeConfigs": lambda heard: DescribeConfigsResponse(results=[]),
+            "ListPartitionReassignments": lambda heard: ListPartitionReassignmentsResponse(topics=[]),
+            "ListOffsets": partial(self.list_offsets, broker),
+            "Fetch": partial(self.fetch, broker),
+            "ElectLeaders": self.elect,
+            "AlterPartitionReassignments": self.reassign,
+        }
+
+    def api_versions(self, broker: int, heard: Heard) -> Any:
+        offers = {key: request.max_version for key, request in SPOKEN.items()}
+        return api_versions(
+            offers if self.lists_fenced else offers | {60: 1}, finalized_features_epoch=self.applied[broker]
+        )
+
+    def describe_cluster(self, heard: Heard) -> Any:
+        entry = DescribeClusterResponse.DescribeClusterBroker
+        listed = [id for id in self.members if self.lists_fenced or id not in self.fenced]
+        brokers = []
+        for id in listed:
+            host, port = self.address(id)
+            fenced = {"is_fenced": True} if id in self.fenced else {}
+            brokers.append(entry(broker_id=id, host=host, port=port, rack=None, **fenced))
+        return DescribeClusterResponse(
+            cluster_id="a-play", controller_id=1, brokers=brokers, authorized_operations=set()
+        )
+
+    def describe_quorum(self, heard: Heard) -> Any:
+        topic = DescribeQuorumResponse.TopicData
+        code, offset = (0, self.watermark) if self.watermark is not None else (31, -1)
+        partition = topic.PartitionData(
+            partition_index=0, error_code=code, high_watermark=offset, current_voters=[], observers=[]
+        )
+        return DescribeQuorumResponse(topics=[topic(topic_name="__cluster_metadata", partitions=[partition])], nodes=[])
+
+    def describe_partitions(self, heard: Heard) -> Any:
+        kind, at = DescribeTopicPartitionsResponse, heard.message.cursor
+        names = {topic.name for topic in heard.message.topics}
+        begin = (at.topic_name, at.partition_index) if at else ("", 0)
+        wanted = [id for id in sorted(self.states) if (not names or id.topic in names) and id >= begin]
+        shown = wanted[: min(self.page, heard.message.response_partition_limit)]
+        rest = wanted[len(shown) :]
+        make = kind.DescribeTopicPartitionsResponseTopic
+        topics = [
+            make(
+                error_code=0,
+                name=name,
+                topic_id=TOPIC_ID,
+                is_internal=False,
+                partitions=[_described(self.states[id]) for id in ids],
+            )
+            for name, ids in groupby(shown, key=lambda id: id.topic)
+        ]
+        topics += [make(error_code=3, name=n, partitions=[]) for n in sorted(names - {id.topic for id in self.states})]
+        cursor = kind.Cursor(topic_name=rest[0].topic, partition_index=rest[0].partition) if rest else None
+        return kind(topics=topics, next_cursor=cursor)
+
+    def list_offsets(self, broker: int, heard: Heard) -> Any:
+        topic = ListOffsetsResponse.ListOffsetsTopicResponse
+        topics = []
+        for asked in heard.message.topics:
+            parts = []
+            for part in asked.partitions:
+                id = TopicPartition(asked.name, part.partition_index)
+                if id in self.left_out:
+                    continue
+                log = self.logs.get((broker, id), Log(0, error=3))
+                code, epoch, offset = log.offset(heard.message.replica_id, part.timestamp, part.current_leader_epoch)
+                parts.append(
+                    topic.ListOffsetsPartitionResponse(
+                        partition_index=id.partition, error_code=code, leader_epoch=epoch, offset=offset
+                    )
+                )
+            topics.append(topic(name=asked.name, partitions=parts))
+        return ListOffsetsResponse(topics=topics)
+
+    def fetch(self, broker: int, heard: Heard) -> Any:
+        topic = FetchResponse.FetchableTopicResponse
+        name = next(id.topic for id in self.states)
+        responses = []
+        for asked in heard.message.topics:
+            parts = []
+            for part in asked.partitions:
+                log = self.logs[broker, TopicPartition(name, part.partition)]
+                found = log.epoch_end(part.last_fetched_epoch)
+                more: dict[str, Any] = {"error_code": 1}
+                if found:
+                    end = topic.PartitionData.EpochEndOffset(epoch=found[0], end_offset=found[1])
+                    more = {"diverging_epoch": end, "log_start_offset": log.start, "high_watermark": log.high_watermark}
+                parts.append(topic.PartitionData(partition_index=part.partition, aborted_transactions=[], **more))
+            responses.append(topic(topic_id=asked.topic_id, partitions=parts))
+        return FetchResponse(responses=responses)
+
+    def elect(self, heard: Heard) -> Any:
+        code, result = _next(self.election), ElectLeadersResponse.ReplicaElectionResult
+        results = [
+            result(
+                topic=topic.topic,
+                partition_result=[
+                    result.PartitionResult(partition_id=index, error_code=code)
+                    for index in topic.partitions
+                    if (topic.topic, index) not in self.left_out
+                ],
+            )
+            for topic in heard.message.topic_partitions
+        ]
+        return ElectLeadersResponse(error_code=0, replica_election_results=results)
+
+    def reassign(self, heard: Heard) -> Any:
+        code, response = _next(self.reassignment), AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+        responses = [
+            response(
+                name=topic.name,
+                partitions=[
+                    response.ReassignablePartitionResponse(partition_index=part.partition_index, error_code=code)
+                    for part in topic.partitions
+                    if (topic.name, part.partition_index) not in self.left_out
+                ],
+            )
+            for topic in heard.message.topics
+        ]
+        return AlterPartitionReassignmentsResponse(error_code=0, responses=responses)
+
+
+def _next(codes: list[int]) -> int:
+    return codes.pop(0) if len(codes) > 1 else codes[0]
+
+
+def _described(state: PartitionState) -> Any:
+    make = DescribeTopicPartitionsResponse.DescribeTopicPartitionsResponseTopic.DescribeTopicPartitionsResponsePartition
+    return make(
+        partition_index=state.id.partition,
+        leader_id=-1 if state.leader is None else state.leader,
+        leader_epoch=state.leader_epoch,
+        replica_nodes=list(state.replicas),
+        isr_nodes=list(state.isr),
+        eligible_leader_replicas=list(state.elr),
+        last_known_elr=list(state.last_known_elr),
+        offline_replicas=sorted(state.offline),
+    )

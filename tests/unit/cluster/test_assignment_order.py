@@ -1,0 +1,172 @@
+"""Electing by the assignment order: what an answer means, what is sent again, and what never is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.metadata import topic_id_text
+from kafka_recovery.domain.election import Answer, Ballot
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, TOPIC_ID, Play, offline
+from unit.cluster.stage import Heard
+
+OTHER = TopicPartition("orders", 1)
+
+
+def ballot(id: TopicPartition = ORDERS, order: tuple[int, ...] = (3, 1, 2)) -> Ballot:
+    designated, *_ = ours = tuple(map(BrokerId, order))
+    return Ballot(id, topic_id_text(TOPIC_ID), EPOCH, designated, ours, tuple(map(BrokerId, (1, 2, 3))))
+
+
+@asynccontextmanager
+async def electing(play: Play) -> AsyncIterator[AssignmentOrderElection]:
+    async with play.staged(2), play.cluster() as cluster:
+        yield AssignmentOrderElection(cluster, deadline=PATIENCE)
+
+
+class TestElecting:
+    @pytest.mark.parametrize(
+        ("code", "answer"),
+        [
+            (0, Answer.ACCEPTED),
+            (84, Answer.NOT_NEEDED),
+            (3, Answer.CHANGED),
+            (83, Answer.CHANGED),
+            (31, Answer.REFUSED),
+            (42, Answer.REFUSED),
+            (7, Answer.UNANSWERED),
+            (13, Answer.UNANSWERED),
+            (41, Answer.UNANSWERED),
+            (-1, Answer.UNANSWERED),
+        ],
+    )
+    async def test_what_the_controller_said_is_taken_for_what_it_can_mean(self, code: int, answer: Answer) -> None:
+        async with electing(Play(election=[code])) as election:
+            assert (await election.elect([ballot()]))[ORDERS].answer is answer
+
+    @pytest.mark.parametrize("code", [41, -1])
+    async def test_an_election_by_a_controller_that_resigned_is_never_held_again(self, code: int) -> None:
+        """Its records may have gone to Raft before it failed the request: the successor may commit them."""
+        play = Play(election=[code, 0])
+        async with electing(play) as election:
+            await election.elect([ballot()])
+
+        assert len(play.asked("ElectLeaders")) == 1
+
+    async def test_a_partition_that_the_answer_leaves_out_may_have_been_elected(self) -> None:
+        play = Play(left_out={OTHER})
+        async with electing(play) as election:
+            answers = await election.elect([ballot(), ballot(OTHER)])
+
+        assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.ACCEPTED, Answer.UNANSWERED)
+        reason = answers[OTHER].reason
+        assert reason
+        assert reason.code == "LeftOut"
+
+    async def test_a_connection_that_breaks_after_the_request_leaves_it_open(self) -> None:
+        play = Play()
+        async with electing(play) as election:
+            play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
+            assert (await election.elect([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+
+
+class TestDesignating:
+    async def test_an_order_that_stands_already_is_not_set(self) -> None:
+        play = Play()
+        async with electing(play) as election:
+            answers = await election.designate([ballot(order=(1, 2, 3))])
+
+        assert answers[ORDERS].answer is Answer.ACCEPTED
+        assert not play.asked("AlterPartitionReassignments")
+
+    async def test_an_order_is_set_again_when_a_controller_has_resigned(self) -> None:
+        play = Play(reassignment=[41, 41, 0])
+        async with electing(play) as election:
+            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.ACCEPTED
+
+        assert len(play.asked("AlterPartitionReassignments")) == 3
+
+    async def test_if_all_controllers_resign_it_is_unknown_whether_the_order_is_set(self) -> None:
+        play = Play(reassignment=[41])
+        async with electing(play) as election:
+            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+
+        assert len(play.asked("AlterPartitionReassignments")) == 3
+
+    async def test_a_second_try_that_is_not_sent_does_not_undo_the_first(self) -> None:
+        play = Play(reassignment=[41])
+
+        def last_words(heard: Heard) -> Any:
+            play.members[2].roles["ApiVersions"] = lambda heard: heard.cut()
+            return play.reassign(heard)
+
+        async with electing(play) as election:
+            play.members[2].roles["AlterPartitionReassignments"] = last_words
+            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+
+    async def test_an_unknown_server_error_is_not_tried_again(self) -> None:
+        play = Play(reassignment=[-1, 0])
+        async with electing(play) as election:
+            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+
+        assert len(play.asked("AlterPartitionReassignments")) == 1
+
+    async def test_partitions_that_are_through_are_not_set_again_for_the_sake_of_others(self) -> None:
+        """Only if it was the wrong controller for all of them, the whole request is sent again."""
+        play = Play()
+        codes = {0: 41, 1: 0}
+
+        def mixed(heard: Heard) -> Any:
+            answer = play.reassign(heard)
+            for part in answer.responses[0].partitions:
+                part.error_code = codes[part.partition_index]
+            return answer
+
+        async with electing(play) as election:
+            play.members[2].roles["AlterPartitionReassignments"] = mixed
+            answers = await election.designate([ballot(), ballot(OTHER)])
+
+        assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.UNANSWERED, Answer.ACCEPTED)
+        assert len(play.asked("AlterPartitionReassignments")) == 1
+
+
+class TestRestoring:
+    async def test_only_an_order_that_is_still_ours_is_put_back(self) -> None:
+        play = Play()
+        play.add(offline(replicas=(3, 1, 2)))
+        play.add(offline(OTHER, replicas=(2, 1, 3)))
+        async with electing(play) as election:
+            answers = await election.restore([ballot(), ballot(OTHER)])
+
+        assert {answer.answer for answer in answers.values()} == {Answer.ACCEPTED}
+        (heard,) = play.asked("AlterPartitionReassignments")
+        (topic,) = heard.message.topics
+        assert [(part.partition_index, part.replicas) for part in topic.partitions] == [(0, [1, 2, 3])]
+
+    async def test_metadata_that_can_not_be_read_are_read_through_another_broker(self) -> None:
+        play = Play()
+        play.add(offline(replicas=(3, 1, 2)))
+        async with play.staged(1, 2), play.cluster() as cluster:
+            play.members[1].roles["DescribeTopicPartitions"] = lambda heard: heard.cut()
+            answers = await AssignmentOrderElection(cluster, deadline=PATIENCE).restore([ballot()])
+
+        assert answers[ORDERS].answer is Answer.ACCEPTED
+        assert len(play.asked("AlterPartitionReassignments")) == 1
+
+    async def test_metadata_that_nobody_lets_us_read_are_an_answer_not_an_accident(self) -> None:
+        play = Play()
+        play.add(offline(replicas=(3, 1, 2)))
+        async with play.staged(1, 2), play.cluster() as cluster:
+            for member in play.members.values():
+                member.roles["DescribeTopicPartitions"] = lambda heard: None
+            election = AssignmentOrderElection(cluster, deadline=SOON)
+            answers = await election.restore([ballot(), ballot(OTHER, (1, 2, 3))])
+
+        assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.CHANGED, Answer.ACCEPTED)
+        assert answers[ORDERS].reason
+        assert not play.asked("AlterPartitionReassignments")

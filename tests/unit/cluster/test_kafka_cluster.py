@@ -1,0 +1,233 @@
+"""One look at everything: what becomes of brokers that are fenced, silent, slow or unknown, and of their replicas."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import timedelta
+from itertools import count
+from typing import Any
+
+from kafka_recovery.cluster.replica_logs import UNFINISHED
+from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.evidence import Evidence, Replica
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.policy import EvidenceRules
+from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, Log, Play, offline
+from unit.cluster.stage import Heard
+
+RULES = EvidenceRules(deadline=PATIENCE, attempts=3)
+HURRIED = EvidenceRules(deadline=SOON, attempts=3)
+
+
+def disaster(**play: Any) -> Play:
+    """orders-0 lost its leader 1; brokers 2 and 3 hold it."""
+    found = Play(**play)
+    found.add(offline(), b1=Log(30), b2=Log(27), b3=Log(15))
+    return found
+
+
+async def gathered(play: Play, rules: EvidenceRules = RULES) -> Evidence:
+    async with play.cluster() as cluster:
+        return await cluster.gather(ALL_OFFLINE, rules)
+
+
+def replica(evidence: Evidence, broker: int) -> Replica:
+    found = evidence.partitions[0].replica(BrokerId(broker))
+    assert found
+    return found
+
+
+def problem(evidence: Evidence, broker: int) -> str | None:
+    found = replica(evidence, broker).problem
+    return found.code if found else None
+
+
+class TestGathering:
+    async def test_every_replica_is_asked_of_its_own_broker(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            evidence = await gathered(play)
+
+        logs = [each.log for each in evidence.partitions[0].replicas]
+        assert [log.end for log in logs if log] == [30, 27, 15]
+        assert evidence.partitions[0].leader_epoch == EPOCH
+
+    async def test_partitions_that_have_a_leader_are_not_gathered_unless_asked_for(self) -> None:
+        play = disaster()
+        led = replace(offline(TopicPartition("orders", 1)), leader=BrokerId(2))
+        play.add(led)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            everything = await cluster.gather(ALL_OFFLINE, RULES)
+            wanted = await cluster.gather(Scope((led.id, TopicPartition("orders", 9))), RULES)
+
+        assert [partition.id for partition in everything.partitions] == [ORDERS]
+        assert problem(wanted, 2) == "NotAsked"
+        assert [missing.reason.code for missing in wanted.missing] == ["UnknownPartition"]
+
+    async def test_a_broker_whose_address_nobody_knows_is_said_to_be_unknown(self) -> None:
+        """Kafka 3.9 does not list fenced brokers: an old leader may be alive and can't be asked."""
+        play = disaster(lists_fenced=False, fenced={1})
+        async with play.staged(2, 3):
+            evidence = await gathered(play)
+
+        assert problem(evidence, 1) == "BrokerUnknown"
+        assert evidence.cluster.broker(BrokerId(1)) is None
+        assert replica(evidence, 2).problem is None
+
+    async def test_a_broker_that_was_listed_before_is_asked_where_it_was(self) -> None:
+        play = disaster(lists_fenced=False)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            await cluster.gather(ALL_OFFLINE, RULES)
+            play.fenced.add(1)
+            play.logs[1, ORDERS] = Log(30, led_in=4, high_watermark=0)
+            evidence = await cluster.gather(ALL_OFFLINE, RULES)
+
+        gone = evidence.cluster.broker(BrokerId(1))
+        assert gone
+        assert (gone.registered, gone.fenced) == (None, True)
+        assert replica(evidence, 1).leads
+
+    async def test_a_failed_log_directory_is_known_from_the_controller_too(self) -> None:
+        """KIP-858: the controller would pass the replica over, even while the broker still answers about it."""
+        play = disaster(fenced={1})
+        play.states[ORDERS] = offline(offline=frozenset(map(BrokerId, (1, 2))))
+        async with play.staged(1, 2, 3):
+            evidence = await gathered(play)
+
+        assert [problem(evidence, broker) for broker in (1, 2, 3)] == [None, "LogDirOffline", None]
+        assert replica(evidence, 2).log
+
+
+class TestSilence:
+    async def test_a_silent_broker_costs_so_many_attempts_and_no_more(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["ListOffsets"] = lambda heard: None
+            began = time.monotonic()
+            evidence = await gathered(play, HURRIED)
+            took = time.monotonic() - began
+
+        assert problem(evidence, 3) == "BrokerSilent"
+        assert took < 0.3 * 3 + 1
+        assert replica(evidence, 2).log
+
+    async def test_one_that_does_not_tell_its_versions_has_used_an_attempt_up(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["ApiVersions"] = lambda heard: None
+            began = time.monotonic()
+            evidence = await gathered(play, HURRIED)
+            took = time.monotonic() - began
+
+        assert problem(evidence, 3) == "BrokerSilent"
+        assert took < 0.3 * 3 + 1
+
+    async def test_a_broker_that_cuts_every_connection_is_not_surveyed_time_and_again(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["ListOffsets"] = lambda heard: heard.cut()
+            evidence = await gathered(play)
+            connections = play.members[3].connections
+
+        assert problem(evidence, 3) == "BrokerUnreachable"
+        assert connections <= 8
+
+    async def test_a_survey_that_was_not_finished_is_tried_again(self) -> None:
+        play = disaster()
+
+        def silent_at_first(heard: Heard) -> Any:
+            return play.fetch(3, heard) if len(play.members[3].names()) > 8 else None
+
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["Fetch"] = silent_at_first
+            evidence = await gathered(play, HURRIED)
+
+        found = replica(evidence, 3)
+        assert found.problem is None
+        assert found.log
+        assert found.log.epochs
+
+    async def test_a_long_vector_is_read_on_where_the_last_attempt_ended(self) -> None:
+        """Six steps, and the broker falls silent after every third."""
+        play = disaster()
+        play.logs[3, ORDERS] = Log(60, [(epoch, 10 * epoch) for epoch in range(6)])
+        steps = count(1)
+
+        def tired(heard: Heard) -> Any:
+            return play.fetch(3, heard) if next(steps) % 4 else None
+
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["Fetch"] = tired
+            evidence = await gathered(play, HURRIED)
+
+        found = replica(evidence, 3)
+        assert found.problem is None
+        assert found.log
+        assert [tuple(entry) for entry in found.log.epochs or ()] == [(epoch, 10 * epoch) for epoch in range(6)]
+
+    async def test_but_from_the_beginning_if_the_log_has_changed(self) -> None:
+        play = disaster()
+        log = play.logs[3, ORDERS] = Log(60, [(0, 0), (2, 10), (4, 20)])
+        steps = count(1)
+
+        def truncated(heard: Heard) -> Any:
+            if next(steps) != 3:
+                return play.fetch(3, heard)
+            log.end, log.epochs = 15, [(0, 0), (2, 10)]
+            return None
+
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["Fetch"] = truncated
+            evidence = await gathered(play, HURRIED)
+
+        found = replica(evidence, 3).log
+        assert found
+        assert (found.end, [tuple(entry) for entry in found.epochs or ()]) == (15, [(0, 0), (2, 10)])
+
+    async def test_what_can_not_be_finished_is_kept_as_far_as_it_went(self) -> None:
+        play = disaster()
+        play.logs[3, ORDERS] = Log(15, [(0, 0), (3, 5)])
+
+        def first_only(heard: Heard) -> Any:
+            asked = heard.message.topics[0].partitions[0].last_fetched_epoch
+            return play.fetch(3, heard) if asked >= 3 else None
+
+        async with play.staged(1, 2, 3):
+            play.members[3].roles["Fetch"] = first_only
+            evidence = await gathered(play, HURRIED)
+
+        found = replica(evidence, 3)
+        assert found.log
+        assert (found.log.end, found.log.epochs, problem(evidence, 3)) == (15, None, UNFINISHED)
+
+
+class TestLeaders:
+    async def test_a_leader_below_min_isr_answers_with_its_log_end(self) -> None:
+        play = Play()
+        play.add(
+            offline(leader=BrokerId(2), leader_epoch=LeaderEpoch(6)),
+            b2=Log(27, [(4, 0), (6, 27)], high_watermark=0, led_in=6),
+        )
+        async with play.staged(1, 2), play.cluster() as cluster:
+            look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
+
+        assert (look.leader, look.log_end, look.problem) == (2, 27, None)
+
+    async def test_a_leader_in_another_epoch_than_the_metadata_say_is_silent(self) -> None:
+        play = Play()
+        play.add(offline(leader=BrokerId(2), leader_epoch=LeaderEpoch(7)), b2=Log(27, led_in=6, high_watermark=27))
+        async with play.staged(1, 2), play.cluster() as cluster:
+            look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
+
+        assert look.log_end is None
+        assert look.problem
+        assert look.problem.code == "LeaderSilent"
+
+    async def test_metadata_are_read_through_another_broker_if_the_first_one_fails(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2), play.cluster() as cluster:
+            play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
+            looks = await cluster.leaders([ORDERS], timedelta(seconds=1))
+
+        assert looks[ORDERS].leader is None
