@@ -41,6 +41,7 @@ from testbed.cluster import RealKafka
 from testbed.security import Credentials, unsecured_token
 from testbed.security import Mechanism as Listener
 from testbed.security import Security as Guarded
+from unit.cluster.stage import call
 
 pytestmark = pytest.mark.brokers
 
@@ -93,7 +94,7 @@ async def connected(address: Address, security: Security) -> AsyncIterator[Conne
 
 async def asking_on_and_on(connection: Connection) -> None:
     while True:
-        await connection.call(DESCRIBE, 0, PATIENCE)
+        await call(connection, DESCRIBE, 0, PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -138,14 +139,14 @@ class TestRefusedByTheBroker:
     async def test_no_client_certificate(self, guarded: RealKafka) -> None:
         with pytest.raises(ClusterError, match="client certificate"):
             async with connected(at(guarded, Listener.MTLS), Security(Protocol.SSL, trust_of(guarded))) as connection:
-                await connection.call(DESCRIBE, 0, PATIENCE)
+                await call(connection, DESCRIBE, 0, PATIENCE)
 
     async def test_a_client_certificate_of_a_stranger(self, guarded: RealKafka, tmp_path: Path) -> None:
         stranger = Store(StoreKind.PEM, Authority.new(tmp_path).identity("ann").keystore)
         tls = Tls(trust_of(guarded).trust, stranger)
         with pytest.raises((TlsFailed, BrokerUnreachable)):
             async with connected(at(guarded, Listener.MTLS), Security(Protocol.SSL, tls)) as connection:
-                await connection.call(DESCRIBE, 0, PATIENCE)
+                await call(connection, DESCRIBE, 0, PATIENCE)
 
 
 class TestTheWrongDoor:
@@ -158,7 +159,7 @@ class TestTheWrongDoor:
     async def test_plaintext_on_a_tls_listener(self, guarded: RealKafka, listener: Listener) -> None:
         with pytest.raises(ClusterError, match=r"speaks TLS|security.protocol PLAINTEXT may not fit the listener"):
             async with connected(at(guarded, listener), PLAINTEXT) as connection:
-                await connection.call(DESCRIBE, 0, PATIENCE)
+                await call(connection, DESCRIBE, 0, PATIENCE)
 
     async def test_tls_on_a_plaintext_listener(self, guarded: RealKafka) -> None:
         with pytest.raises(BrokerUnreachable, match="the port may not speak TLS"):
@@ -168,7 +169,7 @@ class TestTheWrongDoor:
         tls = Security(Protocol.SSL, trust_of(guarded))
         with pytest.raises(BrokerUnreachable, match=r"security.protocol SSL .*may not fit the listener"):
             async with connected(at(guarded, Listener.SCRAM), tls) as connection:
-                await connection.call(DESCRIBE, 0, PATIENCE)
+                await call(connection, DESCRIBE, 0, PATIENCE)
 
     async def test_a_broker_that_we_do_not_trust_is_not_told_the_password(
         self, guarded: RealKafka, tmp_path: Path
@@ -188,7 +189,7 @@ class TestSessionsThatEnd:
         async with connected(at(guarded, Listener.OAUTH), security) as connection:
             end = loop.time() + 3 * SESSION
             while loop.time() < end:
-                answers = await asyncio.gather(*(connection.call(DESCRIBE, 0, PATIENCE) for _ in range(5)))
+                answers = await asyncio.gather(*(call(connection, DESCRIBE, 0, PATIENCE) for _ in range(5)))
                 assert {answer.cluster_id for answer in answers} == {guarded.cluster_id}
 
     async def test_a_session_that_is_not_renewed_is_closed(self, guarded: RealKafka) -> None:

@@ -13,6 +13,7 @@ from kafka.record import MemoryRecords
 
 from testbed.wire import Connection, accept
 
+OFFSET_NOT_AVAILABLE = 78
 LATEST, EARLIEST = -1, -2
 CONSUMER, DEBUGGER = -1, -2
 # Unlike the others it is served up to the log end, not only to that replica's high watermark.
@@ -34,9 +35,12 @@ def log_ends(address: str, topic: str, partitions: Iterable[int]) -> dict[int, i
 
 
 def led(address: str, topic: str, partitions: Iterable[int]) -> frozenset[int]:
-    """Those of the partitions for which this broker answers a client as their leader."""
+    """Those of the partitions for which this broker answers a client as their leader.
+
+    OFFSET_NOT_AVAILABLE is a leader's answer too: its high watermark has not reached its epoch yet (KAFKA-15583).
+    """
     answer = _list_offsets(address, topic, partitions, LATEST, CONSUMER)
-    return frozenset(told.partition_index for told in answer if told.error_code == 0)
+    return frozenset(told.partition_index for told in answer if told.error_code in (0, OFFSET_NOT_AVAILABLE))
 
 
 def read(address: str, topic: str, topic_id: uuid.UUID, partition: int) -> list[str]:

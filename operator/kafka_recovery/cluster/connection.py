@@ -20,14 +20,13 @@ from typing import Any, NamedTuple, Self
 from kafka.protocol.api_header import ResponseClassRegistry
 
 from kafka_recovery.cluster.errors import (
-    BrokerSilent,
     BrokerUnreachable,
     ClusterError,
     InvalidAnswer,
     TlsFailed,
 )
 from kafka_recovery.cluster.security import Security, authenticate
-from kafka_recovery.cluster.versions import request_name, require_safe
+from kafka_recovery.cluster.versions import require_safe
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes. Ten times what 5000 partitions need; a longer prefix is another protocol's text read as a number."""
@@ -128,15 +127,6 @@ class Connection:
     def awaited(self) -> int:
         """Requests somebody still waits for."""
         return sum(not question.answer.done() for question in self._questions.values())
-
-    async def call(self, request: Any, version: int, deadline: timedelta) -> Any:
-        """Send and wait. Raises BrokerSilent after the deadline, else as `ready` and `send`."""
-        try:
-            async with asyncio.timeout(deadline.total_seconds()):
-                await self.ready()
-                return await self.send(request, version)
-        except TimeoutError as error:
-            raise BrokerSilent(self.address, deadline, request_name(request)) from error
 
     async def ready(self) -> None:
         """Authenticate anew if the session is about to end; every other request waits meanwhile."""

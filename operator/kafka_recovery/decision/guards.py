@@ -138,8 +138,9 @@ def ranks_by_known_facts(replica: Replica, partition: PartitionEvidence, rule: R
         return Reason(
             "EpochUnknown",
             f"broker {replica.broker}'s leader-epoch vector of {partition.id} could not be read{problem}, and "
-            f"{rule.candidate_order} ranks by it. Grant the operator's principal READ on topic {partition.id.topic}, "
-            f"or let rule {rule.name} rank by candidateOrder: {CandidateOrder.LONGEST_LOG}.",
+            f"{rule.candidate_order} ranks by it. Grant the operator's principal READ on topic {partition.id.topic} "
+            f"or, if time was short, raise evidence.deadline of rule {rule.name}; or let it rank by candidateOrder: "
+            f"{CandidateOrder.LONGEST_LOG}.",
         )
 
 

@@ -69,7 +69,8 @@ def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, w
     for guard in PARTITION_GUARDS:
         reason = guard(partition, rule, scene)
         if reason is not None:
-            return Standing(partition, rule, Verdict.REFUSE, reason)
+            rejections = rank(partition, rule, scene).rejections
+            return Standing(partition, rule, Verdict.REFUSE, reason, Ranking((), (), rejections, None))
     ranking = rank(partition, rule, scene)
     best = ranking.best
     if best is None or best.log is None:
