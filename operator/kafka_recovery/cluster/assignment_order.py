@@ -69,7 +69,7 @@ class AssignmentOrderElection:
         if not altered:
             return answers
         try:
-            found = await self.cluster.read_partitions([ballot.id for ballot in altered], self.deadline)
+            found = await self.cluster.read_current([ballot.id for ballot in altered], self.deadline)
         except ClusterError as error:
             return answers | dict.fromkeys((b.id for b in altered), ElectionAnswer(Answer.CHANGED, error.reason))
         ours = {

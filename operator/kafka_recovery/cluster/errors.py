@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 from kafka.errors import for_code
 
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
 
 
-class ClusterError(Exception):
+class ClusterError(ClusterFault):
     """Anything this room raises. `reason` is the same as a word for machines and a sentence for people."""
 
     code: ClassVar[str] = "ClusterError"
@@ -40,6 +40,21 @@ class ClusterUnavailable(ClusterError):
         self.problems = dict(problems)
         each = "".join(f"\n  {_naming(address, reason.message)}" for address, reason in self.problems.items())
         super().__init__(f"none of {len(self.problems)} brokers answered:{each}" if each else "no broker answered")
+
+
+class StaleMetadata(ClusterError):
+    """The broker asked has not applied what the controller had committed, so what it shows may be old."""
+
+    code = "StaleMetadata"
+
+    def __init__(self, address: object, applied: int, committed: int | None) -> None:
+        behind = (
+            "the controller does not answer it" if committed is None else f"the controller had committed {committed}"
+        )
+        super().__init__(
+            f"{address} stands at metadata offset {applied}, {behind}: what it shows may be old. "
+            "Check that it reaches the controllers."
+        )
 
 
 class ClusterMismatch(ClusterError):

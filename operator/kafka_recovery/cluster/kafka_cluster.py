@@ -133,6 +133,19 @@ class KafkaCluster:
             at = await self.route(deadline)
             return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
 
+    async def read_current(self, partitions: Sequence[TopicPartition], deadline: timedelta) -> Partitions:
+        """These partitions by metadata no older than the controller's now; waits for a broker that is behind.
+
+        Raises ClusterError if that fails twice. Without DESCRIBE on the cluster: by the newest metadata there is.
+        """
+        try:
+            at = await self._views.current(deadline)
+            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+        except ClusterError:
+            self._views.forget_route()
+            at = await self._views.current(deadline)
+            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through."""
         return await self._views.route(deadline)

@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
-from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, ClusterUnavailable
+from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, ClusterUnavailable, StaleMetadata
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId
@@ -32,6 +32,11 @@ _NO_OPS_A_SECOND = 2
 
 _NEARLY_NEWEST = 10
 """Metadata records (five seconds of no-ops) a broker may lag and still be gone through if the newest one failed."""
+
+_POLL = 0.05
+"""Seconds between two questions whether a broker has caught up."""
+
+_NOT_ALLOWED = frozenset({"ClusterAuthorizationFailed"})
 
 _ROUTE_AGE = timedelta(seconds=2)
 """How long the broker with the newest metadata is taken to be that still."""
@@ -82,28 +87,56 @@ class Views:
         that, and before it, age the last look at the candidates.
         """
         first = await self._first_answer(deadline)
-        cluster = await metadata.describe_cluster(self._brokers, first, deadline)
-        if self._expected not in (None, cluster.cluster_id):
-            raise ClusterMismatch(first, str(self._expected), cluster.cluster_id)
-        self._expected = cluster.cluster_id
-        self.known |= cluster.brokers
+        cluster = await self._listed_by(first, deadline)
         asked_at = time.monotonic()
         patience = min(deadline, _BRIEF) if in_a_hurry else deadline
         versions, answered_at, faults = await self._versions(cluster.brokers.values(), patience)
-        self._silent = {id for id in faults if cluster.brokers[id].fenced}
-        alive = [cluster.brokers[id] for id in versions if not cluster.brokers[id].fenced]
+        newest = {id: _applied(said) - _no_ops(answered_at[id] - asked_at) for id, said in versions.items()}
+        best = max(newest, key=lambda id: (newest[id], -id), default=None)
+        if best is not None and cluster.brokers[best].address != first:
+            # who is cut off from the controller lists everybody else as fenced: the newest says who is alive
+            cluster = await self._listed_by(cluster.brokers[best].address, deadline)
+        self._silent = {id for id in faults if id in cluster.brokers and cluster.brokers[id].fenced}
+        alive = [cluster.brokers[id] for id in versions if id in cluster.brokers and not cluster.brokers[id].fenced]
         if not alive and in_a_hurry:
             return await self.look(deadline)
         if not alive:
             fenced = {id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in versions}
-            raise ClusterUnavailable({cluster.brokers[id].address: why for id, why in (fenced | faults).items()})
-        newest = {id: _applied(said) - _no_ops(answered_at[id] - asked_at) for id, said in versions.items()}
+            raise ClusterUnavailable({self.known[id].address: why for id, why in (fenced | faults).items()})
         at = self._chosen(alive, newest)
-        if at.address != first:
-            cluster = await metadata.describe_cluster(self._brokers, at.address, deadline)
-        self.known |= cluster.brokers
+        if at.id != best:
+            cluster = await self._listed_by(at.address, deadline)
         self._route, self._route_found_at = at.address, time.monotonic()
         return View(at, cluster, versions, faults)
+
+    async def current(self, deadline: timedelta) -> Address:
+        """A broker that has applied all that the controller had committed when this was called.
+
+        Raises StaleMetadata if none has within the deadline. Not known without DESCRIBE on the cluster: then `route`.
+        """
+        view = await self.look(deadline, in_a_hurry=True)
+        watermark = await metadata.quorum_high_watermark(self._brokers, view.at.address, deadline)
+        if isinstance(watermark, Reason):
+            if watermark.code in _NOT_ALLOWED:
+                return view.at.address
+            raise StaleMetadata(view.at.address, _applied(view.versions[view.at.id]), None)
+        applied = _applied(view.versions[view.at.id])
+        until = time.monotonic() + deadline.total_seconds()
+        while applied < watermark - 1:
+            if time.monotonic() > until:
+                raise StaleMetadata(view.at.address, applied, watermark - 1)
+            await asyncio.sleep(_POLL)
+            applied = _applied(await self._brokers.api_versions(view.at.address, deadline))
+        return view.at.address
+
+    async def _listed_by(self, address: Address, deadline: timedelta) -> ClusterEntry:
+        """The cluster as this broker sees it. Raises ClusterMismatch for another one than expected."""
+        cluster = await metadata.describe_cluster(self._brokers, address, deadline)
+        if self._expected not in (None, cluster.cluster_id):
+            raise ClusterMismatch(address, str(self._expected), cluster.cluster_id)
+        self._expected = cluster.cluster_id
+        self.known |= cluster.brokers
+        return cluster
 
     def _chosen(self, alive: Sequence[BrokerEntry], newest: Mapping[BrokerId, int]) -> BrokerEntry:
         """Who knows the newest; one that has just failed only if nobody else knows about as much."""

@@ -18,6 +18,15 @@ class Reason:
         return f"{self.code}: {self.message}"
 
 
+class ClusterFault(Exception):
+    """The cluster, or what is needed of it, gave no answer that can be used; whatever a port to it raises."""
+
+    @property
+    def reason(self) -> Reason:
+        """The same as a part of evidence or of an outcome."""
+        return Reason(type(self).__name__, str(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """The first guard one replica failed."""

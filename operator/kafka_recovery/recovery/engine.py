@@ -15,7 +15,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.recovery.ballots import check, elections
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.ledger import Ledger
@@ -100,7 +100,11 @@ class Engine:
         evidence = await self._gather(scope)
         while True:
             plan = await self._decide(evidence, designated or {}, ledger)
-            again = await self._carry_out(plan, ledger, held)
+            try:
+                again = await self._carry_out(plan, ledger, held)
+            except ClusterFault as fault:
+                ledger.give_up(plan, fault.reason)
+                return ledger.report()
             again = self._worth_trying(plan, again, ledger)
             if again:
                 await self._clock.sleep(self._effort.pause)
@@ -110,7 +114,11 @@ class Engine:
                     ledger.refuse(id, Reason(halted.code, f"{halted.message}; last seen: {reason}"))
             if halted or not again:
                 return ledger.report()
-            evidence = await self._gather(Scope(tuple(sorted(again))))
+            try:
+                evidence = await self._gather(Scope(tuple(sorted(again))))
+            except ClusterFault as fault:
+                ledger.give_up(plan, fault.reason)
+                return ledger.report()
 
     async def execute(self, plan: Plan) -> Report:
         """Carry out exactly this plan once it is approved; what changed since is refused, not re-planned.
@@ -129,8 +137,11 @@ class Engine:
             await self._journal.approved(digest, by)
             await self._take_over(replace(begun, approved_by=by), ledger, go_on=True)
             return ledger.report()
-        again = await self._carry_out(plan, ledger, held)
-        await self._conclude_changed(plan, again, ledger)
+        try:
+            again = await self._carry_out(plan, ledger, held)
+            await self._conclude_changed(plan, again, ledger)
+        except ClusterFault as fault:
+            ledger.give_up(plan, fault.reason)
         return ledger.report()
 
     async def resume(self) -> Report:
@@ -288,6 +299,12 @@ class Engine:
     async def _take_over(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
         """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
         await self._same_cluster(run.plan)
+        try:
+            await self._bring_to_its_end(run, ledger, go_on=go_on)
+        except ClusterFault as fault:
+            ledger.give_up(run.plan, fault.reason)
+
+    async def _bring_to_its_end(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
         wave, elected = self._wave(run.plan, run.digest), elections(run.plan)
         if run.in_flight:
             await wave.quarantine(self._timing.quarantine)

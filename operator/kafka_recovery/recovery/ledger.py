@@ -11,7 +11,7 @@ from kafka_recovery.domain.election import Lead
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
-from kafka_recovery.domain.plan import Decision
+from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import Observer
 from kafka_recovery.recovery.verification import elected_by_others, lead_in, online_already, verified
@@ -46,7 +46,7 @@ class Ledger:
         self.postponed: set[TopicPartition] = set()
         """Recorded but not begun: the run was told to stop, or nobody approved yet. Left to a resume or execute."""
         self.begun: set[TopicPartition] = set()
-        """Their elections may have been held, by this call or by the run that it goes on with."""
+        """Their order may be altered and their election held, by this call or by the run that it goes on with."""
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
 
@@ -117,6 +117,16 @@ class Ledger:
         """An election that did not verify, if there is any."""
         outcomes = (self._outcomes[id] for id in sorted(self.begun) if id in self._outcomes)
         return next((o for o in outcomes if o.outcome in (Outcome.FAILED, Outcome.UNKNOWN)), None)
+
+    def give_up(self, plan: Plan, why: Reason) -> None:
+        """Conclude what has no outcome yet, because the cluster can't be asked any more."""
+        for decision in plan.decisions:
+            if decision.id in self._outcomes:
+                continue
+            if decision.id in self.begun:
+                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=False))
+            else:
+                self.refuse(decision.id, why)
 
     def report(self) -> Report:
         """Everything concluded so far."""

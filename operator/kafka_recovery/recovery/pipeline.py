@@ -63,7 +63,12 @@ class Pipeline:
 
     async def _prepared(self, members: Sequence[Decision]) -> Prepared:
         ahead, self._ahead = self._ahead, None
-        return await (ahead or self._wave.prepare(members, self._numbers))
+        return await (ahead or self._prepare(members))
+
+    async def _prepare(self, members: Sequence[Decision]) -> Prepared:
+        prepared = await self._wave.prepare(members, self._numbers)
+        self._ledger.begun |= prepared.go.keys()
+        return prepared
 
     async def _run_one(self, prepared: Prepared, following: Sequence[Decision]) -> None:
         self._again |= prepared.changed
@@ -78,7 +83,7 @@ class Pipeline:
             coming = len(prepared.go) - leading
             soon = leading and (coming <= SMALL or coming * took <= leading * AHEAD)
             if following and soon and self._ahead is None:
-                self._ahead = asyncio.create_task(self._wave.prepare(following, self._numbers))
+                self._ahead = asyncio.create_task(self._prepare(following))
 
         settled = await self._wave.verify(prepared.go, asked, progress)
         await self._ended()

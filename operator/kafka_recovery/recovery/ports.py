@@ -65,7 +65,10 @@ class Election(Protocol):
         ...
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """Put back the original order where the present one is the ballot's; an order that is neither is left alone."""
+        """Put back the original order where the present one is the ballot's; an order that is neither is left alone.
+
+        Accepted means that the present order was read from metadata as new as the controller's, and is not ours now.
+        """
         ...
 
 

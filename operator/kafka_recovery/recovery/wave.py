@@ -136,11 +136,10 @@ class Wave:
 
     async def put_back(self, number: int, decisions: Sequence[Decision]) -> set[TopicPartition]:
         """Restore orders that an earlier wave left altered, as a wave of its own; returns those that still are."""
-        altered = _altered([ballot_of(d) for d in decisions], await self._look(decisions))
-        if not altered:
+        if not decisions:
             return set()
-        await self.journal.wave_started(self.digest, number, tuple(sorted(altered)))
-        _, unrestored, in_doubt = await self.restore([decision for decision in decisions if decision.id in altered])
+        await self.journal.wave_started(self.digest, number, tuple(decision.id for decision in decisions))
+        _, unrestored, in_doubt = await self.restore(decisions)
         if not in_doubt:
             await self.journal.wave_ended(self.digest, number, ())
         return unrestored
@@ -245,16 +244,19 @@ class Wave:
     async def _until_restored(
         self, ballots: Sequence[Ballot], answers: Mapping[TopicPartition, ElectionAnswer]
     ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
-        """Look until no order is ours any more.
+        """Look until no order is ours any more. What the controller did not accept counts as altered, whatever is seen.
 
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
         began, pause = self.clock.monotonic(), self.timing.poll
         while True:
             looks = await self.cluster.leaders([ballot.id for ballot in ballots], self.timing.rpc)
-            altered = _altered(ballots, looks)
-            accepted = any(id in answers and answers[id].answer is Answer.ACCEPTED for id in altered)
-            if not accepted or self.clock.monotonic() - began > self.timing.rpc:
+            seen = _altered(ballots, looks)
+            altered = seen | {id for id, answer in answers.items() if answer.answer is not Answer.ACCEPTED}
+            if (
+                not any(answers[id].answer is Answer.ACCEPTED for id in seen if id in answers)
+                or self.clock.monotonic() - began > self.timing.rpc
+            ):
                 return looks, altered
             await self.clock.sleep(pause)
             pause = min(2 * pause, self.timing.look)

@@ -28,7 +28,7 @@ from kafka_recovery.domain.evidence import (
 )
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class Crash(BaseException):
     """The process ends here, without another word to anybody."""
 
 
-class Unavailable(Exception):
+class Unavailable(ClusterFault):
     """No broker answers."""
 
 

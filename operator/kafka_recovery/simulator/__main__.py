@@ -1,0 +1,103 @@
+"""`python -m kafka_recovery.simulator`: run many histories, or replay one and read what happened."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.simulator.histories import happen
+from kafka_recovery.simulator.many import Told, many
+from kafka_recovery.simulator.scenario import Scenario, load_scenario, written
+from kafka_recovery.simulator.schedules import draw
+from kafka_recovery.simulator.shrink import shrink
+
+_FOUND, _MISUSED = 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0: no finding; 1: at least one; 2: asked wrongly."""
+    parser = argparse.ArgumentParser(prog="kafka_recovery.simulator", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="let many histories happen; a failing one is shortened and printed")
+    run.add_argument("--seeds", type=_seeds, default=range(500), help="first..last+1, or how many (default: 0..500)")
+    run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
+    run.add_argument("--failures", type=int, default=5, help="how many failing seeds to shorten (default: 5)")
+    run.add_argument("--scenarios", type=Path, default=Path("build/scenarios"), help="where shortened ones are written")
+    replay = commands.add_parser("replay", help="let one history happen and print all of it")
+    replay.add_argument("--seed", type=int, help="the seed of a run")
+    replay.add_argument("--scenario", type=Path, help="a scenario file, as a run writes it")
+    given = parser.parse_args(arguments)
+    try:
+        return _run(given) if given.command == "run" else _replay(given)
+    except InvalidDocument as problem:
+        print(problem, file=sys.stderr)
+        return _MISUSED
+
+
+def _seeds(text: str) -> range:
+    first, dots, last = text.partition("..")
+    try:
+        return range(int(first), int(last)) if dots else range(int(first))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor first..last+1") from None
+
+
+def _run(given: argparse.Namespace) -> int:
+    began, failed, outcomes, runs = time.monotonic(), [], Counter[str](), 0
+    for told in many(given.seeds, given.jobs):
+        runs += 1
+        outcomes.update(dict(told.outcomes))
+        if told.findings:
+            failed.append(told)
+            print(f"seed {told.seed}: {told.findings[0]}", flush=True)
+    took = time.monotonic() - began
+    print(f"{runs} histories in {took:.1f} s, {runs / took:.1f} a second; {len(failed)} with findings")
+    print("outcomes: " + ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items())))
+    for told in failed[: given.failures]:
+        _shorten(told, given.scenarios)
+    return _FOUND if failed else 0
+
+
+def _shorten(told: Told, folder: Path) -> None:
+    wanted = told.invariants[0]
+
+    def fails(scenario: Scenario) -> bool:
+        return any(finding.invariant == wanted for finding in happen(scenario).findings)
+
+    short = shrink(draw(told.seed), fails)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{wanted}-{told.seed}.yaml"
+    path.write_text(written(short))
+    print(
+        f"\nseed {told.seed}, {wanted}, shortened to {len(short.faults)} faults and {len(short.engines)} runs. Replay:"
+    )
+    print(f"  python -m kafka_recovery.simulator replay --scenario {path}")
+    print(f"  python -m kafka_recovery.simulator replay --seed {told.seed}")
+
+
+def _replay(given: argparse.Namespace) -> int:
+    if (given.seed is None) == (given.scenario is None):
+        print("give either --seed or --scenario", file=sys.stderr)
+        return _MISUSED
+    if given.seed is not None:
+        scenario = draw(given.seed)
+    else:
+        try:
+            text = given.scenario.read_text()
+        except OSError as error:
+            raise InvalidDocument(f"{given.scenario}: can't be read: {error.strerror}") from None
+        scenario = load_scenario(text, str(given.scenario))
+    history = happen(scenario, timeline=True)
+    print(written(scenario))
+    print(history)
+    return _FOUND if history.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

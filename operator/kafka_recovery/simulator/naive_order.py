@@ -1,0 +1,78 @@
+"""Who may be elected, worked out a second time, slowly, from the words of docs/decision-rules.md alone.
+
+It shares nothing with `decision`: every log is spread out offset by offset, every pair of replicas is compared. An
+error would have to be made twice, in two ways, to stay unseen.
+"""
+
+from __future__ import annotations
+
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.policy import CandidateOrder
+
+NOTHING_WRITTEN = -1
+
+
+def firsts(partition: PartitionEvidence, cluster: ClusterState, order: CandidateOrder) -> frozenset[BrokerId]:
+    """The replicas that may be elected: the best one, and those that hold exactly the same."""
+    candidates = [replica for replica in partition.replicas if _eligible(replica, partition, cluster, order)]
+    for best in candidates:
+        if all(other is best or _beats(best, other, partition, order) for other in candidates):
+            return frozenset(other.broker for other in candidates if _same(best, other))
+    return frozenset()
+
+
+def _eligible(replica: Replica, partition: PartitionEvidence, cluster: ClusterState, order: CandidateOrder) -> bool:
+    found = [broker for broker in cluster.brokers if broker.id == replica.broker]
+    if len(found) != 1:
+        return False
+    broker, log = found[0], replica.log
+    if broker.registered is not True or broker.fenced or broker.stopping or not broker.reachable:
+        return False
+    if broker.metadata_advances is not True or log is None or log.answered_under != partition.leader_epoch:
+        return False
+    if replica.problem is not None and replica.problem.code == "LogDirOffline":
+        return False
+    return order is CandidateOrder.LONGEST_LOG or log.epochs is not None
+
+
+def _beats(one: Replica, other: Replica, partition: PartitionEvidence, order: CandidateOrder) -> bool:
+    assert one.log is not None
+    assert other.log is not None
+    epochs = (_epoch_of_last(one.log), _epoch_of_last(other.log))
+    ends = (one.log.end, other.log.end)
+    pairs = (epochs, ends) if order is CandidateOrder.EPOCH_FIRST else (ends, epochs)
+    for ours, theirs in pairs:
+        if ours != theirs:
+            return ours > theirs
+    return partition.assignment.index(one.broker) < partition.assignment.index(other.broker)
+
+
+def _same(one: Replica, other: Replica) -> bool:
+    if one is other:
+        return True
+    if one.log is None or other.log is None or one.log.epochs is None or other.log.epochs is None:
+        return False
+    return (one.log.start, one.log.end, _spread(one.log)) == (other.log.start, other.log.end, _spread(other.log))
+
+
+def _spread(log: ReplicaLog) -> list[int]:
+    """The leader epoch of each offset that is still there; what stands before the first entry counts as under it."""
+    assert log.epochs is not None
+    spread = []
+    for offset in range(log.start, log.end):
+        under: int = log.epochs[0].epoch if log.epochs else NOTHING_WRITTEN
+        for epoch, start in log.epochs:
+            if start <= offset:
+                under = epoch
+        spread.append(under)
+    return spread
+
+
+def _epoch_of_last(log: ReplicaLog) -> int:
+    """Epoch of the last record; of a log emptied by retention, the oldest it knows of; below all: it never held any."""
+    if log.epochs is None:
+        return -2  # unknown ranks last
+    if spread := _spread(log):
+        return spread[-1]
+    return log.epochs[0].epoch if log.epochs and log.end > 0 else NOTHING_WRITTEN

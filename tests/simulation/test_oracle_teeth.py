@@ -1,0 +1,306 @@
+"""An oracle that never finds anything proves nothing: deliberate defects of the engine, each of which must be caught.
+
+Every defect is a patch of one function. The same seeds with the honest engine give no finding (test_histories), so what
+is found is the defect's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
+from kafka_recovery.decision import recheck as rechecking
+from kafka_recovery.decision.waves import waves
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan
+from kafka_recovery.domain.policy import Approval, CandidateOrder
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery import engine
+from kafka_recovery.recovery.ledger import Ledger
+from kafka_recovery.recovery.pipeline import Pipeline
+from kafka_recovery.recovery.wave import Wave
+from kafka_recovery.simulator.drivers import AssignmentOrder
+from kafka_recovery.simulator.histories import happen
+from kafka_recovery.simulator.memory_journal import MemoryJournal
+from kafka_recovery.simulator.scenario import Command, Driver, EngineRun, Fault, Kind, Scenario, Topic, Traffic, Upon
+from kafka_recovery.simulator.schedules import draw
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+Adapt = Callable[[Scenario], Scenario]
+
+
+def rules(**values: Any) -> Adapt:
+    """The same scenario under rules that let the defect matter."""
+    return lambda scenario: replace(scenario, rules=replace(scenario.rules, **values))
+
+
+def as_drawn(scenario: Scenario) -> Scenario:
+    return scenario
+
+
+def by_order(scenario: Scenario) -> Scenario:
+    return replace(scenario, driver=Driver.ASSIGNMENT_ORDER)
+
+
+def with_history(scenario: Scenario) -> Scenario:
+    return replace(scenario, knows_history=True, rules=replace(scenario.rules, approval=Approval.AUTO))
+
+
+def slow_to_approve(scenario: Scenario) -> Scenario:
+    """An old leader comes and goes while a person thinks."""
+    start = scenario.engines[0].at
+    return replace(
+        scenario,
+        brokers=3,
+        topics=(Topic("orders", ((1, 2, 3),)),),
+        rules=replace(scenario.rules, patience=1.0, min_replication_factor=1, brokers_down_percent=100, partitions=5),
+        traffic=(Traffic("orders-0", True, 1, 90, 1),),
+        elr=False,
+        within=None,
+        faults=(
+            Fault(5, Kind.KILL, 2),
+            Fault(8, Kind.KILL, 3),
+            Fault(12, Kind.KILL, 1),
+            Fault(16, Kind.START, 2),
+            Fault(16, Kind.START, 3),
+            Fault(16, Kind.CUT, 1, other=2, upon=Upon.APPROVE),
+            Fault(16, Kind.CUT, 1, other=3, upon=Upon.APPROVE),
+            Fault(16, Kind.START, 1, upon=Upon.APPROVE),
+            Fault(16, Kind.KILL, 1, upon=Upon.APPROVE, later=4),
+        ),
+        engines=(EngineRun(max(start, 25), Command.EXECUTE, thinking=15),),
+        quiet_at=110.0,
+    )
+
+
+@dataclass(frozen=True)
+class Defect:
+    """What is wrong, what has to notice, and within how many seeds."""
+
+    name: str
+    patch: Patch
+    caught_by: tuple[str, ...]
+    adapt: Adapt = as_drawn
+    seeds: int = 150
+
+
+async def _nothing(*args: Any, **kwargs: Any) -> None:
+    """Keeps no record."""
+
+
+def recovered_from_metadata_alone(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Wave, "_verify", _verify_by_metadata)
+
+
+async def _verify_by_metadata(self: Wave, decisions: Mapping[TopicPartition, Decision], *rest: Any, **more: Any) -> Any:
+    await self.clock.sleep(timedelta(seconds=0.5))
+    looks = await self.cluster.leaders(tuple(decisions), self.timing.rpc)
+    return {
+        id: Lead(look.leader, look.leader_epoch, decision.log_end)  # type: ignore[arg-type]
+        if (look := looks.get(id)) and look.leader is not None
+        else Reason("NotElected", "no leader")
+        for id, decision in decisions.items()
+    }
+
+
+def epoch_check_switched_off(patch: pytest.MonkeyPatch) -> None:
+    same = tuple(check for check in rechecking.SAME if check.__name__ != "_same_epoch")
+    patch.setattr(rechecking, "SAME", same)
+    patch.setattr(rechecking, "_same_log", lambda *args: None)
+    patch.setattr(rechecking, "_loss_no_worse", lambda *args: None)
+
+
+def ignored_limit(patch: pytest.MonkeyPatch) -> None:
+    honest = planner._tiers
+    patch.setattr(planner, "_tiers", lambda standings, limit: honest(standings, 10_000))
+
+
+def ignored_outage(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(refusals, "CLUSTER_GUARDS", refusals.CLUSTER_GUARDS[:2])
+
+
+def ignored_replication_factor(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(judgement, "PARTITION_GUARDS", refusals.PARTITION_GUARDS[1:])
+
+
+def everything_is_lossless(patch: pytest.MonkeyPatch) -> None:
+    honest = loss.classify
+
+    def boast(*args: Any, **kwargs: Any) -> Loss:
+        return replace(honest(*args, **kwargs), loss_class=LossClass.LOSSLESS, at_most=0, proof="highest epoch")
+
+    for module in (planner, judgement, rechecking):
+        patch.setattr(module, "classify", boast)
+
+
+def understated_bound(patch: pytest.MonkeyPatch) -> None:
+    """Bounds are halved, and whose copy is intact is taken on trust."""
+    patch.setattr(loss, "_is_intact", lambda replica, partition, history: replica.log is not None)
+    patch.setattr(loss, "_offsets", lambda lacking: 0)
+
+
+def restored_without_comparing(patch: pytest.MonkeyPatch) -> None:
+    async def restore(self: AssignmentOrder, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
+        answers = dict.fromkeys((b.id for b in ballots), ElectionAnswer(Answer.ACCEPTED))
+        return {**answers, **await self._order("restore", altered, {b.id: b.assignment for b in altered})}
+
+    patch.setattr(AssignmentOrder, "restore", restore)
+
+
+def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(MemoryJournal, "wave_started", _nothing)
+
+
+def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
+    honest = engine.Engine._ask
+
+    async def ask(self: Any, plan: Plan, digest: str, elected: Any) -> str | None:
+        if not hasattr(self, "remembered"):
+            self.remembered = await honest(self, plan, digest, elected)
+        return self.remembered  # type: ignore[no-any-return]
+
+    patch.setattr(engine.Engine, "_ask", ask)
+
+
+def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(engine.Engine, "_needs_approval", lambda self, decision: False)
+
+
+def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:
+    """Fenced, without the controller's news, under an older epoch: three guards say so, and none is asked."""
+    off = (guards.not_fenced, guards.metadata_advances)
+    patch.setattr(guards, "BROKER_GUARDS", tuple(guard for guard in guards.BROKER_GUARDS if guard not in off))
+    chain = tuple(guard for guard in guards.REPLICA_GUARDS if guard is not guards.promised)
+    patch.setattr(judgement, "REPLICA_GUARDS", chain)
+
+
+def shortest_log_first(patch: pytest.MonkeyPatch) -> None:
+    worst = {name: lambda log, position: (-log.end, 0, -position) for name in CandidateOrder}
+    patch.setattr(judgement, "MERITS", worst)
+
+
+def other_order_than_asked(patch: pytest.MonkeyPatch) -> None:
+    swapped = {
+        CandidateOrder.EPOCH_FIRST: order.MERITS[CandidateOrder.LONGEST_LOG],
+        CandidateOrder.LONGEST_LOG: order.MERITS[CandidateOrder.EPOCH_FIRST],
+    }
+    patch.setattr(judgement, "MERITS", swapped)
+
+
+def patience_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(judgement, "clean_return", lambda *args: None)
+
+
+def waves_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(planner, "waves", lambda work, sizes: waves(work, (1000,)))
+
+
+def a_failed_wave_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Ledger, "first_failed", lambda self, *among: None)
+
+
+def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
+    """Nothing is quarantined: what was not answered counts as done."""
+    patch.setattr(Wave, "quarantine", _nothing)
+
+
+def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
+    honest = Ledger.refuse
+
+    def refuse(self: Ledger, partition: TopicPartition, reason: Any) -> None:
+        if reason.code not in ("OutOfTime", "NoCandidate", "ApprovalMissing"):
+            honest(self, partition, reason)
+
+    patch.setattr(Ledger, "refuse", refuse)
+
+
+def orders_left_by_a_crash(patch: pytest.MonkeyPatch) -> None:
+    async def put_back(self: Wave, number: int, decisions: Sequence[Decision]) -> set[TopicPartition]:
+        return set()
+
+    patch.setattr(Wave, "put_back", put_back)
+
+
+def orders_never_restored(patch: pytest.MonkeyPatch) -> None:
+    async def restore(self: Wave, decisions: Sequence[Decision]) -> Any:
+        return await self._look(decisions), set()
+
+    patch.setattr(Wave, "restore", restore)
+
+
+def no_last_look(patch: pytest.MonkeyPatch) -> None:
+    async def recheck(self: Wave, decisions: Sequence[Decision], **rest: Any) -> dict[TopicPartition, Any]:
+        return {}
+
+    patch.setattr(Wave, "recheck", recheck)
+
+
+def breaks_off_waiting(patch: pytest.MonkeyPatch) -> None:
+    async def run(self: Pipeline, waves: Any) -> dict[TopicPartition, Any]:
+        raise KeyError("wave")
+
+    patch.setattr(Pipeline, "run", run)
+
+
+DEFECTS = (
+    Defect("recovered from metadata alone", recovered_from_metadata_alone, ("recovered_means_verified",), seeds=400),
+    Defect("epoch check switched off", epoch_check_switched_off, ("nobody_from_silence",), slow_to_approve, 20),
+    Defect("ignored limit on partitions", ignored_limit, ("limits_hold",), rules(partitions=1)),
+    Defect("ignored limit on brokers down", ignored_outage, ("limits_hold",), rules(brokers_down_percent=1)),
+    Defect(
+        "ignored replication factor", ignored_replication_factor, ("limits_hold",), rules(min_replication_factor=5)
+    ),
+    Defect("everything is lossless", everything_is_lossless, ("loss_stays_in_its_class",)),
+    Defect("understated bound", understated_bound, ("loss_stays_in_its_class",), with_history, 400),
+    Defect(
+        "restored without comparing", restored_without_comparing,
+        ("only_own_orders_are_replaced", "no_order_is_left_behind"), by_order, 400,
+    ),
+    Defect("changed without a record", changed_without_a_record, ("nothing_without_its_record",)),
+    Defect(
+        "approval carried over", approval_carried_over, ("approval_is_for_this_plan",),
+        rules(approval=Approval.MANUAL, patience=1.0), 400,
+    ),
+    Defect(
+        "approval never asked", approval_never_asked, ("approval_is_for_this_plan",), rules(approval=Approval.MANUAL)
+    ),
+    Defect("cut-off brokers believed", cut_off_brokers_believed, ("nobody_from_silence",), rules(patience=1.0), 400),
+    Defect("shortest log first", shortest_log_first, ("best_first",)),
+    Defect("another order than asked for", other_order_than_asked, ("best_first",), seeds=400),
+    Defect("patience ignored", patience_ignored, ("patience_is_kept",), rules(patience=20.0), 600),
+    Defect("waves ignored", waves_ignored, ("waves_hold",), rules(wave_sizes=(1,))),
+    Defect(
+        "a failed wave ignored", a_failed_wave_ignored, ("a_failed_wave_stops_the_next",), rules(wave_sizes=(1,)), 400
+    ),
+    Defect(
+        "unanswered taken for accepted", unanswered_taken_for_accepted,
+        ("restored_is_restored", "no_order_is_left_behind", "nobody_from_silence"), by_order, 400,
+    ),
+    Defect("no outcome at the deadline", no_outcome_at_the_deadline, ("everybody_has_an_outcome",)),
+    Defect(
+        "orders left by a crash", orders_left_by_a_crash, ("no_order_is_left_behind", "restored_is_restored"), by_order
+    ),
+    Defect(
+        "orders never restored", orders_never_restored, ("no_order_is_left_behind", "restored_is_restored"), by_order
+    ),
+    Defect("no last look", no_last_look, ("nobody_from_silence",)),
+    Defect("breaks off", breaks_off_waiting, ("engines_never_break",)),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.name)
+def test_a_defect_is_caught(defect: Defect, monkeypatch: pytest.MonkeyPatch) -> None:
+    defect.patch(monkeypatch)
+
+    for seed in range(defect.seeds):
+        history = happen(defect.adapt(draw(seed)))
+        if {finding.invariant for finding in history.findings}.intersection(defect.caught_by):
+            return
+    pytest.fail(f"{defect.name}: nothing noticed within {defect.seeds} seeds")

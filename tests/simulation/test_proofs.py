@@ -1,0 +1,95 @@
+"""An engine that always said Unknown would break no promise: where a proof exists it must find it, and only there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.domain.policy import CandidateOrder
+from kafka_recovery.simulator.histories import History, happen
+from kafka_recovery.simulator.scenario import VERSION, EngineRun, Fault, Kind, Rules, Scenario, Topic, Traffic
+from kafka_recovery.simulator.schedules import draw
+
+BELOW_MIN_ISR = (
+    Fault(8, Kind.KILL, 3),
+    Fault(16, Kind.KILL, 2),
+    Fault(24, Kind.KILL, 1),
+    Fault(30, Kind.START, 2),
+    Fault(30, Kind.START, 3),
+)
+"""Nothing is acknowledged once 2 has left, so 2 still holds all that was; without ELR nobody says so."""
+
+
+def two_must_hold(*faults: Fault, min_isr: int = 2, knows_history: bool = True, **rules: CandidateOrder) -> Scenario:
+    """Three replicas, every record acknowledged by at least two of them."""
+    return Scenario(
+        VERSION,
+        seed=1,
+        brokers=4,
+        topics=(Topic("orders", ((1, 2, 3),), min_isr),),
+        elr=False,
+        knows_history=knows_history,
+        rules=Rules(patience=1.0, **rules),  # type: ignore[arg-type]
+        traffic=(Traffic("orders-0", True, 1, 90, 0.5),),
+        faults=faults,
+        engines=(EngineRun(45),),
+        quiet_at=80,
+    )
+
+
+def losses(history: History) -> Iterator[Loss]:
+    """What the plans that were carried out said about the partitions they elected."""
+    begun = {kept.digest for kept in history.story.kept if kept.name == "begun.json"}
+    for digest in sorted(begun):
+        for decision in history.story.plan(digest).decisions:
+            if decision.leader is not None and decision.loss is not None:
+                yield decision.loss
+
+
+@pytest.mark.parametrize("order", CandidateOrder)
+def test_whoever_left_the_isr_when_nothing_could_be_acknowledged_any_more_is_lossless(order: CandidateOrder) -> None:
+    history = happen(two_must_hold(*BELOW_MIN_ISR, candidate_order=order))
+
+    assert [loss.loss_class for loss in losses(history)] == [LossClass.LOSSLESS]
+    assert [len(held.lost) for held in history.story.held if held.by == "engine-1"] == [0]
+    assert not history.findings
+
+
+def test_equal_copies_that_cannot_all_have_missed_a_record_are_lossless_whichever_leads() -> None:
+    at_once = (Fault(16, Kind.KILL, 2), Fault(16, Kind.KILL, 3))
+    history = happen(two_must_hold(*at_once, *BELOW_MIN_ISR[2:]))
+
+    assert [loss.loss_class for loss in losses(history)] == [LossClass.LOSSLESS]
+    assert not history.findings
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [
+        two_must_hold(*BELOW_MIN_ISR, knows_history=False),
+        two_must_hold(*BELOW_MIN_ISR, min_isr=1),
+        two_must_hold(*BELOW_MIN_ISR[:1], Fault(16, Kind.CRASH, 2), *BELOW_MIN_ISR[2:]),
+        two_must_hold(*BELOW_MIN_ISR[:3], Fault(29, Kind.REPLACE_DISK, 2), *BELOW_MIN_ISR[4:]),
+    ],
+    ids=["nobody watched", "one was enough", "its host crashed", "its disk is new"],
+)
+def test_without_a_proof_nothing_is_promised(scenario: Scenario) -> None:
+    history = happen(scenario)
+
+    assert [loss.loss_class for loss in losses(history)] == [LossClass.UNKNOWN]
+    assert not history.findings
+
+
+def test_chance_reaches_every_class_and_every_way_of_proof() -> None:
+    reached = Counter[str]()
+    for seed in range(120):
+        for loss in losses(happen(replace(draw(seed), knows_history=True))):
+            way = " by ELR" if "ISR or ELR" in loss.proof else " by quorum" if loss.proof else ""
+            reached[f"{loss.loss_class}{way}"] += 1
+
+    for name in ("Lossless by ELR", "Lossless by quorum", "Bounded by quorum", "Unknown"):
+        assert reached[name], reached

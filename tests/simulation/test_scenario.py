@@ -1,0 +1,75 @@
+"""Scenarios as files: what is written can be read, and what is wrong is said with its line and field."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.simulator.scenario import VERSION, Fault, Kind, load_scenario, written
+from kafka_recovery.simulator.schedules import draw
+from kafka_recovery.simulator.shrink import shrink
+
+SMALL = """version: 1
+seed: 7
+brokers: 3
+topics:
+- name: orders
+  assignments: [[1, 2, 3]]
+faults:
+- {at: 5, kind: kill, broker: 1}
+- at: 6
+  kind: cut
+  broker: 1
+  other: 2
+"""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_is_written_is_read_again(seed: int) -> None:
+    scenario = draw(seed)
+
+    assert load_scenario(written(scenario), "a.yaml") == scenario
+
+
+def test_a_seed_always_gives_the_same_scenario() -> None:
+    assert draw(11) == draw(11)
+    assert draw(11) != draw(12)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ("kind: cut", "kind: cutt", "a.yaml:10: faults.1.kind: "),
+        ("other: 2", "otherr: 2", "a.yaml:12: faults.1.otherr: "),
+        ("other: 2", "other: 9", "a.yaml:12: faults.1.other: there is no broker 9"),
+        ("brokers: 3", "brokers: three", "a.yaml:3: brokers: "),
+        ("[[1, 2, 3]]", "[[1, 2, 2]]", "a.yaml:6: topics.0.assignments.0: "),
+        ("version: 1", "version: 99", "a.yaml:1: version: this simulator replays version"),
+        ("seed: 7", "seed: [", "a.yaml:"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_line_and_field(right: str, wrong: str, said: str) -> None:
+    with pytest.raises(InvalidDocument) as problem:
+        load_scenario(SMALL.replace(right, wrong), "a.yaml")
+
+    assert str(problem.value).startswith(said)
+
+
+def test_a_scenario_of_another_version_says_that_it_cannot_be_replayed() -> None:
+    with pytest.raises(InvalidDocument, match="the release that wrote it"):
+        load_scenario(SMALL.replace("version: 1", f"version: {VERSION + 1}"), "a.yaml")
+
+
+def test_shrinking_leaves_only_what_the_failure_needs() -> None:
+    scenario = draw(3)
+    needed = Fault(50, Kind.CRASH, broker=2)
+    noisy = replace(scenario, faults=(*scenario.faults, needed))
+
+    short = shrink(noisy, lambda candidate: needed in candidate.faults)
+
+    assert short.faults == (needed,)
+    assert short.engines == ()
+    assert short.traffic == ()
+    assert len(short.topics) == 1
