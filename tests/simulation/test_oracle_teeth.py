@@ -21,10 +21,11 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery import engine
+from kafka_recovery.recovery import consent
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.wave import Wave
+from kafka_recovery.simulator import drivers
 from kafka_recovery.simulator.drivers import AssignmentOrder
 from kafka_recovery.simulator.histories import happen
 from kafka_recovery.simulator.memory_journal import MemoryJournal
@@ -159,18 +160,19 @@ def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
-    honest = engine.Engine._ask
+    honest = consent.Consent.ask
+    remembered: dict[int, str | None] = {}
 
     async def ask(self: Any, plan: Plan, digest: str, elected: Any) -> str | None:
-        if not hasattr(self, "remembered"):
-            self.remembered = await honest(self, plan, digest, elected)
-        return self.remembered  # type: ignore[no-any-return]
+        if id(self) not in remembered:
+            remembered[id(self)] = await honest(self, plan, digest, elected)
+        return remembered[id(self)]
 
-    patch.setattr(engine.Engine, "_ask", ask)
+    patch.setattr(consent.Consent, "ask", ask)
 
 
 def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(engine.Engine, "_needs_approval", lambda self, decision: False)
+    patch.setattr(consent.Consent, "_needed", lambda self, decision: False)
 
 
 def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:
@@ -207,8 +209,17 @@ def a_failed_wave_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
-    """Nothing is quarantined: what was not answered counts as done."""
-    patch.setattr(Wave, "quarantine", _nothing)
+    """What was sent and not answered counts as done."""
+    honest = drivers.Asking.decided
+
+    async def decided(self: drivers.Asking, ids: Any, request: Any) -> drivers.Answers:
+        answers = await honest(self, ids, request)
+        return {
+            id: ElectionAnswer(Answer.ACCEPTED) if told.answer is Answer.UNANSWERED else told
+            for id, told in answers.items()
+        }
+
+    patch.setattr(drivers.Asking, "decided", decided)
 
 
 def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
@@ -230,7 +241,7 @@ def orders_left_by_a_crash(patch: pytest.MonkeyPatch) -> None:
 
 def orders_never_restored(patch: pytest.MonkeyPatch) -> None:
     async def restore(self: Wave, decisions: Sequence[Decision]) -> Any:
-        return await self._look(decisions), set()
+        return await self._look(decisions), set(), False
 
     patch.setattr(Wave, "restore", restore)
 

@@ -18,6 +18,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.recovery.ballots import check, elections
 from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.consent import Consent
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.ports import (
@@ -69,7 +70,7 @@ class Engine:
         self._cluster = cluster
         self._election = election
         self._journal = journal
-        self._approvals = approvals
+        self._consent = Consent(approvals, policy)
         self._policy = policy
         self._clock = clock or SystemClock()
         self._observer = observer or Silent()
@@ -133,7 +134,7 @@ class Engine:
         held = await self._end_earlier_runs(but=digest)
         begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
         if begun:
-            by = begun.approved_by or await self._ask(plan, digest, elections(plan).values())
+            by = begun.approved_by or await self._consent.ask(plan, digest, elections(plan).values())
             await self._journal.approved(digest, by)
             await self._take_over(replace(begun, approved_by=by), ledger, go_on=True)
             return ledger.report()
@@ -241,33 +242,11 @@ class Engine:
         self, plan: Plan, digest: str, elected: dict[TopicPartition, Decision], ledger: Ledger
     ) -> dict[TopicPartition, Decision]:
         """The elections that may be held; the others are concluded as refused."""
-        by = await self._ask(plan, digest, elected.values())
-        approved = self._within_approval(elected, digest, by, ledger)
+        by = await self._consent.ask(plan, digest, elected.values())
+        approved = self._consent.within(elected, digest, by, ledger)
         if approved:
             await self._journal.approved(digest, by)
         return approved
-
-    async def _ask(self, plan: Plan, digest: str, elected: Iterable[Decision]) -> str | None:
-        """Who approves, if anybody has to."""
-        if any(self._needs_approval(decision) for decision in elected):
-            return await self._approvals.granted(plan, digest)
-        return None
-
-    def _within_approval(
-        self, elected: Mapping[TopicPartition, Decision], digest: str, by: str | None, ledger: Ledger
-    ) -> dict[TopicPartition, Decision]:
-        """What may be elected with this approval; refuses the rest."""
-        missing = [] if by else sorted(id for id, decision in elected.items() if self._needs_approval(decision))
-        ledger.postponed.update(missing)
-        for id in missing:
-            ledger.refuse(id, Reason("ApprovalMissing", f"plan {digest[:12]} was not approved: it changed nothing"))
-        return {id: decision for id, decision in elected.items() if id not in missing}
-
-    def _needs_approval(self, decision: Decision) -> bool:
-        """Whether the plan or the policy of now, the stricter of both, wants a person to say yes."""
-        rule = self._policy.rule_for(decision.id.topic)
-        now = decision if rule is None else replace(decision, approval=rule.approval)
-        return decision.needs_approval or now.needs_approval
 
     def _wave(self, plan: Plan, digest: str) -> Wave:
         return Wave(
@@ -323,7 +302,7 @@ class Engine:
             ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason, order_restored=False))
             del left[id]
         if go_on:
-            approved = self._within_approval(left, run.digest, run.approved_by, ledger)
+            approved = self._consent.within(left, run.digest, run.approved_by, ledger)
             again = await self._run_waves(wave, approved, ledger, numbers)
             await self._conclude_changed(run.plan, again, ledger)
         else:
