@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,12 +18,17 @@ from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from testbed import topics
 from testbed.cluster import RealKafka
+from testbed.faults import Proxy
+from testbed.layout import Layout
+from testbed.ports import HOST, Ports
 
 pytestmark = pytest.mark.brokers
 
 ORDERS = TopicPartition("orders", 0)
 SURVIVORS = {2: 27, 3: 15}
 """Broker 2 led alone first and wrote more; broker 3 led alone later, so its last epoch is higher."""
+
+PROTOCOLS = "listener.security.protocol.map"
 
 Recoveries = Callable[[RealKafka], Recovery]
 
@@ -62,7 +70,7 @@ async def test_a_person_who_approved_one_candidate_is_asked_again_when_it_dies(
     async with manual.with_(before_election=lambda: kafka.kill(3)).engine() as engine:
         report = await engine.execute(plan)
 
-    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert report[ORDERS].outcome is Outcome.FAILED, "it was elected, so it is not as it was"
     assert why(report).code == "LeaderDied"
     assert kafka.describe("orders")[0].replicas == (1, 2, 3)
 
@@ -80,7 +88,7 @@ async def test_a_candidate_that_is_fenced_at_the_last_moment_makes_the_election_
     report = await recovery(kafka).with_(before_election=fence_the_best).recover(ORDERS)
 
     assert report[ORDERS].outcome is Outcome.FAILED
-    assert why(report).code == "LeaderBehindPlan"
+    assert why(report).code == "ElectedInstead"
     assert kafka.describe("orders")[0].leader == 2
     assert kafka.describe("orders")[0].replicas == (1, 2, 3)
 
@@ -231,28 +239,103 @@ async def test_a_candidate_that_was_restarted_after_it_was_measured_is_looked_at
     assert kafka.describe("orders")[0].leader is None
 
 
-async def test_an_old_leader_that_is_cut_off_but_still_leads_blocks_the_election(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    """KRaft brokers do not fence themselves (KIP-343 would have had them): clients may still be writing to it."""
-    kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
+OLD_LEADER, OTHERS = 1, (2, 3)
+SIDE_DOOR = "SIDE"
+"""A second listener of the controller, for the old leader only and behind a proxy: the others keep their own."""
+
+
+@contextmanager
+def kafka_with_a_side_door(release: str, patch: pytest.MonkeyPatch) -> Iterator[tuple[RealKafka, Proxy]]:
+    """A cluster, and what stands between its controller and broker 1 and nobody else."""
+    with Ports() as ports:
+        port = ports.take()
+        with Proxy(f"{HOST}:{port}") as proxy:
+            common, for_broker = Layout.controller_properties, Layout.broker_properties
+
+            def controller_properties(layout: Layout, data: Path) -> dict[str, str]:
+                known = common(layout, data)
+                return known | {
+                    "listeners": f"{known['listeners']},{SIDE_DOOR}://{HOST}:{port}",
+                    "advertised.listeners": f"{known['listeners']},{SIDE_DOOR}://{proxy.address}",
+                    "controller.listener.names": f"{known['controller.listener.names']},{SIDE_DOOR}",
+                    PROTOCOLS: f"{known[PROTOCOLS]},{SIDE_DOOR}:PLAINTEXT",
+                }
+
+            def broker_properties(layout: Layout, broker: int, data: Path) -> dict[str, str]:
+                known = for_broker(layout, broker, data)
+                side = {
+                    "controller.listener.names": SIDE_DOOR,
+                    "controller.quorum.bootstrap.servers": proxy.address,
+                    PROTOCOLS: f"{known[PROTOCOLS]},{SIDE_DOOR}:PLAINTEXT",
+                }
+                return known | side if broker == OLD_LEADER else known
+
+            patch.setattr(Layout, "controller_properties", controller_properties)
+            patch.setattr(Layout, "broker_properties", broker_properties)
+            with RealKafka(release) as kafka:
+                yield kafka, proxy
+
+
+def cut_off_while_it_leads_alone(kafka: RealKafka, to_controller: Proxy) -> None:
+    """To the controller nobody leads any more; the old leader does not hear of it and goes on."""
+    kafka.create_topic("orders", [[OLD_LEADER, *OTHERS]], min_insync_replicas=1)
     kafka.produce("orders", 0, 10, "all", acks="all")
-    for survivor in (2, 3):
-        kafka.freeze(survivor)
-    kafka.wait_until_fenced(2, 3)
-    kafka.freeze(1)
-    for survivor in (2, 3):
-        kafka.thaw(survivor)
+    for other in OTHERS:
+        kafka.freeze(other)
+    kafka.wait_until_fenced(*OTHERS)
+    to_controller.stall()
+    for other in OTHERS:
+        kafka.thaw(other)
+    kafka.wait_until_fenced(OLD_LEADER)
+    kafka.wait_until_unfenced(*OTHERS)
     kafka.wait_for("orders", lambda state: state.leader is None)
-    kafka.freeze_controller()
-    kafka.thaw(1)
-    old_leader_answers = kafka.leader_answers("orders", 0, 1)
 
-    plan = await recovery(kafka).plan(ORDERS)
 
-    assert old_leader_answers
-    (decision,) = plan.decisions
-    assert decision.verdict is not Verdict.ELECT
+def told_only_of(brokers: Sequence[int], kafka: RealKafka, ours: Recovery) -> Recovery:
+    """The engine with these bootstrap servers: who happens to answer first must not decide what a test sees."""
+    bootstrap = ",".join(map(kafka.address, brokers))
+    return ours.with_(kafka=SimpleNamespace(bootstrap=bootstrap, cluster_id=kafka.cluster_id))
+
+
+@pytest.mark.parametrize("bootstrap", [OTHERS, (OLD_LEADER,)], ids=["others", "old leader"])
+async def test_an_old_leader_that_is_cut_off_but_still_leads_blocks_the_election(
+    bootstrap: Sequence[int], recovery: Recoveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """KRaft brokers do not fence themselves (KIP-343 would have had them): clients may still be writing to it.
+
+    By its own metadata it leads and the others are fenced: that it answers first must not make this the truth.
+    """
+    with kafka_with_a_side_door("newest", monkeypatch) as (kafka, to_controller):
+        cut_off_while_it_leads_alone(kafka, to_controller)
+        offline = kafka.describe("orders")[0]
+
+        report = await told_only_of(bootstrap, kafka, recovery(kafka)).recover(ORDERS)
+
+        assert kafka.leader_answers("orders", 0, OLD_LEADER)
+        assert report[ORDERS].outcome is Outcome.REFUSED
+        assert why(report).code == "OldLeaderAnswers"
+        assert kafka.describe("orders")[0] == offline
+
+        to_controller.restore()  # as the refusal says: reconnected it leads again, without loss
+        kafka.wait_for("orders", lambda state: state.leader == OLD_LEADER)
+        assert len(kafka.consume("orders", 0)) == 10
+
+
+async def test_where_fenced_brokers_are_not_listed_the_plan_warns_of_an_old_leader_that_could_not_be_asked(
+    recovery: Recoveries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before 4.0: it leads on here too, but a fresh process has no address to ask it at."""
+    with kafka_with_a_side_door("3.9", monkeypatch) as (kafka, to_controller):
+        cut_off_while_it_leads_alone(kafka, to_controller)
+
+        plan = await told_only_of(OTHERS, kafka, recovery(kafka)).plan(ORDERS)
+
+        assert kafka.leader_answers("orders", 0, OLD_LEADER)
+        (decision,) = plan.decisions
+        assert decision.verdict is Verdict.ELECT
+        (warning,) = decision.warnings
+        assert f"the address of broker {OLD_LEADER} in the ISR is not known" in warning
+        assert "make sure that it is really down" in warning
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ class Probe:
 
     `known`: largest epoch known to be at most the latest; `above`: smallest known to be above it. `ends`: pairs of
     epoch and end offset, newest first; all of them once `walked`. `unreadable`: why there is no vector. `same`: the
-    vector that was read before, of a log that can't have changed since.
+    log as it was measured before, if it can't have changed since.
     """
 
     state: PartitionState
@@ -46,7 +46,7 @@ class Probe:
     above: int = 0
     ends: list[tuple[int, int]] = field(default_factory=list)
     walked: bool = False
-    same: EpochVector | None = None
+    same: ReplicaLog | None = None
     problem: Reason | None = None
     unreadable: Reason | None = None
     leads: bool = False
@@ -65,14 +65,14 @@ class Probe:
             self.start, self.high_watermark = earlier.start, earlier.high_watermark
 
     def is_still(self, before: ReplicaLog) -> bool:
-        """Whether this is the log that was measured `before`; then its vector is taken over.
+        """Whether this is the log that was measured `before`; then its vector is taken over, or that it is not known.
 
         A replica that knows the current epoch follows nobody while there is no leader: the same end is the same log.
         """
         same_epoch = self.knows_current_epoch and before.answered_under == self.state.leader_epoch
-        if before.epochs is None or not same_epoch or self.end != before.end:
+        if not same_epoch or self.end != before.end:
             return False
-        self.same, self.walked = before.epochs, True
+        self.same, self.walked = before, True
         self.start, self.high_watermark = before.start, before.high_watermark
         return True
 
@@ -80,7 +80,7 @@ class Probe:
     def vector(self) -> EpochVector | None:
         """Oldest first; None unless all that is wanted of it was read."""
         if self.same is not None:
-            return self.same
+            return self.same.epochs
         if not self.walked or self.unreadable or self.start is None or self.end is None:
             return None
         return _vector(self.ends, self.start, self.end)

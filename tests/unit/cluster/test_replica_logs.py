@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -260,3 +261,16 @@ class TestALogThatIsKnown:
         _, _, fetches = await self.measured_twice(play, lambda: None)
 
         assert fetches > 0
+
+    async def test_a_vector_that_was_not_told_is_not_asked_for_again(self) -> None:
+        """A slow broker is still measured at the last look, where a rule ranks without vectors."""
+        play = playing(Log(27, [(0, 0), (2, 10)]))
+        async with surveying(play) as survey:
+            (first,) = (await survey.measure(play.states.values(), may_lead=False)).values()
+            assert first.log
+            known = {ORDERS: replace(first.log, epochs=None)}
+            asked = len(play.asked("Fetch"))
+            again = (await survey.measure(play.states.values(), may_lead=False, known=known))[ORDERS]
+
+        assert again.log
+        assert (again.log.end, again.log.epochs, len(play.asked("Fetch"))) == (27, None, asked)
