@@ -127,9 +127,11 @@ def required_answers(partition: PartitionEvidence, rule: Rule, scene: Scene) -> 
     if rule.evidence.required_answers is not RequiredAnswers.ALL:
         return None
     for replica in partition.replicas:
-        if replica.broker not in scene.alive:
+        log = replica.log
+        comparable = log is not None and log.answered_under == partition.leader_epoch and log.epochs is not None
+        if comparable or replica.broker not in scene.alive:  # the first is what is usual, and quick to see
             continue
-        if replica.log is None:
+        if log is None:
             return _promised_missing(partition, replica, rule, scene)
         if useless := promised(replica, partition, rule) or ranks_by_known_facts(replica, partition, rule):
             return Reason(
@@ -242,6 +244,9 @@ _WARNINGS = (_last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_n
 
 def warnings(partition: PartitionEvidence, scene: Scene) -> tuple[str, ...]:
     """What a person should know before this partition is elected, though it refuses nothing."""
+    said = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
+    if not said and all(map(scene.brokers.__contains__, partition.isr)):  # usual, and quick to see
+        return ()
     return tuple(text for warning in _WARNINGS if (text := warning(partition, scene)))
 
 

@@ -103,19 +103,24 @@ def _seen_at(story: Chronicle, asked: Asked, id: TopicPartition) -> float:
 
 
 def _same_idea(story: Chronicle, id: TopicPartition) -> bool:
-    """Whether somebody set an order between an engine's look and its change, or later the very order of that change.
+    """Whether somebody set an order between an engine's look and its change, or the very order of a begun wave.
 
     Whose an order is can't be seen in Kafka: once ours may be under way, one that looks the same counts as ours.
     """
+    others = [change for change in story.ordered if change.id == id and not _is_engine(change.by)]
     return any(
-        change.id == id
-        and not _is_engine(change.by)
-        and _seen_at(story, asked, id) <= change.at
-        and (change.at <= asked.at + RACE or change.after == ballot.order)
+        _seen_at(story, asked, id) <= change.at <= asked.at + RACE
         for asked in story.requests("designate")
         for ballot in asked.ballots
         if ballot.id == id
-        for change in story.ordered
+        for change in others
+    ) or any(
+        change.at >= kept.at and change.after == decision.order
+        for kept in story.kept
+        if kept.name.endswith("-started.json")
+        for decision in story.plan(kept.digest).decisions
+        if decision.id == id
+        for change in others
     )
 
 
