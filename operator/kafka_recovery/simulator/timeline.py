@@ -61,9 +61,21 @@ class Event:
     details: dict[str, Any]
 
     def __str__(self) -> str:
+        return f"{self.at:9.3f} s  {self.actor:<14} {self._sentence()}"
+
+    def _sentence(self) -> str:
+        if self.what is What.NOTE:
+            return str(self.details.get("text", ""))
+        details = dict(self.details)
+        what = self.what.value
+        if self.what is What.ELECTED and details["leader"] is None:
+            what = "left without a leader"
+            details = {name: value for name, value in details.items() if name not in ("leader", "unclean")}
+        elif self.what is What.ELECTED:
+            details["unclean" if details.pop("unclean", False) else "clean"] = True
         where = f" {self.partition}" if self.partition else ""
-        told = ", ".join(_named(name.replace("_", " "), value) for name, value in self.details.items())
-        return f"{self.at:9.3f} s  {self.actor:<14} {self.what}{where}{': ' if told else ''}{told}"
+        told = ", ".join(_named(name.replace("_", " "), value) for name, value in details.items())
+        return f"{what}{where}{': ' if told else ''}{told}"
 
 
 Listener = Callable[[Event], None]
@@ -102,7 +114,24 @@ class Timeline:
         return (event for event in self.events if event.what in kinds)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.events))
+        """A line an event; a producer that gives up again and again on the same partition has one for all of it."""
+        lines: list[str] = []
+        repeated: dict[tuple[str, TopicPartition | None], tuple[int, int]] = {}
+        for event in self.events:
+            who = event.actor, event.partition
+            if event.what is What.GAVE_UP and who in repeated:
+                line, times = repeated[who]
+                repeated[who] = line, times + 1
+                lines[line] = f"{lines[line].split(' (and')[0]} (and {times} more until {event.at:.3f} s)"
+                continue
+            for other in [
+                other for other in repeated if event.partition == other[1] and event.what is not What.GAVE_UP
+            ]:
+                del repeated[other]
+            if event.what is What.GAVE_UP:
+                repeated[who] = len(lines), 1
+            lines.append(str(event))
+        return "\n".join(lines)
 
 
 def _named(name: str, value: object) -> str:
@@ -114,4 +143,4 @@ def _told(value: object) -> str:
         return "[" + ", ".join(_told(one) for one in value) + "]"
     if isinstance(value, StrEnum):
         return value.value
-    return "nobody" if value is None else str(getattr(value, "name", value))
+    return "none" if value is None else str(getattr(value, "name", value))
