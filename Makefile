@@ -9,13 +9,15 @@ ROOT   := $(CURDIR)
 export PYTHONPATH := $(ROOT)/operator:$(ROOT)/tests
 
 SOURCES := $(wildcard operator tests demo bench)
+# A tier of their own: `unit` runs in seconds.
+SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit brokers test test-full demo bench lock clean kafka-newest kafka-all
+.PHONY: help setup lint style types layers unit simulation simulate brokers test test-full demo bench lock clean kafka-newest kafka-all
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -51,14 +53,20 @@ layers: $(INSTALLED)
 	$(BIN)/lint-imports
 
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java
-	$(BIN)/pytest --timeout 60 -m "not brokers and not bench and not full"
+	$(BIN)/pytest --timeout 60 -m "not brokers and not bench and not full" $(SIMULATED:%=--ignore %)
+
+simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
+	$(BIN)/pytest -m "not brokers and not bench and not full" $(SIMULATED)
+
+simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
+	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
 	$(BIN)/pytest -m "brokers and not full"
 
-test: lint unit brokers ## All of the above; what can't be fetched fails it, nothing is skipped silently
+test: lint unit simulation brokers ## All of the above; what can't be fetched fails it, nothing is skipped silently
 
-test-full: lint kafka-all ## Everything in test, and the long tests as well
+test-full: lint kafka-all ## Everything in test, and the long tests as well, such as 5,000 histories
 	$(BIN)/pytest -m "not bench"
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back

@@ -17,7 +17,7 @@ from testbed.cluster import RealKafka
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import decision, elections
+from bench import decision, elections, simulated
 
 WARM_UP = 200
 """Partitions that are elected first, so that no method pays for the brokers' cold code."""
@@ -92,8 +92,22 @@ def decided(partitions: int = 200_000) -> Iterator[Result]:
     yield Result(f"decide {partitions} partitions: memory on top of the evidence", seen["added_peak_mib"], "MiB")
 
 
+def at_scale(partitions: int) -> Iterator[Result]:
+    """The engine on a simulated cluster: each phase alone, the whole of it, and how many histories a second."""
+    label = f"simulated, {partitions} partitions on {simulated.BROKERS} brokers"
+    for how in ("phases", "recover"):
+        seen = simulated.fresh(how, partitions)
+        for phase, seconds in seen["seconds"].items():
+            if phase != "build":
+                yield Result(f"{label}: {phase}", seconds, "s")
+                yield Result(f"{label}: {phase}, memory at the peak", seen["peak_mib"][phase], "MiB")
+    rate = simulated.histories_per_second()
+    yield Result("simulated histories, every promise checked", round(rate, 1), "histories/s")
+
+
 def measurements(quick: bool) -> Iterator[Result]:
     yield from decided()
+    yield from at_scale(20_000 if quick else 200_000)
     yield from urgent()
     for partitions in (1000,) if quick else (1000, 5000):
         yield from elected(partitions, (3,), at_most=1.10)

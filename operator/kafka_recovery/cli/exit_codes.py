@@ -12,6 +12,8 @@ class ExitCode(IntEnum):
     """Everything asked for was done; of a recovery: every partition has a leader that answers."""
     NOT_RECOVERED = 1
     """Some partition was not recovered, or its assignment order is not restored yet."""
+    NOT_GOOD_ENOUGH = 1
+    """Of a rehearsal: the policy exceeds what was allowed, or the engine broke a promise."""
     BAD_INPUT = 2
     """A command line, file or cluster id that is not right. Nothing was changed."""
     UNAVAILABLE = 3

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from kafka_recovery.cli import changing, looking
+from kafka_recovery.cli import rehearse as rehearsing
 from kafka_recovery.cli.changing import Site
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.options import (
@@ -25,6 +26,7 @@ from kafka_recovery.cli.render import Output
 from kafka_recovery.cli.running import leave, run
 from kafka_recovery.cli.signals import Interrupts
 from kafka_recovery.cli.wiring import Target
+from kafka_recovery.simulator.rehearsal_sums import Allowed
 
 _EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or it refuses
 us; 4 approval needed or refused; 5 journal locked or not writable; 70 a bug; 128+n stopped by signal n."""
@@ -180,6 +182,43 @@ def undo(
     """Put back the assignment orders that an unfinished run left behind. Leaders stay: an election has no undo."""
     target = Target(bootstrap_server, command_config, expect_cluster_id)
     run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop)))
+
+
+@app.command()
+def rehearse(
+    policy: Annotated[Path, typer.Option("--policy", metavar="FILE", help="A RecoveryPolicy, or its spec, in YAML.")],
+    scenario: Annotated[
+        list[Path] | None,
+        typer.Option("--scenario", metavar="FILE", help="A scenario of the simulator, in YAML; may be repeated."),
+    ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", metavar="N|FIRST..END", help="Random histories. [default: 200, without --scenario]"),
+    ] = None,
+    max_lost: Annotated[
+        int | None, typer.Option(min=0, help="Exit code 1 if its elections lose more acknowledged records than this.")
+    ] = None,
+    max_refused: Annotated[
+        int | None, typer.Option(min=0, help="Exit code 1 if more partitions than this stay refused to the end.")
+    ] = None,
+    max_failed: Annotated[
+        int | None, typer.Option(min=0, help="Exit code 1 if more partitions than this stay failed to the end.")
+    ] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.png|.svg", help="Draw the result into this new file.")
+    ] = None,
+    timeline: Annotated[bool, typer.Option("--timeline", help="Tell the one history that is asked for.")] = False,
+    jobs: Annotated[int | None, typer.Option(min=1, max=256, help="Processes. [default: one a core]")] = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Try a policy on simulated failures, beside Kafka's own choice. Needs no Kafka.
+
+    For pull requests: exit code 1 if the policy exceeds what a --max option allows.
+    """
+    call = rehearsing.Call(
+        policy, tuple(scenario or ()), seeds, Allowed(max_lost, max_refused, max_failed), plot, jobs, output
+    )
+    run(lambda _: rehearsing.tell(call) if timeline else rehearsing.rehearse(call))
 
 
 def main() -> None:

@@ -37,12 +37,12 @@ def refuse_existing(path: Path) -> None:
         raise InvalidDocument(f"{path}: its directory does not exist")
 
 
-def write_new(path: Path, text: str) -> None:
+def write_new(path: Path, content: str | bytes) -> None:
     """Write a new file, whole or not at all. Raises InvalidDocument if it exists or can't be written."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        with partial.open("x", encoding="utf-8") as file:
-            file.write(text)
+        with partial.open("xb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         path.hardlink_to(partial)  # unlike a rename, it fails where something stands already
