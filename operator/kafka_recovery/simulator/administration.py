@@ -56,7 +56,11 @@ class Administration:
         self.state.timeline.tell(self.state.actor(), What.TOPIC, deleted=name, id=topic.id)
 
     def configure(self, name: str, *, min_isr: int | None = None, unclean: bool | None = None) -> None:
-        """Change a topic's configs; what has become possible is elected."""
+        """Change a topic's configs.
+
+        Setting min.insync.replicas clears ELR and last-known ELR (KIP-966). Unclean elections that become possible wait
+        for the periodic check (unclean.leader.election.interval.ms).
+        """
         topic = self.state.topics.get(name)
         if topic is None:
             return
@@ -65,9 +69,9 @@ class Administration:
         )
         self.state.write_topic(name, changed)
         self.state.timeline.tell(self.state.actor(), What.TOPIC, configured=name, config=tuple(changed[2:4]))
-        if changed.unclean and not topic.unclean:
-            ids = [TopicPartition(name, index) for index in range(topic.partitions)]
-            self.state.try_leaderless(ids, "unclean.leader.election.enable was set")
+        if min_isr is not None:
+            for index in range(topic.partitions):
+                self.state.forget_eligible(TopicPartition(name, index), f"min.insync.replicas={min_isr}")
 
     def elect(self, request: ElectLeaders) -> Decided:
         """ElectLeaders. KIP-1275: of a designated election only the first 1000 partitions are served."""
@@ -137,24 +141,30 @@ class Administration:
         present = self.state.partitions.get(id)
         if present is None:
             return Error.UNKNOWN_TOPIC_OR_PARTITION
-        original = tuple(broker for broker in present.replicas if broker not in present.adding)
         if target is None:
-            return self._cancel(id, present, original, by)
-        if not other_count_allowed and len(target) != len(original):
-            return Error.INVALID_REPLICATION_FACTOR
+            return self._cancel(id, present, by)
         if not target or len(set(target)) != len(target) or any(broker not in self.state.brokers for broker in target):
             return Error.INVALID_REPLICA_ASSIGNMENT
-        adding = tuple(broker for broker in target if broker not in original)
-        removing = tuple(broker for broker in original if broker not in target)
-        wish = Wish(replicas=(*target, *removing), adding=adding, removing=removing)
+        if not other_count_allowed and len(target) != len(_original(present)):
+            return Error.INVALID_REPLICATION_FACTOR
+        adding = tuple(sorted(set(target) - set(present.replicas)))
+        removing = tuple(sorted(set(present.replicas) - set(target)))
+        # As Kafka does it: compared with all present replicas, those being added too, and what is empty is not set.
+        wish = Wish(replicas=(*target, *removing), adding=adding or None, removing=removing or None)
         self.state.change(id, wish, by)
         return Error.NONE
 
-    def _cancel(self, id: TopicPartition, present: PartitionState, original: tuple[BrokerId, ...], by: str) -> Error:
+    def _cancel(self, id: TopicPartition, present: PartitionState, by: str) -> Error:
         if not (present.adding or present.removing):
             return Error.NO_REASSIGNMENT_IN_PROGRESS
+        original = _original(present)
         isr = tuple(broker for broker in present.isr if broker in original)
-        self.state.change(id, Wish(isr=isr, replicas=original, adding=(), removing=()), by)
+        if not isr:
+            if not self.state.topics[id.topic].unclean:
+                return Error.INVALID_REPLICA_ASSIGNMENT
+            isr = original[:1]
+        wish = Wish(isr=isr, replicas=original, adding=(), removing=(), election=self.state.election(id))
+        self.state.change(id, wish, by)
         return Error.NONE
 
     def reassignments(self, partitions: Sequence[TopicPartition] | None) -> Mapping[TopicPartition, Reassignment]:
@@ -177,3 +187,8 @@ class Administration:
                 and self.state.acceptable(preferred, id)
             ):
                 self.state.change(id, Wish(election=Election.PREFERRED), "preferred leader rebalance")
+
+
+def _original(present: PartitionState) -> tuple[BrokerId, ...]:
+    """The replicas as they are after a reassignment is cancelled."""
+    return tuple(broker for broker in present.replicas if broker not in present.adding)

@@ -54,6 +54,15 @@ class ControllerState:
             self._tell(id, before, changed, by)
         return changed
 
+    def forget_eligible(self, id: TopicPartition, by: str) -> None:
+        """Clear ELR and last-known ELR (ClearElrRecord); an offline partition may be left with nobody to wait for."""
+        before = self.partitions[id]
+        if before.elr or before.last_known_elr:
+            after = before._replace(elr=(), last_known_elr=())
+            self.write_partition(id, after)
+            if self.timeline.heard:
+                self._tell(id, before, Change(after), by)
+
     def write_partition(self, id: TopicPartition, state: PartitionState | None) -> None:
         """Log the state and keep the indexes; None deletes."""
         self.log.put_partition(id, state, self.timeline.now())

@@ -122,7 +122,8 @@ def _elect(
     """The leader, and whether choosing it was unclean."""
 
     def clean(broker: BrokerId) -> bool:
-        return (broker in isr or broker in elr) and acceptable(broker)
+        """An eligible replica outside the ISR has its turn only when that is empty."""
+        return (broker in isr or (not isr and broker in elr)) and acceptable(broker)
 
     if wish.designated is not None:
         return wish.designated, not clean(wish.designated)

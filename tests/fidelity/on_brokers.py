@@ -1,0 +1,207 @@
+"""Scripts on a real Kafka."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.producer import ProduceRequest
+from kafka.record import MemoryRecordsBuilder
+
+from fidelity.script import BROKERS, OBSERVER, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
+from kafka_recovery.simulator.errors import Error
+from testbed import metadata
+from testbed.cluster import RealKafka
+from testbed.waiting import wait_until
+from testbed.wire import Connection, accept
+
+DEADLINE_MS = 20_000
+TOPIC_RESOURCE, SET = 2, 0
+LATEST, CONSUMER, DEBUGGER = -1, -1, -2
+
+
+@contextmanager
+def cluster(release: str, elr: bool) -> Iterator[RealKafka]:
+    """A real cluster as scripts want it."""
+    choice = elr if elr else None if release == "3.9" else False
+    checks = {"unclean.leader.election.interval.ms": str(UNCLEAN_CHECK * 1000)}
+    with RealKafka(release, brokers=len(BROKERS), elr=choice, properties=checks) as kafka:
+        yield kafka
+
+
+def play(script: Script, kafka: RealKafka) -> list[Sight]:
+    """The script on a running cluster, which is left as it was found: all brokers in, no topic."""
+    stage = BrokerStage(kafka)
+    try:
+        return script.play(stage)
+    finally:
+        stage.tidy()
+
+
+class BrokerStage:
+    """A real cluster; what is changed is asked of the broker that no script touches."""
+
+    def __init__(self, kafka: RealKafka) -> None:
+        self.kafka = kafka
+        self._frozen: set[int] = set()
+        self._exists = False
+
+    def tidy(self) -> None:
+        """All brokers run and may lead; the topic is gone."""
+        for broker in tuple(self._frozen):
+            self.thaw(broker)
+        for broker in set(BROKERS) - set(self.kafka.running):
+            self.kafka.start(broker, wait=False)
+        self.kafka.wait_until_unfenced(*BROKERS)
+        if self._exists:
+            self.delete()
+
+    def create(self, replicas: Sequence[int], min_isr: int, unclean: bool) -> None:
+        self._exists = True
+        configs: dict[str, str | int] = {"min.insync.replicas": min_isr}
+        if unclean:
+            configs["unclean.leader.election.enable"] = "true"
+        self.kafka.create_topic(TOPIC, [replicas], **configs)
+
+    def delete(self) -> None:
+        self._exists = False
+        self.kafka.delete_topic(TOPIC)
+
+    def configure(self, key: str, value: str) -> None:
+        kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+        change = kind.AlterableConfig(name=key, config_operation=SET, value=value)
+        resource = kind(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, configs=[change])
+        answer = self._ask(OBSERVER, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        accept("IncrementalAlterConfigs", answer.responses[0].error_code)
+        self.settle()
+
+    def kill(self, broker: int) -> None:
+        self.kafka.kill(broker)
+        self._frozen.discard(broker)
+
+    def stop(self, broker: int) -> None:
+        self.kafka.terminate(broker)
+
+    def freeze(self, broker: int) -> None:
+        self.kafka.freeze(broker)
+        self._frozen.add(broker)
+
+    def thaw(self, broker: int) -> None:
+        self.kafka.thaw(broker)
+        self._frozen.discard(broker)
+
+    def start(self, broker: int) -> None:
+        self.kafka.start(broker)
+
+    def wipe(self, broker: int) -> None:
+        self.kafka.wipe(broker)
+
+    def fence(self, broker: int) -> None:
+        self.kafka.wait_until_fenced(broker)
+
+    def unfence(self, broker: int) -> None:
+        self.kafka.wait_until_unfenced(broker)
+
+    def partition(self) -> Partition:
+        seen = self.kafka.describe(TOPIC)[0]
+        return Partition(
+            seen.leader, seen.leader_epoch, frozenset(seen.isr), frozenset(seen.elr), seen.last_known_elr, seen.replicas
+        )
+
+    def wait(self, what: str, met: Callable[[], bool]) -> None:
+        wait_until(what, met, bool)
+
+    def settle(self) -> None:
+        current = metadata.committed(self.kafka.controller_address)
+
+        def all_know() -> bool:
+            return all(metadata.applied(self.kafka.address(broker)) >= current for broker in self.running())
+
+        self.wait("all brokers have applied the metadata", all_know)
+        # Applied is published before the replica manager is done with it: no request tells when that is.
+        time.sleep(0.2)
+
+    def running(self) -> Sequence[int]:
+        return self.kafka.running
+
+    def log_end(self, broker: int) -> int | str:
+        error, offset, _ = self.offsets(broker, -1, True)
+        return offset if error == "NONE" else error
+
+    def reassignment(self) -> tuple[list[int], list[int]]:
+        kind = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
+        wanted = [kind(name=TOPIC, partition_indexes=[0])]
+        answer = self._ask(OBSERVER, ListPartitionReassignmentsRequest(timeout_ms=DEADLINE_MS, topics=wanted), 0)
+        accept("ListPartitionReassignments", answer.error_code)
+        for topic in answer.topics:
+            for told in topic.partitions:
+                return sorted(told.adding_replicas), sorted(told.removing_replicas)
+        return [], []
+
+    def write(self, broker: int, records: int, acks: int) -> str:
+        builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
+        for number in range(records):
+            builder.append(timestamp=round(time.time() * 1000), key=None, value=f"{number}".encode())
+        builder.close()
+        kind = ProduceRequest.TopicProduceData
+        data = [kind.PartitionProduceData(index=0, records=builder.buffer())]
+        request = ProduceRequest(
+            transactional_id=None,
+            acks=acks,
+            timeout_ms=DEADLINE_MS,
+            topic_data=[kind(name=TOPIC, partition_data=data)],
+        )
+        # Up to version 12 topics go by name.
+        return _named(self._ask(broker, request, 9).responses[0].partition_responses[0].error_code)
+
+    def offsets(self, broker: int, epoch: int, debugging: bool) -> tuple[str, int, int]:
+        kind = ListOffsetsRequest.ListOffsetsTopic
+        wanted = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=LATEST)
+        request = ListOffsetsRequest(
+            replica_id=DEBUGGER if debugging else CONSUMER,
+            isolation_level=0,
+            topics=[kind(name=TOPIC, partitions=[wanted])],
+        )
+        told = self._ask(broker, request, 9).topics[0].partitions[0]
+        return _named(told.error_code), told.offset, told.leader_epoch
+
+    def elect(self, preferred: bool, topic: str) -> str:
+        wanted = [ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[0])]
+        request = ElectLeadersRequest(
+            election_type=0 if preferred else 1, topic_partitions=wanted, timeout_ms=DEADLINE_MS
+        )
+        answer = self._ask(OBSERVER, request, 2)
+        accept("ElectLeaders", answer.error_code)
+        return _named(answer.replica_election_results[0].partition_result[0].error_code)
+
+    def reassign(self, replicas: Sequence[int] | None, same_count: bool) -> str:
+        kind = AlterPartitionReassignmentsRequest.ReassignableTopic
+        target = None if replicas is None else list(replicas)
+        wanted = [kind(name=TOPIC, partitions=[kind.ReassignablePartition(partition_index=0, replicas=target)])]
+        request = AlterPartitionReassignmentsRequest(timeout_ms=DEADLINE_MS, topics=wanted)
+        if same_count:
+            request.allow_replication_factor_change = False
+        # Version 0 has no such field, and allows it.
+        answer = self._ask(OBSERVER, request, 1 if same_count else 0)
+        accept("AlterPartitionReassignments", answer.error_code)
+        return _named(answer.responses[0].partitions[0].error_code)
+
+    def _ask(self, broker: int, request: Any, version: int) -> Any:
+        with Connection(self.kafka.address(broker), deadline=DEADLINE_MS / 1000 + 5) as node:
+            return node.ask(request, version)
+
+
+def _named(code: int) -> str:
+    try:
+        return Error(code).name
+    except ValueError:
+        return f"error {code}"
