@@ -28,16 +28,16 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.recovery.ballots import ballot_of, elections
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.simulator.adapters import SimulatedCluster
-from kafka_recovery.simulator.drivers import Asking, AssignmentOrder
-from kafka_recovery.simulator.kafka import LoadedPartition, SimulatedKafka
-from kafka_recovery.simulator.log import LoadedLog
-from kafka_recovery.simulator.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.many import many
-from kafka_recovery.simulator.memory_journal import Disk, MemoryJournal
-from kafka_recovery.simulator.mortality import MortalClock, Process
-from kafka_recovery.simulator.settings import Settings
-from kafka_recovery.simulator.wire import SimulatedWire
+from kafka_recovery.simulator.histories.many import many
+from kafka_recovery.simulator.host.adapters import SimulatedCluster
+from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder
+from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
+from kafka_recovery.simulator.host.memory_journal import Disk, MemoryJournal
+from kafka_recovery.simulator.host.mortality import MortalClock, Process
+from kafka_recovery.simulator.host.wire import SimulatedWire
+from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
+from kafka_recovery.simulator.model.log import LoadedLog
+from kafka_recovery.simulator.model.settings import Settings
 
 BROKERS = 100
 DEAD = BrokerId(100)

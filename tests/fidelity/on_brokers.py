@@ -18,7 +18,7 @@ from kafka.protocol.producer import ProduceRequest
 from kafka.record import MemoryRecordsBuilder
 
 from fidelity.script import BROKERS, OBSERVER, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
-from kafka_recovery.simulator.errors import Error
+from kafka_recovery.simulator.model.errors import Error
 from testbed import metadata
 from testbed.cluster import RealKafka
 from testbed.waiting import wait_until

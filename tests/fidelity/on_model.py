@@ -8,11 +8,11 @@ from typing import Any
 
 from fidelity.script import BROKERS, OBSERVER, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
-from kafka_recovery.simulator.kafka import SimulatedKafka
-from kafka_recovery.simulator.log import Batch
-from kafka_recovery.simulator.messages import Produced
-from kafka_recovery.simulator.metadata import PartitionState
-from kafka_recovery.simulator.requests import (
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.log import Batch
+from kafka_recovery.simulator.model.messages import Produced
+from kafka_recovery.simulator.model.metadata import PartitionState
+from kafka_recovery.simulator.model.requests import (
     AlterReassignments,
     ElectionType,
     ElectLeaders,
@@ -20,8 +20,8 @@ from kafka_recovery.simulator.requests import (
     ListReassignments,
     Request,
 )
-from kafka_recovery.simulator.settings import Settings
-from kafka_recovery.simulator.switches import AS_RELEASED
+from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.model.switches import AS_RELEASED
 
 SEED = 4
 PARTITION = TopicPartition(TOPIC, 0)

@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.simulator.kafka import SimulatedKafka
-from kafka_recovery.simulator.log import RecordId
-from kafka_recovery.simulator.metadata import PartitionState
-from kafka_recovery.simulator.requests import Request
-from kafka_recovery.simulator.settings import Settings
-from kafka_recovery.simulator.switches import WITH_KIP_1275
-from kafka_recovery.simulator.truth import Sent
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.log import RecordId
+from kafka_recovery.simulator.model.metadata import PartitionState
+from kafka_recovery.simulator.model.requests import Request
+from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.model.switches import WITH_KIP_1275
+from kafka_recovery.simulator.model.truth import Sent
 
 ORDERS = TopicPartition("orders", 0)
 CONTROLLER = "controller-1"

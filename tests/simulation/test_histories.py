@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from kafka_recovery.simulator.histories import happen
-from kafka_recovery.simulator.schedules import draw
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.schedules import draw
 
 HISTORIES = int(os.environ.get("HISTORIES", "500"))
 CHUNK = 25

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.simulator.loop import FIRST_INSTANT, Standstill, VirtualClock, VirtualLoop
-from kafka_recovery.simulator.mortality import Killed, MortalClock, Process
-from kafka_recovery.simulator.scheduler import Scheduler
+from kafka_recovery.simulator.host.loop import FIRST_INSTANT, Standstill, VirtualClock, VirtualLoop
+from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
+from kafka_recovery.simulator.model.scheduler import Scheduler
 
 
 def test_a_day_of_sleeping_takes_no_time() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_recovery.simulator.many import many
+from kafka_recovery.simulator.histories.many import many
 
 FIRST, END, CHUNK = 500, 5000, 250
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_recovery.domain.ids import LeaderEpoch
-from kafka_recovery.simulator.errors import Error
-from kafka_recovery.simulator.requests import (
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.requests import (
     AlterReassignments,
     ApiVersions,
     At,
@@ -18,7 +18,7 @@ from kafka_recovery.simulator.requests import (
     Refused,
     Versions,
 )
-from kafka_recovery.simulator.timeline import What
+from kafka_recovery.simulator.model.timeline import What
 from simulation.telling import ORDERS, A, B, C, Story
 
 

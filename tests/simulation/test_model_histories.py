@@ -9,10 +9,10 @@ from time import process_time
 
 from kafka_recovery.domain.evidence import EpochEntry
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from kafka_recovery.simulator.kafka import LoadedPartition, SimulatedKafka
-from kafka_recovery.simulator.log import Batch, LoadedLog, Log
-from kafka_recovery.simulator.requests import DescribePartitions
-from kafka_recovery.simulator.settings import Settings
+from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
+from kafka_recovery.simulator.model.log import Batch, LoadedLog, Log
+from kafka_recovery.simulator.model.requests import DescribePartitions
+from kafka_recovery.simulator.model.settings import Settings
 from simulation.telling import ORDERS, A, B, C, Story
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.simulator.errors import Error
-from kafka_recovery.simulator.kafka import SimulatedKafka
-from kafka_recovery.simulator.messages import BrokerStatus, Heartbeat, IsrProposal
-from kafka_recovery.simulator.settings import IsrRpc, Settings
-from kafka_recovery.simulator.switches import AS_RELEASED
-from kafka_recovery.simulator.timeline import What
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, IsrProposal
+from kafka_recovery.simulator.model.settings import IsrRpc, Settings
+from kafka_recovery.simulator.model.switches import AS_RELEASED
+from kafka_recovery.simulator.model.timeline import What
 from simulation.telling import CONTROLLER, ORDERS, A, B, C, Story
 
 

@@ -25,12 +25,22 @@ from kafka_recovery.recovery import consent
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.wave import Wave
-from kafka_recovery.simulator import drivers
-from kafka_recovery.simulator.drivers import AssignmentOrder
-from kafka_recovery.simulator.histories import happen
-from kafka_recovery.simulator.memory_journal import MemoryJournal
-from kafka_recovery.simulator.scenario import Command, Driver, EngineRun, Fault, Kind, Scenario, Topic, Traffic, Upon
-from kafka_recovery.simulator.schedules import draw
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.scenario import (
+    Command,
+    Driver,
+    EngineRun,
+    Fault,
+    Kind,
+    Scenario,
+    Topic,
+    Traffic,
+    Upon,
+)
+from kafka_recovery.simulator.histories.schedules import draw
+from kafka_recovery.simulator.host import drivers
+from kafka_recovery.simulator.host.drivers import AssignmentOrder
+from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 Adapt = Callable[[Scenario], Scenario]

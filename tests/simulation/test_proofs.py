@@ -10,9 +10,9 @@ import pytest
 
 from kafka_recovery.domain.plan import Loss, LossClass
 from kafka_recovery.domain.policy import CandidateOrder
-from kafka_recovery.simulator.histories import History, happen
-from kafka_recovery.simulator.scenario import VERSION, EngineRun, Fault, Kind, Rules, Scenario, Topic, Traffic
-from kafka_recovery.simulator.schedules import draw
+from kafka_recovery.simulator.histories.history import History, happen
+from kafka_recovery.simulator.histories.scenario import VERSION, EngineRun, Fault, Kind, Rules, Scenario, Topic, Traffic
+from kafka_recovery.simulator.histories.schedules import draw
 
 BELOW_MIN_ISR = (
     Fault(8, Kind.KILL, 3),

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.simulator.scenario import VERSION, Fault, Kind, load_scenario, written
-from kafka_recovery.simulator.schedules import draw
-from kafka_recovery.simulator.shrink import shrink
+from kafka_recovery.simulator.histories.scenario import VERSION, Fault, Kind, load_scenario, written
+from kafka_recovery.simulator.histories.schedules import draw
+from kafka_recovery.simulator.histories.shrink import shrink
 
 SMALL = """version: 1
 seed: 7

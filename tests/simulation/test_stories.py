@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_recovery.simulator.errors import Error
-from kafka_recovery.simulator.requests import (
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.requests import (
     ANY_EPOCH,
     AlterReassignments,
     DescribePartitions,
@@ -19,8 +19,8 @@ from kafka_recovery.simulator.requests import (
     PartitionsDescribed,
     Refused,
 )
-from kafka_recovery.simulator.settings import IsrRpc, Settings
-from kafka_recovery.simulator.timeline import What
+from kafka_recovery.simulator.model.settings import IsrRpc, Settings
+from kafka_recovery.simulator.model.timeline import What
 from simulation.telling import CONTROLLER, ORDERS, A, B, C, Story, unless
 
 switched = pytest.mark.parametrize("on", [True, False], ids=["on", "off"])

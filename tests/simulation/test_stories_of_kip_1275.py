@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_recovery.simulator.errors import Error
-from kafka_recovery.simulator.requests import (
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.requests import (
     Decided,
     ElectionType,
     ElectLeaders,

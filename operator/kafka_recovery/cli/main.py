@@ -26,7 +26,7 @@ from kafka_recovery.cli.render import Output
 from kafka_recovery.cli.running import leave, run
 from kafka_recovery.cli.signals import Interrupts
 from kafka_recovery.cli.wiring import Target
-from kafka_recovery.simulator.rehearsal_sums import Allowed
+from kafka_recovery.simulator.rehearsal.sums import Allowed
 
 _EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or it refuses
 us; 4 approval needed or refused; 5 journal locked or not writable; 70 a bug; 128+n stopped by signal n."""

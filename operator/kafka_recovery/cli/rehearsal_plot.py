@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from kafka_recovery.cli.new_files import refuse_existing, write_new
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.simulator.fates import Ending
-from kafka_recovery.simulator.rehearsal import Method, Rehearsed
-from kafka_recovery.simulator.rehearsal_sums import Tally
+from kafka_recovery.simulator.rehearsal.fates import Ending
+from kafka_recovery.simulator.rehearsal.rehearse import Method, Rehearsed
+from kafka_recovery.simulator.rehearsal.sums import Tally
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -26,7 +26,8 @@ from kafka_recovery.cli.render import Output, lines, table, write_result
 from kafka_recovery.cli.text import complain, safe, say
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.simulator.rehearsal import (
+from kafka_recovery.simulator.histories.scenario import VERSION, Scenario, load_scenario
+from kafka_recovery.simulator.rehearsal.rehearse import (
     Method,
     Rehearsed,
     drawn,
@@ -35,9 +36,8 @@ from kafka_recovery.simulator.rehearsal import (
     seeds,
     with_engine,
 )
-from kafka_recovery.simulator.rehearsal import rehearse as rehearsed
-from kafka_recovery.simulator.rehearsal_sums import Allowed, Tally, broken, by_method, by_rule, costliest
-from kafka_recovery.simulator.scenario import VERSION, Scenario, load_scenario
+from kafka_recovery.simulator.rehearsal.rehearse import rehearse as rehearsed
+from kafka_recovery.simulator.rehearsal.sums import Allowed, Tally, broken, by_method, by_rule, costliest
 
 SEEDS = "200"
 _LARGEST_SCENARIO = 1024 * 1024

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.simulator.histories import happen
-from kafka_recovery.simulator.many import Told, many
-from kafka_recovery.simulator.scenario import Scenario, load_scenario, written
-from kafka_recovery.simulator.schedules import draw
-from kafka_recovery.simulator.shrink import shrink
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.many import Told, many
+from kafka_recovery.simulator.histories.scenario import Scenario, load_scenario, written
+from kafka_recovery.simulator.histories.schedules import draw
+from kafka_recovery.simulator.histories.shrink import shrink
 
 _FOUND, _MISUSED = 1, 2
 

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from kafka_recovery.cli import main
-from kafka_recovery.simulator.scenario import VERSION
+from kafka_recovery.simulator.histories.scenario import VERSION
 
 LAGGING = """version: 1
 seed: 5

@@ -1,0 +1,276 @@
+"""One history: a scenario on the simulated Kafka with the real engine inside, from first record to last verdict."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.journal_files import JournalLocked, JournalUnwritable
+from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
+from kafka_recovery.simulator.histories.findings import Finding
+from kafka_recovery.simulator.histories.oracle import judge
+from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
+from kafka_recovery.simulator.histories.troubles import Machine, Troubles
+from kafka_recovery.simulator.host.adapters import SimulatedCluster
+from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder, Designated
+from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
+from kafka_recovery.simulator.host.memory_journal import MemoryJournal
+from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
+from kafka_recovery.simulator.host.wire import Fault, SimulatedWire
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
+
+TIMING = Timing(poll=timedelta(milliseconds=250))
+"""As always, but a new leader is asked less often: a history has better things to do."""
+
+LONGEST_RUN = 900.0
+"""Seconds after which a run of the engine counts as one that never ends."""
+
+LATE_REQUESTS = 65.0
+"""Seconds after which no request of an engine can take effect any more."""
+
+_SENTENCES = (Fault, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
+"""How a run may end without a report: each says what a person has to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What happened, and what should not have."""
+
+    scenario: Scenario
+    story: Chronicle
+    findings: tuple[Finding, ...]
+
+    def __str__(self) -> str:
+        lines = [str(self.story.kafka.timeline)]
+        lines += ["", "Findings:" if self.findings else "No finding.", *map(str, self.findings)]
+        return "\n".join(lines)
+
+
+def happen(scenario: Scenario, *, timeline: bool = False) -> History:
+    """Let a scenario happen and judge it. `timeline`: keep every event, to print the history."""
+    switches = WITH_KIP_1275 if scenario.driver is Driver.DESIGNATED else AS_RELEASED
+    kafka = SimulatedKafka(
+        seed=scenario.seed,
+        brokers=tuple(range(1, scenario.brokers + 1)),
+        settings=Settings(elr=scenario.elr),
+        switches=switches,
+        controllers=2,
+    )
+    kafka.timeline.keep = timeline
+    loop = VirtualLoop(kafka.scheduler)
+    theatre = _Theatre(scenario, kafka, loop)
+    loop.set_exception_handler(theatre.unheard)
+    loop.finish(theatre.play())
+    return History(scenario, theatre.story, judge(theatre.story, scenario))
+
+
+@dataclass(slots=True)
+class _Theatre:
+    """The stage of one history: cluster, machines, traffic, troubles, engines."""
+
+    scenario: Scenario
+    kafka: SimulatedKafka
+    loop: VirtualLoop
+    story: Chronicle = field(init=False)
+    _machines: dict[int, Machine] = field(default_factory=dict)
+    _broken: list[BaseException] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.story = Chronicle(self.kafka)
+
+    async def play(self) -> None:
+        """From an empty cluster to the quiet end."""
+        scenario, kafka = self.scenario, self.kafka
+        for topic in scenario.topics:
+            kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
+        self.story.listen()
+        names = [f"{ENGINE}-{place + 1}" for place in range(len(scenario.engines))]
+        troubles = Troubles(self.story, scenario, self.machine, names)
+        self._start_traffic()
+        troubles.schedule()
+        runs = [asyncio.create_task(self._run_at(run, name)) for run, name in zip(scenario.engines, names, strict=True)]
+        await self._until(scenario.quiet_at)
+        troubles.everything_is_well_again()
+        kafka.note("everybody", "is well again, and nothing more will go wrong")
+        await asyncio.gather(*runs)
+        await asyncio.sleep(LATE_REQUESTS)
+        for number in scenario.machines:
+            await self._tidy_up(number)
+        await asyncio.sleep(2)
+
+    def machine(self, number: int) -> Machine:
+        """A machine that runs engines; made when first asked for."""
+        if number not in self._machines:
+            name = f"machine-{number}"
+            self._machines[number] = Machine(name, VirtualClock(self.loop), self.story.disk(name))
+        return self._machines[number]
+
+    def unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """An error in a task nobody waited for; of a killed process it is no surprise."""
+        error = context.get("exception")
+        if error is not None and not isinstance(error, Killed | Fault):
+            self._broken.append(error)
+
+    def _start_traffic(self) -> None:
+        for number, traffic in enumerate(self.scenario.traffic):
+
+            def begin(number: int = number) -> None:
+                wanted = self.scenario.traffic[number]
+                acks = "all" if wanted.acks_all else "1"
+                id = TopicPartition.parse(wanted.partition)
+                producer = self.kafka.producer(f"p{number}", id, acks=acks, every=wanted.every, records=wanted.records)
+                self.kafka.scheduler.at(wanted.last, producer.stop)
+
+            self.kafka.scheduler.at(traffic.first, begin)
+
+    async def _until(self, moment: float) -> None:
+        await asyncio.sleep(max(moment - self.story.now, 0))
+
+    async def _run_at(self, run: EngineRun, name: str) -> None:
+        await self._until(run.at)
+        process = Process(name, run.kill_at, self.kafka.note)
+        await self._run(process, run)
+
+    async def _tidy_up(self, number: int) -> None:
+        """When all is quiet, what runs left behind is gone on with or undone; what waits for a person is undone."""
+        first = Command.RESUME if self.scenario.seed % 2 else Command.UNDO
+        for place, command in enumerate((first, Command.UNDO)):
+            await self._run(Process(f"{ENGINE}-tidy-{number}-{place}"), EngineRun(self.story.now, command, number))
+
+    async def _run(self, process: Process, run: EngineRun) -> None:
+        """One process of an engine from its start to its end or death."""
+        machine = self.machine(run.machine)
+        ears = Ears(self.story, process.name, machine.name)
+        looks_anew = run.command in (Command.RECOVER, Command.EXECUTE)
+        scope = self.scenario.partitions if looks_anew and not run.whole_cluster else None
+        began, result = self.story.now, _Result()
+        self.kafka.note(process.name, f"starts on {machine.name} to {run.command.value}")
+        task = asyncio.create_task(self._live(process, machine, ears, run, result))
+        process.when_dead(task.cancel)
+        _, late = await asyncio.wait({task}, timeout=LONGEST_RUN)
+        if late:
+            process.kill("because it never ends")
+            await asyncio.wait({task})
+        broken, self._broken = self._broken, []
+        error = result.error or (broken[0] if broken else None)
+        self.kafka.note(process.name, f"ends: {result.ending}" if not process.dead else "is dead")
+        self.story.ran.append(
+            Ran(began, self.story.now, process.name, run.command.value, scope, result.report, error, bool(late))
+        )
+
+    async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
+        try:
+            with MemoryJournal(machine.disk, process) as journal:
+                machine.process = process
+                engine = self._engine(process, machine, journal, ears, run)
+                result.report = await _commanded(engine, run, self.scenario, ears)
+                result.ending = "with a report"
+        except _SENTENCES as error:
+            result.ending = str(error)
+        except (Killed, asyncio.CancelledError):
+            if not process.dead:
+                raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what this is looking for
+            result.error = error
+            result.ending = f"broken, {type(error).__name__}: {error}"
+
+    def _engine(self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun) -> Engine:
+        scenario = self.scenario
+        cluster = SimulatedCluster(SimulatedWire(self.kafka, process), machine.clock.now, ears.looked)
+        asking = Asking(cluster, ears.asked)
+        driver = Designated(asking) if scenario.driver is Driver.DESIGNATED else AssignmentOrder(asking)
+        return Engine(
+            cluster,
+            driver,
+            journal,
+            _Person(self.story, process, ears, run),
+            scenario.rules.policy,
+            clock=MortalClock(process, machine.clock),
+            observer=ears,
+            timing=TIMING,
+            effort=Effort(None if scenario.within is None else timedelta(seconds=scenario.within)),
+            histories=_Watcher(self.kafka, process) if scenario.knows_history else None,
+        )
+
+
+@dataclass(slots=True)
+class _Result:
+    """How a run ended."""
+
+    report: Report | None = None
+    error: BaseException | None = None
+    ending: str = "killed"
+
+
+def _ballots(plan: Plan) -> list[Ballot]:
+    return [ballot_of(decision) for decision in elections(plan).values()]
+
+
+def _commanded(engine: Engine, run: EngineRun, scenario: Scenario, ears: Ears) -> Coroutine[Any, Any, Report]:
+    scope = ALL_OFFLINE if run.whole_cluster else Scope(scenario.partitions)
+
+    async def plan_and_execute() -> Report:
+        plan = await engine.plan(scope)
+        ears.asked("approve", _ballots(plan))
+        await asyncio.sleep(run.thinking)
+        return await engine.execute(plan)
+
+    match run.command:
+        case Command.RECOVER:
+            return engine.recover(scope)
+        case Command.EXECUTE:
+            return plan_and_execute()
+        case Command.RESUME:
+            return engine.resume()
+        case Command.UNDO:
+            return engine.undo()
+
+
+@dataclass(frozen=True, slots=True)
+class _Person:
+    """Port `Approvals`: somebody who thinks for a while and then says yes or no."""
+
+    story: Chronicle
+    process: Process
+    ears: Ears
+    run: EngineRun
+
+    async def granted(self, plan: Plan, digest: str) -> str | None:
+        """Who approved exactly this digest, or None for no."""
+        self.process.step("ask for approval")
+        self.ears.asked("approve", _ballots(plan))
+        await asyncio.sleep(self.run.thinking)
+        self.process.step("approval answered")
+        by = "ann" if self.run.approves else None
+        self.story.granted.append(Granted(self.story.now, self.process.name, digest, by))
+        self.story.kafka.note("ann", f"{'approves' if by else 'refuses'} plan {digest[:8]}")
+        return by
+
+
+@dataclass(frozen=True, slots=True)
+class _Watcher:
+    """Port `Histories`: somebody who has watched the metadata log all the time, without a gap."""
+
+    kafka: SimulatedKafka
+    process: Process
+
+    async def known(self, partitions: Sequence[PartitionEvidence]) -> dict[TopicPartition, PartitionHistory]:
+        """The history of each of these, as of now."""
+        self.process.step("read histories")
+        return {partition.id: self.kafka.truth.history(partition.id) for partition in partitions}

@@ -1,0 +1,1 @@
+"""What an engine lives on in a history: virtual time, mortal processes, and its ports on the simulated Kafka."""

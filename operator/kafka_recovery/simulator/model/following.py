@@ -1,0 +1,164 @@
+"""The follower's side: fetching from one leader, truncating what the leader does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.fetch_sessions import FetchAnswer
+from kafka_recovery.simulator.model.hosted import Host, Hosted
+from kafka_recovery.simulator.model.log import Log
+from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, Fetch, Fetched, FetchPosition
+from kafka_recovery.simulator.model.scheduler import Timer
+from kafka_recovery.simulator.model.settings import IsrRpc
+from kafka_recovery.simulator.model.timeline import What
+
+Carry = Callable[[Fetch, Callable[[FetchAnswer], None], Callable[[], None]], None]
+"""Takes a fetch to the leader; calls back here with the answer, or that the connection was refused."""
+
+
+@dataclass(slots=True)
+class Fetcher:
+    """One broker's fetches from one leader, one request at a time for all partitions.
+
+    `changed`: partitions whose position the leader does not know yet. `number` tells the present request from a former.
+    """
+
+    broker: Host
+    leader: BrokerId
+    carry: Carry
+    following: dict[TopicPartition, Hosted] = field(default_factory=dict)
+    changed: dict[TopicPartition, None] = field(default_factory=dict)
+    forgotten: dict[TopicPartition, None] = field(default_factory=dict)
+    first: bool = True
+    number: int = 0
+    timeout: Timer | None = None
+
+    def follow(self, partition: Hosted) -> None:
+        """Fetch this partition too, under its present leader epoch."""
+        self.following[partition.id] = partition
+        self.changed[partition.id] = None
+        self.forgotten.pop(partition.id, None)
+        if self.timeout is None:
+            self._fetch_soon(0.0)
+
+    def leave(self, id: TopicPartition) -> None:
+        """Fetch it no more."""
+        if self.following.pop(id, None) is not None:
+            self.changed.pop(id, None)
+            self.forgotten[id] = None
+
+    def _fetch_soon(self, delay: float) -> None:
+        self.number += 1
+        self.timeout = self.broker.node.after(delay, self._fetch)
+
+    def _fetch(self) -> None:
+        if self.timeout is not None:
+            self.timeout.cancel()
+            self.timeout = None
+        if not self.following:
+            self.first = True
+            return
+        changed = self.following if self.first else self.changed
+        epochs_told = self.broker.settings.isr_rpc is IsrRpc.ALTER_PARTITION_V3
+        request = Fetch(
+            self.broker.id,
+            self.broker.epoch if epochs_told else NO_BROKER_EPOCH,
+            self.first,
+            {id: _position(self.following[id]) for id in changed if id in self.following},
+            () if self.first else tuple(self.forgotten),
+        )
+        self.first = False
+        self.changed, self.forgotten = {}, {}
+        self.number += 1
+        self.timeout = self.broker.node.after(self.broker.settings.fetch_timeout, self._begin_again)
+        self.carry(request, partial(self._answered, self.number), partial(self.reset, self.number))
+
+    def _answered(self, number: int, answer: FetchAnswer) -> None:
+        if number != self.number:
+            return
+        if answer is None:
+            self._begin_again()
+            return
+        for id, fetched in answer.items():
+            partition = self.following.get(id)
+            if partition is not None and partition.state.leader_epoch == fetched.leader_epoch:
+                self._take(partition, fetched)
+        self._fetch()
+
+    def reset(self, number: int) -> None:
+        """The leader's host says that there is no such connection."""
+        if number == self.number:
+            self.first = True
+            if self.timeout is not None:
+                self.timeout.cancel()
+            self._fetch_soon(self.broker.settings.fetch_backoff)
+
+    def _begin_again(self) -> None:
+        self.first = True
+        self._fetch()
+
+    def _take(self, partition: Hosted, fetched: Fetched) -> None:
+        log = partition.log
+        if fetched.error is Error.OFFSET_OUT_OF_RANGE:
+            self._return_to_range(partition, fetched)
+        elif fetched.error is not Error.NONE:
+            self.broker.node.after(self.broker.settings.fetch_backoff, partial(self._try_again, partition))
+            return
+        elif fetched.diverging is not None:
+            self.truncate(partition, _common_end(log, *fetched.diverging))
+        elif fetched.batches:
+            for batch in fetched.batches:
+                if batch.first >= log.end:
+                    log.append(batch)
+                elif batch.end > log.end:
+                    seen = log.end - batch.first
+                    log.append(
+                        batch._replace(first=log.end, records=batch.records - seen, sequence=batch.sequence + seen)
+                    )
+            self.broker.written(log)
+        if fetched.high_watermark >= 0:
+            self.broker.set_watermark(log, min(fetched.high_watermark, log.end))
+            log.retain_from(min(fetched.start, log.high_watermark))
+        if fetched.batches or fetched.diverging is not None or fetched.error is not Error.NONE:
+            self.changed[partition.id] = None
+
+    def _try_again(self, partition: Hosted) -> None:
+        if self.following.get(partition.id) is partition:
+            self.changed[partition.id] = None
+
+    def _return_to_range(self, partition: Hosted, fetched: Fetched) -> None:
+        """Beyond the leader's end: truncate to it. Before its start: begin there with nothing."""
+        if fetched.end < partition.log.end:
+            self.truncate(partition, fetched.end)
+        elif fetched.start > partition.log.end:
+            partition.log.begin_at(fetched.start)
+
+    def truncate(self, partition: Hosted, to: int) -> None:
+        """Drop what is after `to`; it is gone for good."""
+        dropped = partition.log.truncate(to)
+        if dropped:
+            self.broker.timeline.tell(
+                self.broker.node.title, What.TRUNCATED, partition.id, to=to, records=dropped, leader=self.leader
+            )
+
+
+def _position(partition: Hosted) -> FetchPosition:
+    log = partition.log
+    return FetchPosition(log.topic_id, partition.state.leader_epoch, log.end, log.latest_epoch)
+
+
+def _common_end(log: Log, epoch: int, end: int) -> int:
+    """Where to cut, given the largest epoch the leader knows up to ours, and where it ends there (KIP-101, KIP-279).
+
+    If we never had that epoch, we go back to our last one before it, and ask again.
+    """
+    own_epoch, own_end = log.end_of(epoch)
+    if own_epoch < 0:
+        return min(end, log.end)
+    if own_epoch != epoch:
+        return min(own_end, log.end)
+    return min(own_end, end, log.end)

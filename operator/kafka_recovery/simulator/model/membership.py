@@ -1,0 +1,152 @@
+"""Who belongs to the cluster: registrations, heartbeats, fencing; KIP-343's states on KRaft's broker epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.model.controller_state import ControllerState
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.messages import (
+    NO_BROKER_EPOCH,
+    BrokerStatus,
+    Heartbeat,
+    HeartbeatAnswer,
+    Registration,
+)
+from kafka_recovery.simulator.model.metadata import BrokerState
+from kafka_recovery.simulator.model.scheduler import Scheduler
+from kafka_recovery.simulator.model.timeline import What
+
+
+@dataclass(slots=True)
+class Membership:
+    """The active controller's half of the heartbeats.
+
+    `contacts`: when each broker was last heard of; a new active controller begins by giving everybody a full session.
+    `attentive`: whether an active controller is there to notice silence.
+    """
+
+    state: ControllerState
+    scheduler: Scheduler
+    attentive: Callable[[], bool]
+    contacts: dict[BrokerId, float] = field(default_factory=dict)
+
+    def admit(self, broker: BrokerId, incarnation: str, rack: str | None) -> int:
+        """A broker that belongs to the cluster from the start, unfenced; returns its broker epoch."""
+        epoch = self.state.log.end
+        self.state.write_broker(broker, BrokerState(epoch, incarnation, fenced=False, rack=rack))
+        self._heard(broker)
+        self._watch(broker)
+        return epoch
+
+    def register(self, request: Registration) -> tuple[Error, int]:
+        """A new incarnation: it begins fenced. Refused while the former one's session lasts (KRaft)."""
+        known = self.state.brokers.get(request.broker)
+        if known is not None and known.incarnation == request.incarnation:
+            return Error.NONE, known.epoch
+        if known is not None and not known.stopping and self._in_session(request.broker):
+            return Error.DUPLICATE_BROKER_REGISTRATION, NO_BROKER_EPOCH
+        clean = known is not None and known.epoch == request.previous_epoch
+        epoch = self.state.log.end
+        self.state.write_broker(request.broker, BrokerState(epoch, request.incarnation, fenced=True, rack=request.rack))
+        self.state.unacceptable.pop(request.broker, None)
+        self.state.timeline.tell(self.state.actor(), What.REGISTERED, broker=request.broker, epoch=epoch, clean=clean)
+        lost = self.state.settings.elr and not clean and known is not None
+        self.state.leave_isr(request.broker, f"broker {request.broker} registered anew", lost_its_log=lost)
+        self._heard(request.broker)
+        self._watch(request.broker)
+        return Error.NONE, epoch
+
+    def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
+        """Believe a valid incarnation, move it towards the state it wants, tell it the state it has."""
+        known = self.state.brokers.get(request.broker)
+        if known is None:
+            return HeartbeatAnswer(Error.BROKER_ID_NOT_REGISTERED, BrokerStatus.INITIAL)
+        if request.incarnation_id < known.epoch and self.state.switches.incarnations_checked:
+            return HeartbeatAnswer(Error.INVALID_INCARNATION_ID, BrokerStatus.INACTIVE)
+        if request.incarnation_id > known.epoch:
+            known = known._replace(epoch=request.incarnation_id)
+            self.state.write_broker(request.broker, known)
+            self._heard(request.broker)
+            self._watch(request.broker)
+        self._heard(request.broker)
+        self._note_dead_directories(request)
+        if request.target is BrokerStatus.STOPPING:
+            return self._stop(request.broker, known)
+        if known.fenced and request.target is BrokerStatus.ACTIVE and request.applied > known.epoch:
+            self._unfence(request.broker, known)
+        fenced = self.state.brokers[request.broker].fenced
+        return HeartbeatAnswer(Error.NONE, BrokerStatus.INACTIVE if fenced else BrokerStatus.ACTIVE)
+
+    def legacy_session(self, broker: BrokerId) -> None:
+        """KIP-343: a broker of an old release sends no heartbeats and counts as active while it is connected at all."""
+        self._heard(broker)
+        known = self.state.brokers.get(broker)
+        if known is not None and known.fenced:
+            self._unfence(broker, known)
+
+    def take_over(self) -> None:
+        """A controller becomes active: it knows registrations, but not when it last heard of anybody."""
+        for broker in self.contacts:
+            self._heard(broker)
+
+    def fence(self, broker: BrokerId, why: str) -> None:
+        """KIP-343's Inactive: it leads nothing and is in no ISR but as the last member."""
+        known = self.state.brokers[broker]
+        if known.fenced:
+            return
+        self.state.write_broker(broker, known._replace(fenced=True))
+        self.state.timeline.tell(self.state.actor(), What.FENCED, broker=broker, why=why)
+        self.state.leave_isr(broker, f"broker {broker} fenced")
+
+    def _unfence(self, broker: BrokerId, known: BrokerState) -> None:
+        self.state.write_broker(broker, known._replace(fenced=False))
+        self.state.timeline.tell(self.state.actor(), What.UNFENCED, broker=broker)
+        self.state.try_leaderless(self.state.log.partitions_of(broker), f"broker {broker} unfenced")
+
+    def _stop(self, broker: BrokerId, known: BrokerState) -> HeartbeatAnswer:
+        """Controlled shutdown: out of every ISR at once, the leaderships too; nothing to wait for after that."""
+        if not known.stopping:
+            self.state.write_broker(broker, known._replace(stopping=True))
+            self.state.leave_isr(broker, f"broker {broker} stops")
+        if self.state.leads(broker):
+            return HeartbeatAnswer(Error.NONE, BrokerStatus.STOPPING)
+        self.fence(broker, "it stops cleanly")
+        return HeartbeatAnswer(Error.NONE, BrokerStatus.STOPPING, may_stop=True)
+
+    def _note_dead_directories(self, request: Heartbeat) -> None:
+        known = self.state.unacceptable.get(request.broker, frozenset())
+        if not request.offline - known:
+            return
+        self.state.unacceptable[request.broker] = request.offline
+        for id in sorted(request.offline - known):
+            state = self.state.partitions.get(id)
+            if state is not None and request.broker in state.isr:
+                self.state.leave_isr_of(id, request.broker, f"log directory of broker {request.broker} is offline")
+
+    def _heard(self, broker: BrokerId) -> None:
+        self.contacts[broker] = self.scheduler.now
+
+    def _in_session(self, broker: BrokerId) -> bool:
+        return self.scheduler.now - self.contacts.get(broker, -1e9) < self.state.settings.session
+
+    def _watch(self, broker: BrokerId) -> None:
+        """Come back when the session would be over; fence if it is."""
+        epoch = self.state.brokers[broker].epoch
+        session = self.state.settings.session
+
+        def check() -> None:
+            known = self.state.brokers[broker]
+            if known.epoch != epoch:
+                return
+            over = self.contacts[broker] + session
+            if over > self.scheduler.now:
+                self.scheduler.at(over, check)
+                return
+            if self.attentive():
+                self.fence(broker, f"not heard of for {session:g} s")
+            self.scheduler.after(session, check)
+
+        self.scheduler.at(self.contacts[broker] + session, check)

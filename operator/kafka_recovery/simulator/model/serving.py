@@ -1,0 +1,228 @@
+"""What a broker answers its clients, from its own metadata and its own logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from kafka_recovery.domain.evidence import MinInsyncReplicas
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.simulator.model.broker import Broker
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.hosted import Hosted
+from kafka_recovery.simulator.model.metadata import PartitionState
+from kafka_recovery.simulator.model.requests import (
+    SERVED,
+    AlterReassignments,
+    ApiVersions,
+    At,
+    BrokerListed,
+    ClusterDescribed,
+    ConfigsDescribed,
+    Decided,
+    DescribeCluster,
+    DescribeConfigs,
+    DescribePartitions,
+    DescribeQuorum,
+    ElectionType,
+    ElectLeaders,
+    EpochVectors,
+    GetReplicaLogInfo,
+    ListOffsets,
+    ListReassignments,
+    LogInfo,
+    OffsetFound,
+    OffsetsFound,
+    PartitionDescribed,
+    PartitionsDescribed,
+    QuorumDescribed,
+    ReassignmentsListed,
+    ReplicaLogInfo,
+    Request,
+    TopicConfig,
+    Unsupported,
+    VectorFound,
+    VectorsFound,
+    Versions,
+)
+from kafka_recovery.simulator.model.timeline import What
+
+Reply = Callable[[Any], None]
+
+_NO_OFFSET, _NO_LEADER_EPOCH = Offset(-1), LeaderEpoch(-1)
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """One broker's answers. Changes and what only the controller knows are forwarded."""
+
+    broker: Broker
+    cluster_id: str
+
+    def answer(self, request: Request[Any], reply: Reply) -> None:
+        """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
+        local: Mapping[type, Callable[[Any], Any]] = {
+            ApiVersions: self._versions,
+            DescribeCluster: self._cluster,
+            DescribePartitions: self._partitions,
+            DescribeConfigs: self._configs,
+            ListOffsets: self._offsets,
+            EpochVectors: self._vectors,
+            GetReplicaLogInfo: self._log_infos,
+        }
+        answer = local.get(type(request))
+        if answer is not None:
+            reply(answer(request))
+        else:
+            self._forward(request, reply)
+
+    def _forward(self, request: Request[Any], reply: Reply) -> None:
+        controllers = self.broker.controllers
+        administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
+        silent: Any
+        question: Callable[[], Any]
+        match request:
+            case ElectLeaders():
+                if request.type is ElectionType.DESIGNATED and not self.broker.switches.designated_elections:
+                    reply(Unsupported())
+                    return
+                question, silent = partial(self._told, request, administration.elect), Decided(timed_out, {})
+            case AlterReassignments():
+                question, silent = partial(self._told, request, administration.reassign), Decided(timed_out, {})
+            case ListReassignments():
+                question, silent = partial(self._ongoing, request), ReassignmentsListed(timed_out, {})
+            case DescribeQuorum():
+                question, silent = self._quorum, QuorumDescribed(timed_out, -1)
+            case _:
+                reply(Unsupported())
+                return
+        self.broker.forward(
+            type(request).__name__,
+            question,
+            lambda answer: reply(silent if answer is None else answer),
+            self.broker.settings.forwarding,
+        )
+
+    def _told(self, request: Any, carry_out: Callable[[Any], Decided]) -> Decided:
+        controllers = self.broker.controllers
+        wanted = request.targets if isinstance(request, AlterReassignments) else request.partitions
+        controllers.timeline.tell(
+            controllers.active or "controller",
+            What.CLIENT,
+            request=type(request).__name__,
+            partitions=len(wanted) if wanted is not None else "all",
+            by=request.by,
+        )
+        return carry_out(request)
+
+    def _ongoing(self, request: ListReassignments) -> ReassignmentsListed:
+        return ReassignmentsListed(Error.NONE, self.broker.controllers.administration.reassignments(request.partitions))
+
+    def _quorum(self) -> QuorumDescribed:
+        return QuorumDescribed(Error.NONE, self.broker.controllers.log.end)
+
+    def _versions(self, _: ApiVersions) -> Versions:
+        settings = self.broker.settings
+        features = (("eligible.leader.replicas.version", int(settings.elr)),)
+        return Versions(settings.release, features, self.broker.applied - 1, self.broker.switches.designated_elections)
+
+    def _cluster(self, _: DescribeCluster) -> ClusterDescribed:
+        fenced_too = self.broker.settings.fenced_listed
+        known = ((id, self.broker.broker_state(id)) for id in self.broker.controllers.log.broker_ids)
+        listed = [
+            BrokerListed(id, state.fenced, state.rack)
+            for id, state in known
+            if state is not None and (fenced_too or not state.fenced)
+        ]
+        return ClusterDescribed(self.cluster_id, tuple(listed), fenced_too)
+
+    def _partitions(self, request: DescribePartitions) -> PartitionsDescribed:
+        log, applied = self.broker.controllers.log, self.broker.applied
+        wanted = log.partition_ids(applied) if request.partitions is None else request.partitions
+        found = {}
+        for id in wanted:
+            state = log.partitions.at(id, applied)
+            if state is not None and not (request.offline_only and state.leader is not None):
+                found[id] = _described(state)
+        return PartitionsDescribed(found)
+
+    def _configs(self, request: DescribeConfigs) -> ConfigsDescribed:
+        known = ((name, self.broker.topic_state(name)) for name in request.topics)
+        return ConfigsDescribed(
+            {
+                name: TopicConfig(MinInsyncReplicas(topic.min_isr, topic.min_isr_source), topic.unclean)
+                for name, topic in known
+                if topic is not None
+            }
+        )
+
+    def _replica(self, id: TopicPartition, epoch: int, topic_id: TopicId | None = None) -> Hosted | Error:
+        """The copy that may be asked about under this leader epoch (-1: any), or why it may not."""
+        if self.broker.offline(id):
+            return Error.KAFKA_STORAGE_ERROR
+        copy = self.broker.hosted(id)
+        if topic_id is not None and (copy is None or copy.log.topic_id != topic_id):
+            return Error.UNKNOWN_TOPIC_ID
+        if copy is None:
+            unknown = self.broker.topic_state(id.topic) is None
+            return Error.UNKNOWN_TOPIC_OR_PARTITION if unknown else Error.NOT_LEADER_OR_FOLLOWER
+        if epoch >= 0 and epoch != copy.state.leader_epoch:
+            return Error.FENCED_LEADER_EPOCH if epoch < copy.state.leader_epoch else Error.UNKNOWN_LEADER_EPOCH
+        return copy
+
+    def _offsets(self, request: ListOffsets) -> OffsetsFound:
+        return OffsetsFound(
+            {id: self._offset(id, epoch, request.at, request.debugging) for id, epoch in request.partitions.items()}
+        )
+
+    def _offset(self, id: TopicPartition, asked: LeaderEpoch, at: At, debugging: bool) -> OffsetFound:
+        copy = self._replica(id, asked)
+        if isinstance(copy, Error):
+            return OffsetFound(copy, _NO_OFFSET, _NO_LEADER_EPOCH)
+        log, epoch = copy.log, copy.state.leader_epoch
+        if not debugging and copy.leading is None:
+            return OffsetFound(Error.NOT_LEADER_OR_FOLLOWER, _NO_OFFSET, _NO_LEADER_EPOCH)
+        if at is At.EARLIEST:
+            return OffsetFound(Error.NONE, Offset(log.start), epoch)
+        if at is At.MAX_TIMESTAMP:
+            newest = log.newest()
+            if newest is None:
+                return OffsetFound(Error.NONE, _NO_OFFSET, _NO_LEADER_EPOCH)
+            return OffsetFound(Error.NONE, Offset(newest.end - 1), LeaderEpoch(newest.epoch))
+        if debugging:
+            return OffsetFound(Error.NONE, Offset(log.end), epoch)
+        if copy.leading is not None and log.high_watermark < copy.leading.epoch_start:
+            return OffsetFound(Error.OFFSET_NOT_AVAILABLE, _NO_OFFSET, _NO_LEADER_EPOCH)
+        return OffsetFound(Error.NONE, Offset(log.high_watermark), epoch)
+
+    def _vectors(self, request: EpochVectors) -> VectorsFound:
+        return VectorsFound({id: self._vector(id, *asked) for id, asked in request.partitions.items()})
+
+    def _vector(self, id: TopicPartition, topic_id: TopicId, epoch: LeaderEpoch) -> VectorFound:
+        copy = self._replica(id, epoch, topic_id)
+        if isinstance(copy, Error):
+            return VectorFound(copy, (), _NO_OFFSET, _NO_OFFSET, _NO_OFFSET)
+        log = copy.log
+        return VectorFound(Error.NONE, log.vector, Offset(log.start), Offset(log.end), Offset(log.high_watermark))
+
+    def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
+        """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
+        if not self.broker.switches.designated_elections:
+            return Unsupported()
+        infos = {}
+        for id, topic_id in request.partitions[:SERVED]:
+            copy = self._replica(id, -1, topic_id)
+            if isinstance(copy, Error):
+                infos[id] = LogInfo(copy, _NO_LEADER_EPOCH, _NO_OFFSET)
+            else:
+                infos[id] = LogInfo(Error.NONE, copy.state.leader_epoch, Offset(copy.log.end))
+        return ReplicaLogInfo(self.broker.epoch, len(request.partitions) > SERVED, infos)
+
+
+def _described(state: PartitionState) -> PartitionDescribed:
+    leader: BrokerId | None = state.leader
+    return PartitionDescribed(
+        state.topic_id, leader, state.leader_epoch, state.replicas, state.isr, state.elr, state.last_known_elr
+    )

@@ -1,0 +1,186 @@
+"""The truth that no client can see: every record ever sent, what each replica really holds, what really happened."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.simulator.model.broker import Broker
+from kafka_recovery.simulator.model.controller import Controllers
+from kafka_recovery.simulator.model.log import Batch, RecordId, record_ids
+from kafka_recovery.simulator.model.metadata import PartitionState
+
+
+@dataclass(slots=True)
+class Sent:
+    """`count` records that a producer sent at once, with ids from `sequence` on. Times in virtual seconds.
+
+    `topic_id` and `offset` are set when a leader has appended them; `acknowledged_at` when the producer heard of it.
+    """
+
+    partition: TopicPartition
+    producer: str
+    sequence: int
+    count: int
+    acks: str
+    sent_at: float
+    topic_id: TopicId | None = None
+    offset: int | None = None
+    acknowledged_at: float | None = None
+
+    @property
+    def ids(self) -> tuple[RecordId, ...]:
+        """Its records."""
+        return tuple(RecordId(self.producer, self.sequence + index) for index in range(self.count))
+
+
+@dataclass(slots=True)
+class Truth:
+    """For oracles and tests; nothing here costs virtual time or changes anything."""
+
+    controllers: Controllers
+    brokers: Mapping[BrokerId, Broker]
+    _sent: dict[TopicPartition, list[Sent]] = field(default_factory=dict)
+
+    def add(self, sent: Sent) -> None:
+        """A producer sends these."""
+        self._sent.setdefault(sent.partition, []).append(sent)
+
+    def sent(self, id: TopicPartition) -> Sequence[Sent]:
+        """Everything ever sent to the partition, oldest first."""
+        return self._sent.get(id, ())
+
+    def acknowledged(self, id: TopicPartition) -> Sequence[Sent]:
+        """What was acknowledged with acks=all, of the topic that now has the name."""
+        state = self.state(id)
+        topic_id = state.topic_id if state else None
+        return [
+            sent
+            for sent in self.sent(id)
+            if sent.acks == "all" and sent.acknowledged_at is not None and sent.topic_id == topic_id
+        ]
+
+    def log(self, broker: int, id: TopicPartition) -> tuple[Batch, ...]:
+        """The replica's records as they are now, also where nobody can ask for them."""
+        log = self.brokers[BrokerId(broker)].storage.peek(id)
+        return tuple(log.batches) if log else ()
+
+    def log_end(self, broker: int, id: TopicPartition) -> int:
+        """The replica's log end; 0 if there is none."""
+        log = self.brokers[BrokerId(broker)].storage.peek(id)
+        return log.end if log else 0
+
+    def high_watermark(self, broker: int, id: TopicPartition) -> int:
+        """What the replica believes."""
+        log = self.brokers[BrokerId(broker)].storage.peek(id)
+        return log.high_watermark if log else 0
+
+    def epochs(self, broker: int, id: TopicPartition) -> tuple[tuple[int, int], ...]:
+        """The replica's leader-epoch vector."""
+        log = self.brokers[BrokerId(broker)].storage.peek(id)
+        return tuple((entry.epoch, entry.start) for entry in log.epochs) if log else ()
+
+    def records(self, broker: int, id: TopicPartition) -> frozenset[RecordId]:
+        """The ids of the replica's records."""
+        log = self.brokers[BrokerId(broker)].storage.peek(id)
+        return frozenset(record_ids(log.batches, log.start)) if log else frozenset()
+
+    def missing(self, broker: int, id: TopicPartition) -> tuple[RecordId, ...]:
+        """What was acknowledged with acks=all and is not in this replica's log: lost if it leads now.
+
+        What retention removed on purpose is not missing.
+        """
+        log = self.brokers[BrokerId(broker)].storage.peek(id)
+        held, start = self.records(broker, id), log.start if log else 0
+        return tuple(
+            record
+            for sent in self.acknowledged(id)
+            if sent.offset is None or sent.offset + sent.count > start
+            for record in sent.ids
+            if record not in held
+        )
+
+    def state(self, id: TopicPartition) -> PartitionState | None:
+        """The controller's own state of the partition."""
+        return self.controllers.state.partitions.get(id)
+
+    def fenced(self, broker: int) -> bool:
+        """By the controller's own state."""
+        return self.controllers.state.brokers[BrokerId(broker)].fenced
+
+    def stopping(self, broker: int) -> bool:
+        """By the controller's own state."""
+        return self.controllers.state.brokers[BrokerId(broker)].stopping
+
+    def broker_epoch(self, broker: int) -> int:
+        """By the controller's own state."""
+        return self.controllers.state.brokers[BrokerId(broker)].epoch
+
+    def incarnation(self, broker: int) -> str:
+        """The process that runs, or ran last, on the broker's node."""
+        return self.brokers[BrokerId(broker)].incarnation
+
+    def leads(self, broker: int, id: TopicPartition) -> bool:
+        """Whether the broker takes itself for the leader."""
+        copy = self.brokers[BrokerId(broker)].copies.get(id)
+        return copy is not None and copy.leading is not None
+
+    def history(self, id: TopicPartition) -> PartitionHistory:
+        """The partition since its ISR was last all its replicas, and who holds all it held when last in sync."""
+        states = [
+            (offset, state, self._unclean(index, versions))
+            for versions in (self._versions(id),)
+            for index, (offset, state) in enumerate(versions)
+        ]
+        full = [index for index, (_, state, _) in enumerate(states) if set(state.isr) == set(state.replicas)]
+        since = states[full[-1] if full else 0 :]
+        steps = []
+        for (offset, state, unclean), (until, _, _) in zip(since, [*since[1:], (1 << 62, None, None)], strict=True):
+            for number, min_isr in enumerate(self._min_isrs(id, offset, until, len(state.replicas))):
+                steps.append(HistoryStep(state.replicas, state.isr, min_isr, unclean and number == 0))
+        replicas = since[-1][1].replicas if since else ()
+        return PartitionHistory(tuple(steps), frozenset(broker for broker in replicas if self.intact(broker, id)))
+
+    def intact(self, broker: int, id: TopicPartition) -> bool:
+        """Whether the broker was ever in the ISR and has lost nothing since it joined it the last time."""
+        return self._kept_since_joining(BrokerId(broker), self._versions(id), float("inf"))
+
+    def _versions(self, id: TopicPartition) -> list[tuple[int, PartitionState]]:
+        present = self.state(id)
+        versions = self.controllers.log.partitions.all_of(id)
+        return [
+            (offset, state) for offset, state in versions if state and present and state.topic_id == present.topic_id
+        ]
+
+    def _unclean(self, index: int, versions: Sequence[tuple[int, PartitionState]]) -> bool:
+        """Whether this state began with a leader that may have lacked something acknowledged."""
+        state, before = versions[index][1], versions[index - 1][1] if index else None
+        if before is None or state.leader is None or state.leader == before.leader:
+            return False
+        if state.leader not in (*before.isr, *before.elr):
+            return True
+        now = self.controllers.log.times.get(versions[index][0], 0.0)
+        return not self._kept_since_joining(state.leader, versions[:index], now)
+
+    def _kept_since_joining(
+        self, broker: BrokerId, versions: Sequence[tuple[int, PartitionState]], until: float
+    ) -> bool:
+        joined: float | None = None
+        member = False
+        for offset, state in versions:
+            in_sync = broker in state.isr or (member and broker in state.elr)
+            if in_sync and not member:
+                joined = self.controllers.log.times.get(offset, 0.0)
+            member = in_sync
+        if joined is None:
+            return False
+        return not any(joined <= lost <= until for lost in self.brokers[broker].storage.losses)
+
+    def _min_isrs(self, id: TopicPartition, since: int, until: int, replicas: int) -> list[int]:
+        """The effective values of min.insync.replicas while a state held."""
+        topics = [entry for entry in self.controllers.log.topics.all_of(id.topic) if entry[1] is not None]
+        before = [topic.min_isr for offset, topic in topics if topic is not None and offset < since][-1:]
+        during = [topic.min_isr for offset, topic in topics if topic is not None and since < offset < until]
+        return [min(value, replicas) for value in (before + during) or [1]]

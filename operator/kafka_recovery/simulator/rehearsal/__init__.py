@@ -1,0 +1,1 @@
+"""Rehearsing a policy on many histories, beside what Kafka would have done."""
