@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import signal
 
-# A run that was started in the background ignores SIGINT and hands that on to the programs it starts; some tests end
-# those by a Ctrl-C.
+# A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and hands that on to the programs it
+# starts; some tests end those by just these signals.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
