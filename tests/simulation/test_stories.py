@@ -85,6 +85,31 @@ def test_kip_841_a_fenced_replica_that_is_readmitted_leads_when_it_returns_with_
     assert story.lost() == (set() if on else {"r"})
 
 
+@switched
+def test_kip_841_a_leader_does_not_propose_a_fenced_replica_even_to_a_controller_that_would_take_it(on: bool) -> None:
+    """The leader's half of the rule: an older controller does not check, and the replica's heartbeats do not arrive."""
+    off = ("controller_rejects_ineligible", *unless(on, "leader_proposes_eligible"))
+    story = Story(A, B, brokers=(A, B), off=off)
+    story.cut(B, CONTROLLER)
+    story.until_fenced(B)
+    story.write("r")
+    story.run_for(1)
+    assert story.isr == ((A,) if on else (A, B))
+    story.kill(A)
+    story.until_fenced(A)
+    story.host_crash(B)
+    story.mend(B, CONTROLLER)
+    story.start(B)
+    story.until_unfenced(B)
+    story.run_for(1)
+    story.start(A)
+    story.until_led()
+    story.run_for(3)
+
+    assert story.leader == (A if on else B)
+    assert story.lost() == (set() if on else {"r"})
+
+
 @pytest.mark.parametrize(
     ("rpc", "error"),
     [
