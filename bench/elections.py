@@ -67,10 +67,13 @@ class Timed:
         return call
 
 
-class Nobody:
-    """Nobody needs to approve in a benchmark."""
+class AtOnce:
+    """Says yes as soon as it is asked, and knows when that was (monotonic seconds)."""
+
+    said_at = 0.0
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
+        self.said_at = time.monotonic()
         return "bench"
 
 
@@ -116,7 +119,7 @@ def _pause(left: Mapping[str, set[int]]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds from the start until all, and all urgent, partitions answered; `planning` of them to look and decide."""
+    """Seconds until all, and all urgent, partitions answered; `planning` of them until the plan was approved."""
 
     total: float
     urgent: float
@@ -151,15 +154,15 @@ def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
 
 
 def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
-    """Our whole recovery, `planning` its first part; urgent topics are in tier 1. Default waves."""
+    """Our whole recovery with default waves, `planning` until a person has said yes; urgent topics are in tier 1."""
     return asyncio.run(_ours(kafka, survivors, partitions, urgent or {}))
 
 
 async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     scope = scope_of(partitions | urgent)
     rules = (
-        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.AUTO),
-        Rule("others", approval=Approval.AUTO),
+        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.MANUAL),
+        Rule("others", approval=Approval.MANUAL),
     )
     phases = Phases()
     watcher = Watcher(kafka, survivors, partitions, urgent)
@@ -170,16 +173,16 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
                 "election": Timed(AssignmentOrderElection(cluster), phases),
                 "journal": Timed(journal, phases),
             }
-            engine = Engine(**timed, approvals=Nobody(), policy=Policy(rules, Limits(partitions=10**6)))
+            approver = AtOnce()
+            engine = Engine(**timed, approvals=approver, policy=Policy(rules, Limits(partitions=10**6)))
             began = time.monotonic()
             plan = await engine.plan(scope)
-            planned = time.monotonic()
             report = await engine.execute(plan)
             if not report.recovered:
                 watcher.stop()
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
             all_lead, urgent_lead = watcher.wait()
-    return Measured(all_lead - began, urgent_lead - began, phases.seconds, planned - began)
+    return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began)
 
 
 async def gather_seconds(kafka: RealKafka, partitions: Wanted) -> float:
