@@ -106,6 +106,11 @@ def verified(
             f"ISR has {len(look.isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"
         )
         reason = Reason("UnderMinIsr", message)
+    if look and look.assignment not in (decision.assignment, decision.order):
+        warnings.append(
+            f"it is assigned to {list(look.assignment)}, planned with {list(decision.assignment)}: somebody else "
+            "changed that meanwhile; see that no reassignment hangs (kafka-reassign-partitions.sh --list)"
+        )
     return PartitionOutcome(
         decision.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, restored, tuple(warnings)
     )

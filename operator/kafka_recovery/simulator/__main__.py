@@ -43,9 +43,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _seeds(text: str) -> range:
     first, dots, last = text.partition("..")
     try:
-        return range(int(first), int(last)) if dots else range(int(first))
+        wanted = range(int(first), int(last)) if dots else range(int(first))
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor first..last+1") from None
+    if not wanted or wanted.start < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no history at all; write how many, or first..last+1")
+    return wanted
 
 
 def _run(given: argparse.Namespace) -> int:

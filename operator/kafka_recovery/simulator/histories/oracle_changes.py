@@ -11,6 +11,10 @@ RACE = 0.2
 """Seconds in which somebody else's change may not have been visible: Kafka has no compare-and-set for assignments."""
 
 
+_CHANGED_BY_OTHERS = frozenset({"AssignmentChanged", "ReassignmentOngoing"})
+"""Reasons that say as much as a warning: the assignment is not the planned one."""
+
+
 def nothing_without_its_record(story: Chronicle, scenario: Scenario) -> Findings:
     """Invariant 4. Before each change its plan is durable, begun, and its wave is known to be under way."""
     for asked in story.asked:
@@ -49,10 +53,11 @@ def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Findings:
 
 
 def restored_is_restored(story: Chronicle, scenario: Scenario) -> Findings:
-    """Invariant 4. Who says that the order is the original one is right."""
+    """Invariant 4. Who says that the order is the original one is right, or warns that somebody else changed it."""
     for said in story.concluded:
         changes = [c for c in story.ordered if c.id == said.outcome.id and c.at <= said.at]
-        if not said.outcome.order_restored or not changes or changes[-1].by != said.process:
+        told = said.outcome.warnings or (said.outcome.reason and said.outcome.reason.code in _CHANGED_BY_OTHERS)
+        if not said.outcome.order_restored or not changes or changes[-1].by != said.process or told:
             continue
         cause = _cause(story, changes[-1])
         if cause is not None and cause.what == "designate" and changes[-1].before != changes[-1].after:

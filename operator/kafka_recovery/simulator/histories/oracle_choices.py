@@ -68,6 +68,7 @@ def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Findings:
             text = f"{said.process} says {outcome.id} is {outcome.outcome}, but broker {outcome.leader} never led it in"
             yield Finding("recovered_means_verified", said.at, f"{text} epoch {outcome.leader_epoch}")
         yield from _as_planned(story, said)
+        yield from _cleanly(story, said)
 
 
 def best_first(story: Chronicle, scenario: Scenario) -> Findings:
@@ -144,6 +145,19 @@ def _as_planned(story: Chronicle, said: Concluded) -> Findings:
     if planned and outcome.log_end is not None and outcome.log_end < planned[0]:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
         yield Finding("recovered_means_verified", said.at, f"{text}, planned was {planned[0]}")
+
+
+def _cleanly(story: Chronicle, said: Concluded) -> Findings:
+    """`RecoveredCleanly` is no word for an election that this engine asked for."""
+    outcome = said.outcome
+    if outcome.outcome is not Outcome.RECOVERED_CLEANLY:
+        return
+    for held in story.held:
+        if (held.id, held.leader, held.epoch, held.by) == (
+            outcome.id, outcome.leader, outcome.leader_epoch, said.process
+        ) and held.at <= said.at:  # fmt: skip
+            text = f"{said.process} says {outcome.id} is {outcome.outcome}, but it had broker {held.leader} elected"
+            yield Finding("recovered_means_verified", said.at, text)
 
 
 def _as_it_was(partition: PartitionEvidence, ballot: Ballot) -> PartitionEvidence:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, LossClass, Plan
 from kafka_recovery.domain.policy import Approval
-from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Ran
 from kafka_recovery.simulator.histories.findings import Finding, Findings
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -106,12 +106,18 @@ def everybody_has_an_outcome(story: Chronicle, scenario: Scenario) -> Findings:
         if ran.report is None:
             continue
         told = {outcome.id for outcome in ran.report.outcomes}
-        for id in sorted(set(ran.scope or ()) - told):
+        for id in sorted((_planned(story, ran) if ran.scope is None else set(ran.scope)) - told):
             yield Finding("everybody_has_an_outcome", ran.ended, f"{ran.process} gave {id} no outcome")
         for outcome in ran.report.outcomes:
             if outcome.outcome is not Outcome.RECOVERED and outcome.reason is None:
                 text = f"{ran.process} says {outcome.id} is {outcome.outcome} and gives no reason"
                 yield Finding("everybody_has_an_outcome", ran.ended, text)
+
+
+def _planned(story: Chronicle, ran: Ran) -> set[TopicPartition]:
+    """The partitions of all plans that a run made durable: its scope, where nobody named one."""
+    mine = [plan for kept, plan in story.plans() if kept.process == ran.process]
+    return {decision.id for plan in mine for decision in plan.decisions}
 
 
 def engines_never_break(story: Chronicle, scenario: Scenario) -> Findings:

@@ -115,7 +115,7 @@ def fates(story: Chronicle, until: float, policy: Policy) -> Iterator[Fate]:
             round(spells.seconds, 3),
             _lost(story, id, by_method=True),
             _lost(story, id, by_method=False),
-            sum(sent.count for sent in story.kafka.truth.acknowledged(id)),
+            sum(sent.count for sent in story.kafka.truth.acknowledged(id) if (sent.acknowledged_at or 0) <= until),
             None if last is None else last.outcome.value,
             None if last is None or last.reason is None else last.reason.code,
         )

@@ -24,6 +24,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Command,
     Driver,
     EngineRun,
+    Fault,
     Kind,
     Rules,
     Scenario,
@@ -130,7 +131,11 @@ def drawn(seed: int, policy: Policy) -> Scenario:
     """
     scenario = draw(seed)
     called, thinking = scenario.engines[0].at, scenario.engines[0].thinking
-    faults = [fault for fault in scenario.faults if fault.upon is None and fault.kind not in _AIMED_AT_THE_ENGINE]
+    faults = [
+        _the_same_for_all(fault, scenario)
+        for fault in scenario.faults
+        if fault.upon is None and fault.kind not in _AIMED_AT_THE_ENGINE
+    ]
     moments = range(int((scenario.quiet_at - called) // AGAIN) + 1)
     runs = [EngineRun(round(called + turn * AGAIN, 2), thinking=thinking, whole_cluster=True) for turn in moments]
     played = replace(
@@ -142,6 +147,15 @@ def drawn(seed: int, policy: Policy) -> Scenario:
         knows_history=False,
     )
     return given(_renamed(played, tuple(_names(policy, seed, len(scenario.topics)))), policy)
+
+
+def _the_same_for_all(fault: Fault, scenario: Scenario) -> Fault:
+    """Who leads then depends on who acts, so what would strike the leader strikes the first replica."""
+    if fault.leader_of is None:
+        return fault
+    wanted = TopicPartition.parse(fault.leader_of)
+    topic = next(topic for topic in scenario.topics if topic.name == wanted.topic)
+    return replace(fault, leader_of=None, broker=int(topic.assignments[wanted.partition][0]))
 
 
 def given(scenario: Scenario, policy: Policy) -> Scenario:
