@@ -170,6 +170,16 @@ class Chronicle:
         state = self.kafka.truth.state(id)
         return () if state is None else tuple(state.replicas)
 
+    def lost_since(self, id: TopicPartition) -> int:
+        """Acknowledged records that the present leader lacks and no election is charged with.
+
+        A leader that was overthrown without knowing it went on acknowledging them.
+        """
+        state = self.kafka.truth.state(id)
+        if state is None or state.leader is None:
+            return 0
+        return len(set(self.kafka.truth.missing(state.leader, id)) - self._lost.get(id, set()))
+
     def plan(self, digest: str) -> Plan:
         """A plan that some journal holds; raises KeyError if none does."""
         if digest not in self._plans:

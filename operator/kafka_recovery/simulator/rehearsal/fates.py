@@ -37,8 +37,9 @@ class Fate:
     """One partition of one history under one method.
 
     `ending` None: it always had a leader. `offline`: seconds without one that led, until all was well again. `lost`:
-    records acknowledged with acks=all that a leader lacked whom the method elected; `lost_otherwise`: whom Kafka
-    itself elected, as where every disk of an ISR is gone. `said`: the engine's last word about it.
+    records acknowledged with acks=all that a leader lacked whom the method elected, with those that the leader it
+    overthrew acknowledged later; `lost_otherwise`: whom Kafka itself elected, as where every disk of an ISR is gone.
+    `said`: the engine's last word about it.
     """
 
     partition: str
@@ -108,13 +109,15 @@ def fates(story: Chronicle, until: float, policy: Policy) -> Iterator[Fate]:
         ending = _ending(spells, last) if spells.times else None
         if spells.since is not None:
             spells.online(until)
+        late = story.lost_since(id)
+        overthrown = any(held.by.startswith(_METHODS) for held in story.held if held.id == id)
         yield Fate(
             str(id),
             None if rule is None else rule.name,
             ending,
             round(spells.seconds, 3),
-            _lost(story, id, by_method=True),
-            _lost(story, id, by_method=False),
+            _lost(story, id, by_method=True) + (late if overthrown else 0),
+            _lost(story, id, by_method=False) + (0 if overthrown else late),
             sum(sent.count for sent in story.kafka.truth.acknowledged(id) if (sent.acknowledged_at or 0) <= until),
             None if last is None else last.outcome.value,
             None if last is None or last.reason is None else last.reason.code,
