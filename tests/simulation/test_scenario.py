@@ -48,6 +48,23 @@ def test_a_seed_always_gives_the_same_scenario() -> None:
         ("[[1, 2, 3]]", "[[1, 2, 2]]", "a.yaml:6: topics.0.assignments.0: "),
         ("version: 1", "version: 99", "a.yaml:1: version: this simulator replays version"),
         ("seed: 7", "seed: [", "a.yaml:"),
+        ("seed: 7", "seed: 2020-13-45", "a.yaml:1: not YAML that can be read: "),
+        ("seed: 7", "seed: " + 5000 * "[", "a.yaml:2: not YAML that can be read: it is nested too deeply"),
+        ("seed: 7", "seed: &all 7\nbrokers: *all", "a.yaml:3: not YAML that can be read: aliases are not supported"),
+        ("version: 1", "version: true", "a.yaml:1: version: this simulator replays version"),
+        ("at: 5,", "at: .nan,", "a.yaml:8: faults.0.at: "),
+        ("at: 5,", "at: -5,", "a.yaml:8: faults.0.at: must be from 0 to 120 (got -5)"),
+        ("at: 5,", "at: 500,", "a.yaml:8: faults.0.at: must be from 0 to 120 (got 500)"),
+        ("kill, broker: 1}", "kill}", "a.yaml:8: faults.0.broker: is missing; kill needs it"),
+        ("  other: 2\n", "", "a.yaml:9: faults.1.other: is missing; cut needs it"),
+        ("faults:", "- {name: orders, assignments: [[1]]}\nfaults:", "a.yaml:7: topics.1.name: there are two topics"),
+        ("faults:", "  min_isr: 9\nfaults:", "a.yaml:7: topics.0.min_isr: must be from 1 to 3 (got 9)"),
+        ("brokers: 3", "brokers: 3\nquiet_at: .inf", "a.yaml:4: quiet_at: "),
+        (
+            "faults:",
+            "traffic: [{partition: orders-0, acks_all: true, first: 1, last: 9, every: 1, records: -3}]\nfaults:",
+            "a.yaml:7: traffic.0.records: must be from 1 to 10000 (got -3)",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_its_line_and_field(right: str, wrong: str, said: str) -> None:

@@ -118,7 +118,7 @@ async def tell(call: Call) -> ExitCode:
 
 
 def _plays(call: Call, policy: Policy) -> Iterator[Play]:
-    wanted = call.seeds if call.scenarios else call.seeds or SEEDS
+    wanted = SEEDS if call.seeds is None and not call.scenarios else call.seeds
     for seed in () if wanted is None else seeds(wanted):
         yield Play(f"v{VERSION}:{seed}", partial(drawn, seed, policy))
     for path in call.scenarios:
@@ -147,9 +147,12 @@ async def _all(plays: Sequence[Play], jobs: int) -> tuple[Rehearsed, ...]:
             return found
 
         try:
-            return tuple(await asyncio.gather(*map(one, plays)))
-        finally:
+            found = tuple(await asyncio.gather(*map(one, plays)))
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            raise
+        await asyncio.to_thread(pool.shutdown)
+        return found
 
 
 def _leave_signals_alone() -> None:

@@ -95,6 +95,8 @@ def _replay(given: argparse.Namespace) -> int:
             text = given.scenario.read_text()
         except OSError as error:
             raise InvalidDocument(f"{given.scenario}: can't be read: {error.strerror}") from None
+        except UnicodeDecodeError:
+            raise InvalidDocument(f"{given.scenario}: is not text; a scenario is YAML in UTF-8") from None
         scenario = load_scenario(text, str(given.scenario))
     history = happen(scenario, timeline=True)
     print(written(scenario))
