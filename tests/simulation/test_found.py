@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_recovery.simulator.histories.history import happen
-from kafka_recovery.simulator.histories.scenario import load_scenario
+from kafka_recovery.simulator.histories.scenario_files import load_scenario
 
 HERE = Path(__file__).parent
 

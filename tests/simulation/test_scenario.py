@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.simulator.histories.scenario import VERSION, Fault, Kind, load_scenario, written
+from kafka_recovery.simulator.histories.scenario import VERSION, Fault, Kind
+from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
 from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.histories.shrink import shrink
 

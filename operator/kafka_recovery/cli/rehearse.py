@@ -26,14 +26,15 @@ from kafka_recovery.cli.render import Output, lines, table, write_result
 from kafka_recovery.cli.text import complain, safe, say
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.simulator.histories.scenario import VERSION, Scenario, load_scenario
+from kafka_recovery.simulator.histories.scenario import VERSION, Scenario
+from kafka_recovery.simulator.histories.scenario_files import load_scenario
+from kafka_recovery.simulator.histories.schedules import seeds
 from kafka_recovery.simulator.rehearsal.rehearse import (
     Method,
     Rehearsed,
     drawn,
     given,
     never_rehearsed,
-    seeds,
     with_engine,
 )
 from kafka_recovery.simulator.rehearsal.rehearse import rehearse as rehearsed

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.partition_files import topic_name_problem
+from kafka_recovery.domain.plain_yaml import PlainLoader
 from kafka_recovery.domain.policy import (
     Approval,
     CandidateOrder,
@@ -31,7 +32,6 @@ from kafka_recovery.domain.policy import (
 
 LARGEST_FILE = 1024 * 1024
 """Bytes of UTF-8."""
-_DEEPEST = 16
 _NOT_YET = frozenset({"lossBudgetRecords", "coolDown", "salvage", "LeastLoss"})
 """Words of the wider design that nothing honours yet: accepting them would promise what is not done."""
 
@@ -211,24 +211,10 @@ class _Document(_Fields):
     spec: Any = None
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML without its traps: all but true, false, null and decimal numbers is text, and nothing is an alias."""
+class _Loader(PlainLoader):
+    """YAML without its traps: all but true, false, null and decimal numbers is text."""
 
     yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own name and type
-    depth = 0
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As PyYAML's, but without aliases (some lines of them make a document of terabytes) and bounded in depth."""
-        event: Any = self.peek_event()  # type: ignore[no-untyped-call]
-        problem = "is nested too deeply for a policy" if self.depth >= _DEEPEST else None
-        if isinstance(event, yaml.AliasEvent):
-            problem = "aliases are not supported; repeat the value"
-        if problem:
-            raise yaml.MarkedYAMLError(problem=problem, problem_mark=event.start_mark)
-        self.depth += 1
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        return node
 
 
 _TAG = "tag:yaml.org,2002:"

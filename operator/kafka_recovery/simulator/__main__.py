@@ -13,8 +13,9 @@ from pathlib import Path
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.many import Told, many
-from kafka_recovery.simulator.histories.scenario import Scenario, load_scenario, written
-from kafka_recovery.simulator.histories.schedules import draw
+from kafka_recovery.simulator.histories.scenario import VERSION, Scenario
+from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
+from kafka_recovery.simulator.histories.schedules import draw, seeds, the_seed
 from kafka_recovery.simulator.histories.shrink import shrink
 
 _FOUND, _MISUSED = 1, 2
@@ -25,12 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kafka_recovery.simulator", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="let many histories happen; a failing one is shortened and printed")
-    run.add_argument("--seeds", type=_seeds, default=range(500), help="first..last+1, or how many (default: 0..500)")
+    run.add_argument("--seeds", default="500", help="how many, or first..last+1, with or without v1: (default: 500)")
     run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     run.add_argument("--failures", type=int, default=5, help="how many failing seeds to shorten (default: 5)")
     run.add_argument("--scenarios", type=Path, default=Path("build/scenarios"), help="where shortened ones are written")
     replay = commands.add_parser("replay", help="let one history happen and print all of it")
-    replay.add_argument("--seed", type=int, help="the seed of a run")
+    replay.add_argument("--seed", help="the seed of a run, as it printed it (v1:17)")
     replay.add_argument("--scenario", type=Path, help="a scenario file, as a run writes it")
     given = parser.parse_args(arguments)
     try:
@@ -40,25 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _MISUSED
 
 
-def _seeds(text: str) -> range:
-    first, dots, last = text.partition("..")
-    try:
-        wanted = range(int(first), int(last)) if dots else range(int(first))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither a number nor first..last+1") from None
-    if not wanted or wanted.start < 0:
-        raise argparse.ArgumentTypeError(f"{text!r} is no history at all; write how many, or first..last+1")
-    return wanted
-
-
 def _run(given: argparse.Namespace) -> int:
     began, failed, outcomes, runs = time.monotonic(), [], Counter[str](), 0
-    for told in many(given.seeds, given.jobs):
+    for told in many(seeds(given.seeds), given.jobs):
         runs += 1
         outcomes.update(dict(told.outcomes))
         if told.findings:
             failed.append(told)
-            print(f"seed {told.seed}: {told.findings[0]}", flush=True)
+            print(f"seed v{VERSION}:{told.seed}: {told.findings[0]}", flush=True)
     took = time.monotonic() - began
     print(f"{runs} histories in {took:.1f} s, {runs / took:.1f} a second; {len(failed)} with findings")
     print("outcomes: " + ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items())))
@@ -81,7 +71,7 @@ def _shorten(told: Told, folder: Path) -> None:
         f"\nseed {told.seed}, {wanted}, shortened to {len(short.faults)} faults and {len(short.engines)} runs. Replay:"
     )
     print(f"  python -m kafka_recovery.simulator replay --scenario {path}")
-    print(f"  python -m kafka_recovery.simulator replay --seed {told.seed}")
+    print(f"  python -m kafka_recovery.simulator replay --seed v{VERSION}:{told.seed}")
 
 
 def _replay(given: argparse.Namespace) -> int:
@@ -89,7 +79,7 @@ def _replay(given: argparse.Namespace) -> int:
         print("give either --seed or --scenario", file=sys.stderr)
         return _MISUSED
     if given.seed is not None:
-        scenario = draw(given.seed)
+        scenario = draw(the_seed(given.seed))
     else:
         try:
             text = given.scenario.read_text()

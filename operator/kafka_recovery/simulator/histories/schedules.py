@@ -7,9 +7,11 @@ does (followers fall behind, the leader falls, some come back), and chance aroun
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
 from kafka_recovery.simulator.histories.scenario import (
     VERSION,
@@ -37,8 +39,42 @@ _AMBUSHES = (
 _PASSING = frozenset({Kind.NO_CONTROLLER, Kind.FREEZE, Kind.SLOW, Kind.CUT, Kind.ISOLATE, Kind.HIDE, Kind.DISK_FULL})
 _DIVERGING = 14.0
 """Seconds from the first leader's fall to the second one's."""
+_MOST_SEEDS = 1_000_000
 _MANY_STEPS = 150
 """An engine's run seldom takes more IO steps than this."""
+
+
+def seeds(text: str) -> tuple[int, ...]:
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v1:40..60`.
+
+    Raises InvalidDocument, also for seeds of another version: they would draw other histories.
+    """
+    form = re.fullmatch(r"(v\d{1,9}:)?(?:(\d{1,9})\.\.)?(\d{1,9})", text, re.ASCII)
+    if form is None:
+        raise InvalidDocument(f"--seeds {text!r}: give how many (200), or first..last+1 (40..60)")
+    version, first, end = form.groups()
+    _same_version(f"--seeds {text}", version)
+    wanted = range(int(first or 0), int(end))
+    if not wanted:
+        raise InvalidDocument(f"--seeds {text}: that is no history at all")
+    if len(wanted) > _MOST_SEEDS:
+        raise InvalidDocument(f"--seeds {text}: at most {_MOST_SEEDS} histories at a time")
+    return tuple(wanted)
+
+
+def the_seed(text: str) -> int:
+    """One seed, `17` or `v1:17`. Raises InvalidDocument as `seeds` does."""
+    form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
+    if form is None:
+        raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
+    _same_version(f"--seed {text}", form[1])
+    return int(form[2])
+
+
+def _same_version(said: str, version: str | None) -> None:
+    if version is not None and version != f"v{VERSION}:":
+        message = f"these are seeds of version {version.strip('v:')}, and this simulator draws version {VERSION}"
+        raise InvalidDocument(f"{said}: {message}; use the release that named them, or leave out {version}")
 
 
 def draw(seed: int) -> Scenario:

@@ -6,13 +6,11 @@ for the engine's own requests, or strike its machine, are left out of drawn hist
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Approval, Policy, Rule
@@ -20,7 +18,6 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.findings import Finding
 from kafka_recovery.simulator.histories.history import LATE_REQUESTS, History, happen
 from kafka_recovery.simulator.histories.scenario import (
-    VERSION,
     Command,
     Driver,
     EngineRun,
@@ -103,24 +100,6 @@ class Rehearsed:
     name: str
     fates: dict[Method, tuple[Fate, ...]]
     findings: tuple[str, ...]
-
-
-def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v1:40..60`.
-
-    Raises InvalidDocument, also for seeds of another version: they would draw other histories.
-    """
-    form = re.fullmatch(r"(?:v(\d{1,9}):)?(?:(\d{1,9})\.\.)?(\d{1,9})", text, re.ASCII)
-    if form is None:
-        raise InvalidDocument(f"--seeds {text!r}: give how many (200), or first..last+1 (40..60)")
-    version, first, end = form.groups()
-    if version is not None and int(version) != VERSION:
-        message = f"these are seeds of version {version}, and this simulator draws version {VERSION}"
-        raise InvalidDocument(f"--seeds {text}: {message}; use the release that named them, or leave out v{version}:")
-    wanted = range(int(first or 0), int(end))
-    if not wanted:
-        raise InvalidDocument(f"--seeds {text}: that is no history at all")
-    return tuple(wanted)
 
 
 def drawn(seed: int, policy: Policy) -> Scenario:
