@@ -134,4 +134,5 @@ def test_every_decision_can_be_explained(seen: Evidence, policy: Policy) -> None
     for decision in plan.decisions:
         told = explain(plan, decision.id)
         assert {row.broker for row in told.rows} == set(decision.assignment)
-        assert bool(told.why) == bool(told.loss) == (decision.verdict is Verdict.ELECT)
+        assert bool(told.why) == (decision.verdict in (Verdict.ELECT, Verdict.NOTHING))
+        assert bool(told.loss) == (decision.verdict is Verdict.ELECT)

@@ -163,7 +163,7 @@ async def carry_out(
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise
     unapproved = [
-        Unapproved(digest, room.place.plan_file(digest), site.command(f"execute --approve {digest}"))
+        Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --approve {digest}"))
         for digest in _unapproved(report, asking.missing)
     ]
     write_result(site.output, report_document(report, unapproved), report_table(report))

@@ -19,7 +19,6 @@ from kafka_recovery.recovery.journal_files import FileJournal, JournalLocked
 
 STALE = timedelta(days=7)
 """Age of a plan that nobody approved at which it is removed: what it measured holds no more."""
-_UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
 _HOLDER = "holder.json"
 
 
@@ -45,7 +44,7 @@ class Holder:
 
 @dataclass(frozen=True, slots=True)
 class JournalPlace:
-    """`<directory>/<cluster id>/`; `FileJournal` keeps the facts in it, this only looks and tidies up."""
+    """`<directory>/<cluster id>/`; `FileJournal` keeps the facts in it, this notes who holds it and what for."""
 
     root: Path
     holder: Holder
@@ -70,22 +69,10 @@ class JournalPlace:
         """Let others know that a person is being asked to approve a plan; None: no more."""
         self._note(replace(self.holder, awaits=digest, since=_now() if digest else self.holder.since))
 
-    def plan_file(self, digest: str) -> Path | None:
-        """Where the plan lies."""
-        return next((path for path in self.root.glob("*/plan.json") if digest.startswith(path.parent.name)), None)
-
     def remove_stale_plans(self, now: datetime | None = None) -> None:
-        """Remove plans that nobody approved in time. A run that began, or of which anything else is known, stays."""
-        oldest = ((now or datetime.now(UTC)) - STALE).timestamp()
-        removed = 0
-        for plan in self.root.glob("*/plan.json"):
-            with suppress(OSError):  # whatever can't be removed today hurts nobody
-                kept = {path.name for path in plan.parent.iterdir()}
-                if kept <= _UNBEGUN and plan.stat().st_mtime < oldest:
-                    for name in sorted(kept, reverse=True):  # the plan first: without it the rest is no run
-                        (plan.parent / name).unlink()
-                    plan.parent.rmdir()
-                    removed += 1
+        """Remove plans that nobody approved in time, and say so."""
+        journal = FileJournal(self.root.parent, self.root.name)
+        removed = journal.remove_unbegun((now or datetime.now(UTC)) - STALE)
         if removed:
             plans = f"{removed} plan{'' if removed == 1 else 's'}"
             say(f"removed from the journal: {plans} that nobody approved within {STALE.days} days")

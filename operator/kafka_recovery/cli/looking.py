@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_recovery.cli import inputs, plan_files
@@ -18,7 +18,6 @@ from kafka_recovery.cli.tables import evidence_table, plan_table
 from kafka_recovery.cli.text import complain, say
 from kafka_recovery.cli.wiring import OpenCluster, Target, open_kafka
 from kafka_recovery.cli.words import needs_approval, seconds
-from kafka_recovery.decision.explanation import Explanation
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.documents import InvalidDocument, as_data
@@ -112,7 +111,7 @@ async def explain(
         raise Refusal(_unseen(gone.reason), f"{id} can't be looked at: {gone.reason}")
     if all(decision.id != id for decision in made.decisions):
         raise InvalidDocument(f"{plan_file}: the plan does not hold {id}")
-    explanation = _with_leader(explained(made, id), made.evidence)
+    explanation = explained(made, id)
     write_result(output, as_data(explanation), explanation_table(explanation))
     return ExitCode.DONE
 
@@ -136,14 +135,6 @@ def all_seen(evidence: Evidence) -> ExitCode:
 def _unseen(reason: Reason) -> ExitCode:
     """Whose it is to put right that a partition can't be looked at: who named it, or who gives out ACLs."""
     return ExitCode.UNAVAILABLE if reason.code.endswith("AuthorizationFailed") else ExitCode.BAD_INPUT
-
-
-def _with_leader(explanation: Explanation, evidence: Evidence) -> Explanation:
-    """Say why nothing is to be done about a partition: somebody leads it."""
-    leader = next((seen.leader for seen in evidence.partitions if seen.id == explanation.id), None)
-    if explanation.why or leader is None:
-        return explanation
-    return replace(explanation, why=f"broker {leader} leads it already; what has a leader is left alone")
 
 
 def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, out: Path | None) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka_recovery.cluster import metadata
@@ -37,6 +37,8 @@ _POLL = 0.05
 """Seconds between two questions whether a broker has caught up."""
 
 _NOT_ALLOWED = frozenset({"ClusterAuthorizationFailed"})
+"""Why a quorum may go undescribed for good: DescribeQuorum needs DESCRIBE on the cluster, which not everybody has.
+Whatever else it fails with says that there is no controller to be asked now."""
 
 _ROUTE_AGE = timedelta(seconds=2)
 """How long the broker with the newest metadata is taken to be that still."""
@@ -50,6 +52,38 @@ class View:
     cluster: ClusterEntry
     versions: Mapping[BrokerId, ApiVersions]
     faults: Mapping[BrokerId, Reason]
+
+
+@dataclass(slots=True)
+class _Said:
+    """What brokers said of themselves in one look, or why they say nothing; `newest`: which metadata each knows."""
+
+    versions: dict[BrokerId, ApiVersions] = field(default_factory=dict)
+    newest: dict[BrokerId, int] = field(default_factory=dict)
+    faults: dict[BrokerId, Reason] = field(default_factory=dict)
+    _asked: set[tuple[BrokerId, Address]] = field(default_factory=set)
+
+    def not_asked(self, cluster: ClusterEntry) -> list[BrokerEntry]:
+        """Listed brokers that were not asked yet, or under another address only."""
+        return [entry for entry in cluster.brokers.values() if (entry.id, entry.address) not in self._asked]
+
+    def who_knows_the_newest(self) -> BrokerId | None:
+        """The broker with the newest metadata, if any answered."""
+        return max(self.newest, key=lambda id: (self.newest[id], -id), default=None)
+
+    def answers(self, entry: BrokerEntry, versions: ApiVersions, waited: float) -> None:
+        """Keep what it said; `waited` in seconds."""
+        self._asked.add((entry.id, entry.address))
+        self.faults.pop(entry.id, None)
+        self.versions[entry.id] = versions
+        self.newest[entry.id] = _applied(versions) - _no_ops(waited)
+
+    def is_silent(self, entry: BrokerEntry, why: Reason) -> None:
+        """Keep that it said nothing."""
+        self._asked.add((entry.id, entry.address))
+        self.versions.pop(entry.id, None)
+        self.newest.pop(entry.id, None)
+        self.faults[entry.id] = why
 
 
 class Views:
@@ -86,28 +120,32 @@ class Views:
         `in_a_hurry`: without those who do not answer at once. While an order is altered a silent broker would prolong
         that, and before it, age the last look at the candidates.
         """
-        first = await self._first_answer(deadline)
-        cluster = await self._listed_by(first, deadline)
-        asked_at = time.monotonic()
+        lister = await self._first_answer(deadline)
+        cluster = await self._listed_by(lister, deadline)
         patience = min(deadline, _BRIEF) if in_a_hurry else deadline
-        versions, answered_at, faults = await self._versions(cluster.brokers.values(), patience)
-        newest = {id: _applied(said) - _no_ops(answered_at[id] - asked_at) for id, said in versions.items()}
-        best = max(newest, key=lambda id: (newest[id], -id), default=None)
-        if best is not None and cluster.brokers[best].address != first:
-            # who is cut off from the controller lists everybody else as fenced: the newest says who is alive
-            cluster = await self._listed_by(cluster.brokers[best].address, deadline)
-        self._silent = {id for id in faults if id in cluster.brokers and cluster.brokers[id].fenced}
-        alive = [cluster.brokers[id] for id in versions if id in cluster.brokers and not cluster.brokers[id].fenced]
+        said = _Said()
+        while unasked := said.not_asked(cluster):
+            await self._ask(unasked, said, patience)
+            newest = said.who_knows_the_newest()
+            if newest is not None and self.known[newest].address != lister:
+                # who is cut off lists others as fenced, and not those that came since: the newest says who is alive
+                lister = self.known[newest].address
+                cluster = await self._listed_by(lister, deadline)
+        self._silent = {id for id in said.faults if id in cluster.brokers and cluster.brokers[id].fenced}
+        answered = [cluster.brokers[id] for id in said.versions if id in cluster.brokers]
+        alive = [entry for entry in answered if not entry.fenced]
         if not alive and in_a_hurry:
             return await self.look(deadline)
         if not alive:
-            fenced = {id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in versions}
-            raise ClusterUnavailable({self.known[id].address: why for id, why in (fenced | faults).items()})
-        at = self._chosen(alive, newest)
-        if at.id != best:
+            why = {
+                id: Reason("Fenced", f"broker {id} answers, but the controller has fenced it") for id in said.versions
+            }
+            raise ClusterUnavailable({self.known[id].address: reason for id, reason in (why | said.faults).items()})
+        at = self._chosen(alive, said.newest)
+        if at.address != lister:
             cluster = await self._listed_by(at.address, deadline)
         self._route, self._route_found_at = at.address, time.monotonic()
-        return View(at, cluster, versions, faults)
+        return View(at, cluster, said.versions, said.faults)
 
     async def current(self, deadline: timedelta) -> Address:
         """A broker that has applied all that the controller had committed when this was called.
@@ -169,33 +207,24 @@ class Views:
             raise next(iter(faults.values()))
         raise ClusterUnavailable({address: fault.reason for address, fault in faults.items()})
 
-    async def _versions(
-        self, entries: Iterable[BrokerEntry], deadline: timedelta
-    ) -> tuple[dict[BrokerId, ApiVersions], dict[BrokerId, float], dict[BrokerId, Reason]]:
-        """What each broker says of itself, and when it said so; or why it says nothing."""
-        listed = list(entries)
-        answered_at: dict[BrokerId, float] = {}
+    async def _ask(self, entries: Sequence[BrokerEntry], said: _Said, deadline: timedelta) -> None:
+        """Keep what each broker says of itself, or why it says nothing."""
+        asked_at = time.monotonic()
 
-        async def ask(entry: BrokerEntry) -> ApiVersions:
+        async def ask(entry: BrokerEntry) -> None:
             silent = entry.id in self._silent
-            answer = await self._brokers.api_versions(
-                entry.address,
-                min(deadline, _BRIEF) if silent else deadline,
-                attempts=1 if silent or entry.fenced else ATTEMPTS,
-            )
-            answered_at[entry.id] = time.monotonic()
-            return answer
-
-        answers = await asyncio.gather(*map(ask, listed), return_exceptions=True)
-        versions, faults = {}, {}
-        for entry, answer in zip(listed, answers, strict=True):
-            if isinstance(answer, ClusterError):
-                faults[entry.id] = answer.reason
-            elif isinstance(answer, BaseException):
-                raise answer
+            try:
+                versions = await self._brokers.api_versions(
+                    entry.address,
+                    min(deadline, _BRIEF) if silent else deadline,
+                    attempts=1 if silent or entry.fenced else ATTEMPTS,
+                )
+            except ClusterError as error:
+                said.is_silent(entry, error.reason)
             else:
-                versions[entry.id] = answer
-        return versions, answered_at, faults
+                said.answers(entry, versions, time.monotonic() - asked_at)
+
+        await asyncio.gather(*map(ask, entries))
 
     async def quorum(self, view: View, deadline: timedelta) -> int | Reason:
         try:

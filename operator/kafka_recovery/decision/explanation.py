@@ -145,9 +145,11 @@ def _state(replica: Replica, partition: PartitionEvidence, around: Scene) -> str
 
 
 def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> str:
-    """Why the chosen replica beats the next one."""
+    """Why the chosen replica beats the next one; or why nobody is to be chosen."""
     chosen, order = decision.leader, decision.candidate_order
     others = [broker for broker in ranking.best_first if broker != chosen]
+    if decision.verdict is Verdict.NOTHING:
+        return f"broker {partition.leader} leads it already; what has a leader is left alone"
     if chosen is None:
         return ""
     if not others:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import count
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.documents import digest as digest_of
-from kafka_recovery.domain.election import Leadership, Scope
+from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
@@ -18,6 +18,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.recovery.ballots import check, elections
 from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.conclusions import Conclusions
 from kafka_recovery.recovery.consent import Consent
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
@@ -34,7 +35,7 @@ from kafka_recovery.recovery.ports import (
     Run,
     Silent,
 )
-from kafka_recovery.recovery.verification import lead_of, leader_silent, silent, verified
+from kafka_recovery.recovery.supervision import Mandate, Supervision, Unsupervised
 from kafka_recovery.recovery.wave import Timing, Wave
 
 
@@ -51,7 +52,10 @@ class Effort:
 
 
 class Engine:
-    """One cluster's recovery. The same engine serves the command line, the operator and the simulator."""
+    """One cluster's recovery. The same engine serves the command line, the operator and the simulator.
+
+    `policy`: one for good, or whoever knows what its owners want now; that is read again before every wave.
+    """
 
     def __init__(
         self,
@@ -59,7 +63,7 @@ class Engine:
         election: Election,
         journal: Journal,
         approvals: Approvals,
-        policy: Policy,
+        policy: Policy | Supervision,
         *,
         clock: Clock | None = None,
         observer: Observer | None = None,
@@ -70,13 +74,14 @@ class Engine:
         self._cluster = cluster
         self._election = election
         self._journal = journal
-        self._consent = Consent(approvals, policy)
-        self._policy = policy
+        self._consent = Consent(approvals)
+        self._supervision = Unsupervised(policy) if isinstance(policy, Policy) else policy
         self._clock = clock or SystemClock()
         self._observer = observer or Silent()
         self._timing = timing or Timing()
         self._effort = effort or Effort()
         self._histories = histories or NoHistories()
+        self._conclusions = Conclusions(cluster, self._clock, self._timing)
         self._began = self._clock.monotonic()
         self._stopped = False
 
@@ -88,7 +93,8 @@ class Engine:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
         histories = await self._histories.known(evidence.partitions)
-        return decide(evidence, self._policy, designated=designated or {}, histories=histories)
+        policy = (await self._mandate()).policy
+        return decide(evidence, policy, designated=designated or {}, histories=histories)
 
     async def recover(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Report:
         """The whole way, until each partition of the scope has an outcome.
@@ -97,19 +103,19 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones.
         """
         ledger = self._begin()
-        held = await self._end_earlier_runs()
+        ledger.held = await self._end_earlier_runs()
         evidence = await self._gather(scope)
         while True:
             plan = await self._decide(evidence, designated or {}, ledger)
             try:
-                again = await self._carry_out(plan, ledger, held)
+                again = await self._carry_out(plan, ledger)
             except ClusterFault as fault:
                 ledger.give_up(plan, fault.reason)
                 return ledger.report()
             again = self._worth_trying(plan, again, ledger)
             if again:
                 await self._clock.sleep(self._effort.pause)
-            halted = self._halt()
+            halted = (await self._mandate()).halted
             if halted:
                 for id, reason in again.items():
                     ledger.refuse(id, Reason(halted.code, f"{halted.message}; last seen: {reason}"))
@@ -118,7 +124,8 @@ class Engine:
             try:
                 evidence = await self._gather(Scope(tuple(sorted(again))))
             except ClusterFault as fault:
-                ledger.give_up(plan, fault.reason)
+                for id in again:  # nothing of theirs is under way: orders that were set for them are restored
+                    ledger.refuse(id, fault.reason)
                 return ledger.report()
 
     async def execute(self, plan: Plan) -> Report:
@@ -131,16 +138,17 @@ class Engine:
         check(plan)
         await self._same_cluster(plan)
         digest = digest_of(plan)
-        held = await self._end_earlier_runs(but=digest)
+        ledger.held = await self._end_earlier_runs(but=digest)
         begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
         if begun:
-            by = begun.approved_by or await self._consent.ask(plan, digest, elections(plan).values())
+            now = await self._mandate()
+            by = begun.approved_by or await self._consent.ask(plan, digest, elections(plan).values(), now)
             await self._journal.approved(digest, by)
             await self._take_over(replace(begun, approved_by=by), ledger, go_on=True)
             return ledger.report()
         try:
-            again = await self._carry_out(plan, ledger, held)
-            await self._conclude_changed(plan, again, ledger)
+            again = await self._carry_out(plan, ledger)
+            await self._conclusions.changed(plan, again, ledger)
         except ClusterFault as fault:
             ledger.give_up(plan, fault.reason)
         return ledger.report()
@@ -164,17 +172,19 @@ class Engine:
         return Ledger(self._observer)
 
     async def _gather(self, scope: Scope) -> Evidence:
-        return await self._cluster.gather(scope, self._policy.widest_evidence_rules)
+        policy = (await self._mandate()).policy
+        return await self._cluster.gather(scope, policy.widest_evidence_rules)
 
     async def _decide(self, evidence: Evidence, designated: Mapping[TopicPartition, BrokerId], ledger: Ledger) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         histories = await self._histories.known(evidence.partitions)
-        plan = decide(evidence, self._policy, designated=designated, histories=histories)
+        policy = (await self._mandate()).policy
+        plan = decide(evidence, policy, designated=designated, histories=histories)
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = ledger.clean_members.shortest(waiting, self._clock.monotonic())
         if not waited:
             return plan
-        return decide(evidence, self._policy, waited=waited, designated=designated, histories=histories)
+        return decide(evidence, policy, waited=waited, designated=designated, histories=histories)
 
     def _worth_trying(
         self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger
@@ -211,9 +221,7 @@ class Engine:
         reason = Reason("OrderStillAltered", message)
         return {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
 
-    async def _carry_out(
-        self, plan: Plan, ledger: Ledger, held: Mapping[TopicPartition, Reason]
-    ) -> dict[TopicPartition, Reason]:
+    async def _carry_out(self, plan: Plan, ledger: Ledger) -> dict[TopicPartition, Reason]:
         """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
         again: dict[TopicPartition, Reason] = {}
         ledger.remember(plan.evidence)
@@ -226,38 +234,44 @@ class Engine:
             elif decision.verdict is Verdict.WAIT:
                 again[decision.id] = reason
         elected = elections(plan)
-        for id in held.keys() & elected.keys():
-            ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, held[id], order_restored=False))
+        for id in ledger.held.keys() & elected.keys():
+            ledger.refuse(id, ledger.held[id])
             del elected[id]
         if elected:
             digest = await self._journal.record(plan)
             self._observer.planned(plan, digest)
-            if approved := await self._approved(plan, digest, elected, ledger):
+            by, approved = await self._approved(plan, digest, elected, ledger)
+            if approved:
                 ledger.plans.append(digest)
-                again |= await self._run_waves(self._wave(plan, digest), approved, ledger, count(1))
+                again |= await self._run_waves(self._wave(plan, digest, by), approved, ledger, count(1))
                 await self._close(digest, elected, ledger)
-        return again | await self._conclude_online(plan, ledger)
+        return again | await self._conclusions.online(plan, ledger)
 
     async def _approved(
         self, plan: Plan, digest: str, elected: dict[TopicPartition, Decision], ledger: Ledger
-    ) -> dict[TopicPartition, Decision]:
-        """The elections that may be held; the others are concluded as refused."""
-        by = await self._consent.ask(plan, digest, elected.values())
-        approved = self._consent.within(elected, digest, by, ledger)
+    ) -> tuple[str | None, dict[TopicPartition, Decision]]:
+        """Who said yes, if anybody, and the elections that may be held; the others are concluded as refused."""
+        now = await self._mandate()
+        if now.halted:
+            for id in elected:
+                ledger.refuse(id, now.halted)
+            return None, {}
+        by = await self._consent.ask(plan, digest, elected.values(), now)
+        approved = self._consent.within(elected, digest, by, now, ledger)
         if approved:
             await self._journal.approved(digest, by)
-        return approved
+        return by, approved
 
-    def _wave(self, plan: Plan, digest: str) -> Wave:
+    def _wave(self, plan: Plan, digest: str, by: str | None) -> Wave:
         return Wave(
             plan,
             digest,
+            by,
             self._cluster,
             self._election,
             self._journal,
             self._clock,
             self._observer,
-            self._policy,
             self._timing,
             {partition.id: partition for partition in plan.evidence.partitions},
             self._histories,
@@ -268,7 +282,7 @@ class Engine:
     ) -> dict[TopicPartition, Reason]:
         """Elect wave after wave; returns the partitions that the cluster changed meanwhile."""
         waves = [members for ids in wave.plan.waves if (members := [elected[id] for id in ids if id in elected])]
-        return await Pipeline(wave, ledger, numbers, self._halt).run(waves)
+        return await Pipeline(wave, ledger, numbers, self._mandate).run(waves)
 
     async def _close(self, digest: str, elected: Iterable[TopicPartition], ledger: Ledger) -> None:
         """End the run if nothing of it is left to do or to undo."""
@@ -284,7 +298,7 @@ class Engine:
             ledger.give_up(run.plan, fault.reason)
 
     async def _bring_to_its_end(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
-        wave, elected = self._wave(run.plan, run.digest), elections(run.plan)
+        wave, elected = self._wave(run.plan, run.digest, run.approved_by), elections(run.plan)
         if run.in_flight:
             await wave.quarantine(self._timing.quarantine)
             for number in run.in_flight:
@@ -296,92 +310,31 @@ class Engine:
         unrestored = await wave.put_back(next(numbers), ours)
         ledger.plans.append(run.digest)
         patience = self._timing.patience(len(elected)) if go_on else timedelta(0)
-        left = await self._conclude_led(run.plan, elected, ledger, patience, unrestored)
+        left = await self._conclusions.led(run.plan, elected, ledger, patience, unrestored)
         for id in unrestored & left.keys():
             reason = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
             ledger.conclude(PartitionOutcome(id, Outcome.REFUSED, reason, order_restored=False))
             del left[id]
         if go_on:
-            approved = self._consent.within(left, run.digest, run.approved_by, ledger)
-            again = await self._run_waves(wave, approved, ledger, numbers)
-            await self._conclude_changed(run.plan, again, ledger)
+            again = await self._run_waves(wave, left, ledger, numbers)
+            await self._conclusions.changed(run.plan, again, ledger)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
             for id in left:
                 ledger.refuse(id, undone)
         await self._close(run.digest, elected, ledger)
 
-    async def _conclude_led(
-        self,
-        plan: Plan,
-        decisions: Mapping[TopicPartition, Decision],
-        ledger: Ledger,
-        patience: timedelta,
-        unrestored: Collection[TopicPartition] = (),
-    ) -> dict[TopicPartition, Decision]:
-        """Verify what has a leader, whoever elected it; returns the decisions on partitions that have none."""
-        evidence = {partition.id: partition for partition in plan.evidence.partitions}
-        looks = await self._await_leaders(decisions, patience)
-        left = {}
-        for id, decision in decisions.items():
-            look, restored = looks.get(id), id not in unrestored
-            lead = lead_of(look)
-            if look is None or look.leader is None or look.topic_id != decision.topic_id:
-                left[id] = decision
-            elif lead is None:
-                ledger.conclude(replace(leader_silent(id, look), order_restored=restored))
-            elif decision.verdict is Verdict.ELECT and (
-                id in ledger.begun or lead.leader == decision.leader or lead.leader in evidence[id].clean_members
-            ):
-                ledger.conclude(verified(decision, evidence[id], lead, look, restored=restored))
-            else:
-                ledger.conclude(replace(ledger.online(decision, lead), order_restored=restored))
-        return left
-
-    async def _conclude_changed(self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger) -> None:
-        """Conclude what would have to be decided again: a leader that is back is verified, the rest refused."""
-        decisions = {decision.id: decision for decision in plan.decisions if decision.id in again}
-        for id in await self._conclude_led(plan, decisions, ledger, self._timing.patience(len(decisions))):
-            ledger.refuse(id, again[id])
-
-    async def _conclude_online(self, plan: Plan, ledger: Ledger) -> dict[TopicPartition, Reason]:
-        """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
-        found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
-        looks = await self._cluster.leaders(tuple(found), self._timing.rpc) if found else {}
-        again = {}
-        for id, decision in found.items():
-            look = looks.get(id)
-            if lead := lead_of(look):
-                ledger.conclude(ledger.online(decision, lead))
-            elif look is not None and silent(look):
-                again[id] = leader_silent(id, look).reason or Reason("LeaderSilent", "it does not answer")
-            else:
-                again[id] = Reason("LeaderGone", "it had a leader a moment ago, and has none any more")
-        return again
-
-    async def _await_leaders(
-        self, partitions: Iterable[TopicPartition], patience: timedelta
-    ) -> dict[TopicPartition, Leadership]:
-        """Look until each partition's leader answers, or has none, or had time enough to begin to lead."""
-        looks: dict[TopicPartition, Leadership] = {}
-        pending = sorted(partitions)
-        until = self._clock.monotonic() + patience
-        while pending:
-            found = await self._cluster.leaders(pending, self._timing.rpc)
-            looks |= found
-            pending = [id for id in pending if silent(found.get(id))]
-            if self._clock.monotonic() >= until:
-                break
-            if pending:
-                await self._clock.sleep(self._timing.look)
-        return looks
-
     async def _same_cluster(self, plan: Plan) -> None:
         found = (await self._gather(Scope(()))).cluster.cluster_id
         if found != plan.cluster_id:
             raise PlanForAnotherCluster(plan.cluster_id, found)
 
-    def _halt(self) -> Reason | None:
+    async def _mandate(self) -> Mandate:
+        """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""
+        now = await self._supervision.mandate()
+        return replace(now, halt=self._over() or now.halt)
+
+    def _over(self) -> Reason | None:
         if self._stopped:
             return Reason("Stopped", "the run was told to stop before this partition's wave; run again to go on")
         within = self._effort.within

@@ -13,6 +13,7 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.recovery.ports import PlanFinished, Run
 
 _DIRECTORY_NAME_LENGTH = 16
+_UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
 
 
 class JournalLocked(Exception):
@@ -137,6 +139,27 @@ class FileJournal:
             )
         return plans[0]
 
+    def plan_file(self, digest: str) -> Path | None:
+        """Where the plan lies, if it was recorded."""
+        path = self._run(digest) / "plan.json"
+        return path if path.is_file() else None
+
+    def remove_unbegun(self, before: datetime) -> int:
+        """Remove plans recorded before then whose run never began; returns how many.
+
+        A plan of which anything else is known stays. What can't be removed today hurts nobody.
+        """
+        removed = 0
+        for run in self._runs():
+            with suppress(OSError):
+                kept = {path.name for path in run.iterdir()}
+                if kept <= _UNBEGUN and (run / "plan.json").stat().st_mtime < before.timestamp():
+                    for name in sorted(kept, reverse=True):  # the plan first: without it the rest is no run
+                        (run / name).unlink()
+                    run.rmdir()
+                    removed += 1
+        return removed
+
     def _record(self, plan: Plan) -> str:
         raw = canonical(plan)
         name = digest_of_canonical(raw)
@@ -185,12 +208,9 @@ class FileJournal:
         approval = run / "approval.json"
         approved_by = read(_Approval, approval.read_bytes(), str(approval)).by if approval.exists() else None
         starts = [read(_WaveStart, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-started.json"))]
-        started = {start.wave for start in starts}
-        begun = frozenset(TopicPartition.parse(text) for start in starts for text in start.partitions)
         ends = [read(_WaveEnd, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-ended.json"))]
-        outcomes = tuple(outcome for end in ends for outcome in end.outcomes)
-        in_flight = tuple(sorted(started - {end.wave for end in ends}))
-        return Run(name, plan, approved_by, max(started, default=0), in_flight, begun, outcomes)
+        started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
+        return Run.of_waves(name, plan, approved_by, started, {end.wave: end.outcomes for end in ends})
 
     def _run(self, digest: str) -> Path:
         return self._root / digest[:_DIRECTORY_NAME_LENGTH]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -47,6 +47,8 @@ class Ledger:
         """Recorded but not begun: the run was told to stop, or nobody approved yet. Left to a resume or execute."""
         self.begun: set[TopicPartition] = set()
         """Their order may be altered and their election held, by this call or by the run that it goes on with."""
+        self.held: Mapping[TopicPartition, Reason] = {}
+        """An earlier run's order stands there still and could not be put back: true whatever becomes of them now."""
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
 
@@ -59,6 +61,8 @@ class Ledger:
         if outcome.outcome is Outcome.RECOVERED_CLEANLY and lead:
             ours = self._by_our_election(outcome.id, lead)
             outcome = replace(ours, order_restored=outcome.order_restored) if ours else outcome
+        if outcome.id in self.held:
+            outcome = replace(outcome, order_restored=False)
         known = self._outcomes.get(outcome.id)
         self._outcomes[outcome.id] = outcome
         if known != outcome:

@@ -8,14 +8,16 @@ verified; a wave that was prepared in vain gets its orders back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 
 from kafka_recovery.domain.election import Answer, Lead
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.recovery.ballots import elections
 from kafka_recovery.recovery.ledger import Ledger
+from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled, unapproved
 from kafka_recovery.recovery.verification import Settled
 from kafka_recovery.recovery.wave import Prepared, Wave, WaveResult
 
@@ -27,33 +29,43 @@ SMALL = 100
 
 
 class Pipeline:
-    """One plan's waves; outcomes go to the ledger. `halt` says whether, and why, no further wave may begin."""
+    """One plan's waves; outcomes go to the ledger.
 
-    def __init__(self, wave: Wave, ledger: Ledger, numbers: Iterator[int], halt: Callable[[], Reason | None]) -> None:
+    `mandate` says what is allowed: it is read before a wave's orders are set, and again before its elections are held.
+    """
+
+    def __init__(
+        self, wave: Wave, ledger: Ledger, numbers: Iterator[int], mandate: Callable[[], Awaitable[Mandate]]
+    ) -> None:
         self._wave = wave
         self._ledger = ledger
         self._numbers = numbers
-        self._halt = halt
+        self._mandate = mandate
+        self._planned = elections(wave.plan).keys()
         self._again: dict[TopicPartition, Reason] = {}
-        self._ahead: asyncio.Task[Prepared] | None = None
+        self._ahead: asyncio.Task[Prepared | Reason] | None = None
         self._ending: asyncio.Task[WaveResult] | None = None
 
     async def run(self, waves: Sequence[Sequence[Decision]]) -> dict[TopicPartition, Reason]:
         """Elect wave after wave; returns the partitions that the cluster changed meanwhile."""
         try:
             for place, members in enumerate(waves, 1):
-                halted = self._halted(members)
-                if halted and self._ahead is None:
-                    self._refuse(members, halted)
-                    continue
                 prepared = await self._prepared(members)
-                halted = self._halted(members)
+                if isinstance(prepared, Reason):
+                    self._refuse(members, prepared)
+                    continue
+                now = await self._mandate()
+                halted = self._halted(members, now)
                 if halted:
                     await self._call_off(prepared, halted)
                     self._refuse(members, halted)
                     continue
                 self._wave.observer.wave_started(place, len(waves), len(members))
-                await self._run_one(prepared, waves[place] if place < len(waves) else ())
+                await self._run_one(prepared, now, waves[place] if place < len(waves) else ())
+        except ClusterFault:
+            if self._ahead:  # what it has designated by then is begun, and must not be reported as untouched
+                await asyncio.wait([self._ahead])
+            raise
         finally:
             if self._ahead:  # only if an error ends the run: the journal knows of it, and a resume restores its orders
                 self._ahead.cancel()
@@ -61,20 +73,31 @@ class Pipeline:
             await self._ended()
         return self._again
 
-    async def _prepared(self, members: Sequence[Decision]) -> Prepared:
+    async def _prepared(self, members: Sequence[Decision]) -> Prepared | Reason:
+        """The wave, ready to be elected, or why it may not be begun; what halted it ahead of its time may be over."""
         ahead, self._ahead = self._ahead, None
-        return await (ahead or self._prepare(members))
+        prepared = await ahead if ahead else None
+        return prepared if isinstance(prepared, Prepared) else await self._prepare(members)
 
-    async def _prepare(self, members: Sequence[Decision]) -> Prepared:
-        prepared = await self._wave.prepare(members, self._numbers)
+    async def _prepare(self, members: Sequence[Decision]) -> Prepared | Reason:
+        now = await self._mandate()
+        halted = self._halted(members, now)
+        if halted:
+            return halted
+        barred = self._barred(members, now)
+        for id, reason in barred.items():
+            self._ledger.refuse(id, reason)
+        allowed = [decision for decision in members if decision.id not in barred]
+        prepared = await self._wave.prepare(allowed, self._numbers, now.policy)
         self._ledger.begun |= prepared.go.keys()
         return prepared
 
-    async def _run_one(self, prepared: Prepared, following: Sequence[Decision]) -> None:
+    async def _run_one(self, prepared: Prepared, now: Mandate, following: Sequence[Decision]) -> None:
         self._again |= prepared.changed
         if not prepared.go:
             return
-        asked = await self._wave.elect(prepared)
+        barred = self._barred(tuple(prepared.go.values()), now)
+        asked = await self._wave.elect(prepared, now.policy, barred)
         for id, answer in asked.answers.items():
             if answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED):
                 self._ledger.elected(prepared.go[id], self._wave.evidence[id])
@@ -117,14 +140,26 @@ class Pipeline:
         for outcome in result.outcomes:
             self._ledger.conclude(outcome)
 
-    def _halted(self, members: Sequence[Decision]) -> Reason | None:
+    def _halted(self, members: Sequence[Decision], now: Mandate) -> Reason | None:
         """Why these must not be elected: told to stop, out of time, or an earlier wave that did not verify."""
-        stopped = self._halt()
-        if stopped:
-            self._ledger.postponed.update(decision.id for decision in members)
-            return stopped
+        ids = {decision.id for decision in members if decision.id not in self._ledger}
+        self._ledger.postponed -= ids  # a halt that was met when they were to be prepared may be over
+        if now.halted:
+            self._ledger.postponed |= ids
+            return now.halted
         failed = self._ledger.first_failed()
         return Reason("EarlierWaveFailed", f"{failed.id} did not verify ({failed.reason})") if failed else None
+
+    def _barred(self, members: Sequence[Decision], now: Mandate) -> dict[TopicPartition, Reason]:
+        """Those that may not be elected though they were planned, and what changed; an approval may still come."""
+        outlawed = {d.id: reason for d in members if (reason := outruled(d, now.policy))}
+        left = [decision for decision in members if decision.id not in outlawed]
+        reasons = {d.id: None if self._wave.approved_by else unapproved(d, now, self._wave.digest) for d in left}
+        denied = {id: reason for id, reason in reasons.items() if reason}
+        self._ledger.postponed |= denied.keys()
+        left = [decision for decision in left if decision.id not in denied]
+        begun = self._ledger.begun & self._planned - {decision.id for decision in members}
+        return outlawed | denied | beyond_limit(left, len(begun), now.policy)
 
 
 def _sound(go: Mapping[TopicPartition, Decision], settled: Mapping[TopicPartition, Settled]) -> bool:

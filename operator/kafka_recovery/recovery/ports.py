@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, Self
 
 from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -88,6 +88,26 @@ class Run:
     in_flight: tuple[int, ...]
     begun: frozenset[TopicPartition]
     outcomes: tuple[PartitionOutcome, ...]
+
+    @classmethod
+    def of_waves(
+        cls,
+        digest: str,
+        plan: Plan,
+        approved_by: str | None,
+        started: Mapping[int, Iterable[TopicPartition]],
+        ended: Mapping[int, Sequence[PartitionOutcome]],
+    ) -> Self:
+        """The run that a journal's facts tell of: partitions of the waves begun, outcomes of those ended, by number."""
+        return cls(
+            digest,
+            plan,
+            approved_by,
+            waves=max(started, default=0),
+            in_flight=tuple(sorted(started.keys() - ended.keys())),
+            begun=frozenset(id for ids in started.values() for id in ids),
+            outcomes=tuple(outcome for _, outcomes in sorted(ended.items()) for outcome in outcomes),
+        )
 
 
 class PlanFinished(Exception):

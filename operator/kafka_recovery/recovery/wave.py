@@ -51,7 +51,8 @@ class Timing:
 class Prepared:
     """A wave that can be elected. `go`: what the journal knows as begun; `changed`: what fell out of the wave before.
 
-    `answers`: what the controller said to the designations. `checked_at`: when the last look began (monotonic).
+    `answers`: what the controller said to the designations. `checked_at`: when the last look began (monotonic), and
+    `policy`: under which the decisions were held to what it saw.
     """
 
     number: int
@@ -59,6 +60,7 @@ class Prepared:
     changed: Mapping[TopicPartition, Reason]
     answers: Mapping[TopicPartition, ElectionAnswer]
     checked_at: timedelta
+    policy: Policy
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,38 +81,44 @@ class WaveResult:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The steps of one wave, and what the waves of a plan share."""
+    """The steps of one wave, and what the waves of a plan share; `approved_by` is who said yes to it, if anybody."""
 
     plan: Plan
     digest: str
+    approved_by: str | None
     cluster: Cluster
     election: Election
     journal: Journal
     clock: Clock
     observer: Observer
-    policy: Policy
     timing: Timing
     evidence: Mapping[TopicPartition, PartitionEvidence]
     histories: Histories
 
-    async def prepare(self, members: Sequence[Decision], numbers: Iterator[int]) -> Prepared:
+    async def prepare(self, members: Sequence[Decision], numbers: Iterator[int], policy: Policy) -> Prepared:
         """Re-check, then designate what still holds; that requests may be under way is durable before the first."""
         checked_at = self.clock.monotonic()
-        changed = await self.recheck(members)
+        changed = await self.recheck(members, policy) if members else {}
         go = {decision.id: decision for decision in members if decision.id not in changed}
         if not go:
-            return Prepared(0, go, changed, {}, checked_at)
+            return Prepared(0, go, changed, {}, checked_at, policy)
         number = next(numbers)
         await self.journal.wave_started(self.digest, number, tuple(go))
         answers = await self.election.designate([ballot_of(decision) for decision in go.values()])
-        return Prepared(number, go, changed, answers, checked_at)
+        return Prepared(number, go, changed, answers, checked_at, policy)
 
-    async def elect(self, wave: Prepared) -> Asked:
-        """Hold the elections of a prepared wave, after another look at it if the last one is not fresh any more."""
-        answers = dict(wave.answers)
-        ready = [wave.go[id] for id, answer in answers.items() if answer.answer is Answer.ACCEPTED]
-        if ready and self.clock.monotonic() - wave.checked_at > FRESH:
-            stale = await self.recheck(ready, designated=True)
+    async def elect(self, wave: Prepared, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> Asked:
+        """Hold the elections of a prepared wave, after another look if the last one does not count any more.
+
+        `policy`: the one of now. `barred`: what may not be elected any more; what is unanswered stays in doubt.
+        """
+        accepted = [id for id, answer in wave.answers.items() if answer.answer is Answer.ACCEPTED]
+        refused = {id: ElectionAnswer(Answer.REFUSED, barred[id]) for id in accepted if id in barred}
+        answers = {**wave.answers, **refused}
+        ready = [wave.go[id] for id in accepted if id not in barred]
+        fresh = self.clock.monotonic() - wave.checked_at <= FRESH and policy == wave.policy
+        if ready and not fresh:
+            stale = await self.recheck(ready, policy, designated=True)
             answers |= {id: ElectionAnswer(Answer.CHANGED, reason) for id, reason in stale.items()}
             ready = [decision for decision in ready if decision.id not in stale]
         if ready:
@@ -169,20 +177,25 @@ class Wave:
             self.observer.waiting(why, duration)
             await self.clock.sleep(duration)
 
-    async def recheck(self, decisions: Sequence[Decision], *, designated: bool = False) -> dict[TopicPartition, Reason]:
+    async def recheck(
+        self, decisions: Sequence[Decision], policy: Policy, *, designated: bool = False
+    ) -> dict[TopicPartition, Reason]:
         """The decisions that do not hold any more, and why. Brokers are asked once: a last look must not grow old.
 
-        `designated`: their orders are ours already.
+        `policy`: the one of now; the plan's own holds as well. `designated`: their orders are ours already.
         """
         scope = Scope(tuple(decision.id for decision in decisions))
-        rules = replace(self.policy.widest_evidence_rules, attempts=1)
+        rules = replace(policy.widest_evidence_rules, attempts=1)
         fresh = await self.cluster.gather(scope, rules, self.evidence)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
         planned = before(self.plan, designated=designated)
         known = await self.histories.known(fresh.partitions)
-        reasons = {d.id: recheck(d, planned[d.id], fresh, self.policy, known.get(d.id)) for d in decisions}
-        return {id: reason for id, reason in reasons.items() if reason is not None}
+        changed: dict[TopicPartition, Reason] = {}
+        for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
+            reasons = {d.id: recheck(d, planned[d.id], fresh, under, known.get(d.id)) for d in decisions}
+            changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
+        return changed
 
     async def verify(
         self,

@@ -102,17 +102,27 @@ class Log:
         return found[-1] if found else (asked, self.epochs[0][1])
 
 
+@dataclass(frozen=True)
+class Stale:
+    """What a broker lists that is cut off from the controller. It does not know of brokers that came since."""
+
+    alive: tuple[int, ...]
+    fenced: tuple[int, ...] = ()
+
+
 @dataclass
 class Play:
     """`members` by id; `applied` metadata offsets; `logs` by broker and partition; `states` the controller's view.
 
     `lists_fenced` False: Kafka 3.9, whose DescribeCluster leaves fenced brokers out. `page`: partitions a page.
-    `election`, `reassignment`: the error codes that are answered in turn, the last one ever after.
+    `stale`: what brokers list that know no better. `election`, `reassignment`: the error codes that are answered in
+    turn, the last one ever after.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
     fenced: set[int] = field(default_factory=set)
     lists_fenced: bool = True
+    stale: dict[int, Stale] = field(default_factory=dict)
     applied: dict[int, int] = field(default_factory=dict)
     watermark: int | None = 100
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
@@ -152,7 +162,7 @@ class Play:
     def _roles(self, broker: int) -> dict[str, Any]:
         return {
             "ApiVersions": partial(self.api_versions, broker),
-            "DescribeCluster": self.describe_cluster,
+            "DescribeCluster": partial(self.describe_cluster, broker),
             "DescribeTopicPartitions": self.describe_partitions,
             "DescribeQuorum": self.describe_quorum,
             "DescribeConfigs": lambda heard: DescribeConfigsResponse(results=[]),
@@ -169,13 +179,14 @@ class Play:
             offers if self.lists_fenced else offers | {60: 1}, finalized_features_epoch=self.applied[broker]
         )
 
-    def describe_cluster(self, heard: Heard) -> Any:
+    def describe_cluster(self, broker: int, heard: Heard) -> Any:
         entry = DescribeClusterResponse.DescribeClusterBroker
-        listed = [id for id in self.members if self.lists_fenced or id not in self.fenced]
+        alive = tuple(id for id in self.members if id not in self.fenced)
+        seen = self.stale.get(broker, Stale(alive, tuple(self.fenced & self.members.keys())))
         brokers = []
-        for id in listed:
+        for id in sorted((*seen.alive, *(seen.fenced if self.lists_fenced else ()))):
             host, port = self.address(id)
-            fenced = {"is_fenced": True} if id in self.fenced else {}
+            fenced = {"is_fenced": True} if id in seen.fenced else {}
             brokers.append(entry(broker_id=id, host=host, port=port, rack=None, **fenced))
         return DescribeClusterResponse(
             cluster_id="a-play", controller_id=1, brokers=brokers, authorized_operations=set()

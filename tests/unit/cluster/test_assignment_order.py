@@ -158,6 +158,19 @@ class TestRestoring:
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert len(play.asked("AlterPartitionReassignments")) == 1
 
+    async def test_an_order_seen_in_old_metadata_is_not_taken_for_the_present_one(self) -> None:
+        """A broker that is behind the controller may show an order as ours that another one has set since."""
+        play = Play(applied={2: 90}, watermark=100)
+        play.add(offline(replicas=(3, 1, 2)))
+        async with play.staged(2), play.cluster() as cluster:
+            answers = await AssignmentOrderElection(cluster, deadline=SOON).restore([ballot()])
+
+        reason = answers[ORDERS].reason
+        assert answers[ORDERS].answer is Answer.CHANGED
+        assert reason
+        assert reason.code == "StaleMetadata"
+        assert not play.asked("AlterPartitionReassignments")
+
     async def test_metadata_that_nobody_lets_us_read_are_an_answer_not_an_accident(self) -> None:
         play = Play()
         play.add(offline(replicas=(3, 1, 2)))

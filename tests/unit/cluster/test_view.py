@@ -10,20 +10,25 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeQuorumResponse
 
 from kafka_recovery.cluster import view as view_module
 from kafka_recovery.cluster.brokers import Brokers
-from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable
+from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable, StaleMetadata
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.cluster.view import View, Views
-from unit.cluster.play import PATIENCE, Play
+from unit.cluster.play import PATIENCE, SOON, Play, Stale
 from unit.cluster.stage import Heard
 
 
 @asynccontextmanager
-async def looking(play: Play, *brokers: int, expected: str | None = None) -> AsyncIterator[Views]:
+async def looking(
+    play: Play, *brokers: int, expected: str | None = None, through: int | None = None
+) -> AsyncIterator[Views]:
+    """`through`: the only bootstrap server; None: all of them are."""
     async with play.staged(*brokers), Brokers(PLAINTEXT) as connections:
-        yield Views(connections, [member.address for member in play.members.values()], expected)
+        bootstrap = [play.address(id) for id in brokers if through in (None, id)]
+        yield Views(connections, bootstrap, expected)
 
 
 async def advancing(views: Views, view: View, deadline: timedelta = PATIENCE) -> dict[int, bool]:
@@ -39,6 +44,32 @@ class TestChoosing:
     async def test_a_fenced_broker_is_not_gone_through_whatever_it_knows(self) -> None:
         async with looking(Play(applied={1: 90, 2: 120}, fenced={2}), 1, 2) as views:
             assert (await views.look(PATIENCE)).at.id == 1
+
+    async def test_who_is_cut_off_is_asked_first_and_believed_nothing(self) -> None:
+        """It lists everybody else as fenced, and itself as alive."""
+        play = Play(applied={1: 50, 2: 100, 3: 100}, stale={1: Stale(alive=(1,), fenced=(2, 3))})
+        async with looking(play, 1, 2, 3, through=1) as views:
+            seen = await views.look(PATIENCE)
+
+        assert seen.at.id == 2
+        assert [id for id, entry in seen.cluster.brokers.items() if entry.fenced] == []
+
+    async def test_brokers_that_came_since_are_asked_as_well(self) -> None:
+        """Broker 1 was cut off before 3 came; 3 knows even more than 2, which lists it."""
+        play = Play(applied={1: 50, 2: 100, 3: 101}, stale={1: Stale(alive=(1, 2))})
+        async with looking(play, 1, 2, 3, through=1) as views:
+            seen = await views.look(PATIENCE)
+
+        assert set(seen.versions) == {1, 2, 3}
+        assert seen.at.id == 3
+
+    async def test_a_broker_that_came_since_and_is_silent_is_known_to_be(self) -> None:
+        play = Play(applied={1: 50, 2: 100}, stale={1: Stale(alive=(1, 2))})
+        async with looking(play, 1, 2, 3, through=1) as views:
+            play.members[3].roles["ApiVersions"] = lambda heard: heard.cut()
+            seen = await views.look(PATIENCE)
+
+        assert set(seen.faults) == {3}
 
     async def test_a_cluster_all_of_whose_brokers_are_fenced_is_unavailable(self) -> None:
         async with looking(Play(fenced={1, 2}), 1, 2) as views:
@@ -67,6 +98,33 @@ class TestChoosing:
             views.forget_route()
 
             assert await views.route(PATIENCE) == play.address(1)
+
+
+class TestCurrent:
+    async def test_a_broker_that_is_behind_is_waited_for(self) -> None:
+        play = Play(applied={1: 90}, watermark=100)
+        async with looking(play, 1) as views:
+            asyncio.get_running_loop().call_later(0.1, play.applied.update, {1: 99})
+
+            assert await views.current(PATIENCE) == play.address(1)
+            assert play.applied[1] == 99
+
+    async def test_one_that_does_not_catch_up_in_time_shows_old_metadata(self) -> None:
+        async with looking(Play(applied={1: 90}, watermark=100), 1) as views:
+            with pytest.raises(StaleMetadata, match="offset 90, the controller had committed 99"):
+                await views.current(SOON)
+
+    async def test_a_broker_whom_the_controller_does_not_answer_may_show_old_metadata(self) -> None:
+        play = Play(applied={1: 99})
+        async with looking(play, 1) as views:
+            play.members[1].roles["DescribeQuorum"] = lambda heard: DescribeQuorumResponse(error_code=7, topics=[])
+            with pytest.raises(StaleMetadata, match="the controller does not answer it"):
+                await views.current(PATIENCE)
+
+    async def test_whoever_may_not_describe_the_quorum_goes_by_the_newest_there_is(self) -> None:
+        play = Play(applied={1: 90, 2: 95}, watermark=None)
+        async with looking(play, 1, 2) as views:
+            assert await views.current(PATIENCE) == play.address(2)
 
 
 @pytest.fixture

@@ -50,6 +50,13 @@ def test_why_the_chosen_beats_the_next(seen: PartitionEvidence, why: str) -> Non
     assert explained(seen).why.startswith(why)
 
 
+def test_of_a_partition_that_has_a_leader_it_is_said_who_leads() -> None:
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}, leader=3))
+
+    assert (told.verdict, told.leader) == (Verdict.NOTHING, None)
+    assert told.why == "broker 3 leads it already; what has a leader is left alone"
+
+
 def test_a_person_s_choice_is_called_that() -> None:
     seen = partition({1: None, 2: log(27), 3: log(15)})
     told = explained(seen, designated={ORDERS: BrokerId(3)})

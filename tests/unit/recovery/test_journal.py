@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -347,3 +348,33 @@ async def test_a_beginning_that_two_plans_share_is_refused(tmp_path: Path, plan:
 
         with pytest.raises(InvalidDocument, match="has 2 plans"):
             journal.plan(name[:4])
+
+
+async def test_a_plan_says_where_it_lies_once_it_is_recorded(tmp_path: Path, plan: Plan) -> None:
+    with FileJournal(tmp_path, CLUSTER) as journal:
+        before = journal.plan_file(digest(plan))
+        name = await journal.record(plan)
+        file = journal.plan_file(name)
+
+    assert before is None
+    assert file
+    assert file.read_bytes() == canonical(plan)
+
+
+async def test_only_plans_that_never_began_are_removed_and_only_old_ones(
+    tmp_path: Path, world: World, plan: Plan
+) -> None:
+    with FileJournal(tmp_path, CLUSTER) as journal:
+        old, begun, young = [await journal.record(each) for each in (plan, await another(world), await another(world))]
+        await journal.approved(begun, None)
+        for digest_ in (old, begun):
+            file = journal.plan_file(digest_)
+            assert file
+            os.utime(file, (0, 0))
+
+        removed = journal.remove_unbegun(datetime(2000, 1, 1, tzinfo=UTC))
+
+        assert removed == 1
+        assert journal.plan_file(old) is None
+        assert [run.digest for run in await journal.unfinished()] == [begun]
+        assert journal.plan_file(young)

@@ -19,6 +19,7 @@ from kafka_recovery.recovery.ballots import ballot_of, elections
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import Run
+from kafka_recovery.recovery.supervision import Supervision
 from kafka_recovery.recovery.wave import Timing
 from unit.recovery.brokers import Crash, FakeClock, FakeKafka, Held, Steps, port
 
@@ -169,7 +170,7 @@ class World:
         self.kafka.restore_fates.clear()
 
     @contextmanager
-    def process(self, policy: Policy = AUTO, effort: Effort | None = None) -> Iterator[Engine]:
+    def process(self, policy: Policy | Supervision = AUTO, effort: Effort | None = None) -> Iterator[Engine]:
         """An engine for as long as its process lives: it holds the journal's lock. To start one takes a second."""
         self.clock.advance(timedelta(seconds=1))
         self.steps.dead = False

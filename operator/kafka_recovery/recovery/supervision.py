@@ -1,0 +1,101 @@
+"""What its owners allow a run while it goes on: read before every wave; the stricter of plan and now holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Decision, Verdict
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+
+
+class Authority(StrEnum):
+    """How far an engine may go by itself, the strictest first."""
+
+    OBSERVE = "Observe"
+    """It looks and plans, and elects nobody."""
+    APPROVE = "Approve"
+    """A person says yes to every election, also where the rule approves by itself."""
+    AUTOMATIC = "Automatic"
+    """The rules say where a person is needed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mandate:
+    """What is allowed at one moment. `halt`: why no further wave may begin, if its owners suspended the run."""
+
+    policy: Policy
+    authority: Authority = Authority.AUTOMATIC
+    halt: Reason | None = None
+
+    @property
+    def halted(self) -> Reason | None:
+        """Why no election may be held, if none may."""
+        if self.halt is None and self.authority is Authority.OBSERVE:
+            return Reason("ObserveOnly", "authority is Observe: nobody is elected until it is Approve or Automatic")
+        return self.halt
+
+    def wants_approval(self, decision: Decision) -> bool:
+        """Whether the plan, its rule as it is now, or the authority wants a person to say yes: the strictest holds."""
+        rule = self.policy.rule_for(decision.id.topic)
+        now = decision if rule is None else replace(decision, approval=rule.approval)
+        everything = self.authority is not Authority.AUTOMATIC and decision.verdict is Verdict.ELECT
+        return everything or decision.needs_approval or now.needs_approval
+
+
+class Supervision(Protocol):
+    """Asking a run's owners what they want now. The operator reads its resources; the command line has one policy."""
+
+    async def mandate(self) -> Mandate:
+        """What is allowed now, as new as it can be had: a change holds from the next wave on.
+
+        It must not raise. Whoever can't find out says so with a `halt`: silence is no permission.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Unsupervised:
+    """One policy from beginning to end, and nobody who suspends."""
+
+    policy: Policy
+
+    async def mandate(self) -> Mandate:
+        """The same, always."""
+        return Mandate(self.policy)
+
+
+def outruled(decision: Decision, policy: Policy) -> Reason | None:
+    """Why a decision does not stand under the rules of now; a new plan may."""
+    rule, topic = policy.rule_for(decision.id.topic), decision.id.topic
+    if rule is None:
+        message = f"it was planned under rule {decision.rule}; now no rule selects topic {topic}: it is observed only"
+        return Reason("RuleGone", message)
+    if (rule.name, rule.candidate_order) != (decision.rule, decision.candidate_order):
+        planned, now = f"{decision.rule} ({decision.candidate_order})", f"{rule.name} ({rule.candidate_order})"
+        return Reason("RuleChanged", f"it was planned under rule {planned} and falls under {now} now; plan again")
+    return None
+
+
+def unapproved(decision: Decision, now: Mandate, digest: str) -> Reason | None:
+    """What wants a person to say yes, to a plan that nobody said yes to."""
+    if not now.wants_approval(decision):
+        return None
+    rule = now.policy.rule_for(decision.id.topic)
+    changed = ""
+    if now.authority is not Authority.AUTOMATIC:
+        changed = f"; authority is {now.authority} now"
+    elif rule is not None and rule.approval is not decision.approval:
+        changed = f"; rule {rule.name} says {rule.approval} now, the plan {decision.approval}"
+    return Reason("ApprovalMissing", f"plan {digest[:12]} was not approved: nothing was changed here{changed}")
+
+
+def beyond_limit(members: Sequence[Decision], begun: int, policy: Policy) -> dict[TopicPartition, Reason]:
+    """Those of a wave that exceed today's limit once so many elections of its plan were begun; the last go first."""
+    limit = policy.limits.partitions
+    message = f"limits.partitions is {limit} now, and this plan began so many with those before it; plan again"
+    return {decision.id: Reason("PlanIsFull", message) for decision in members[max(0, limit - begun) :]}

@@ -1,0 +1,52 @@
+"""What a leader's answer means, and what was changed around it meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_recovery.domain.election import Lead, Leadership
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.recovery.verification import verified
+from unit.recovery.brokers import EPOCH
+from unit.recovery.world import ORDERS, World
+
+
+@pytest.fixture
+async def plan(world: World) -> Plan:
+    world.offline({3: 15, 2: 27})
+    return await world.plan()
+
+
+def warnings(plan: Plan, assignment: tuple[int, ...]) -> tuple[str, ...]:
+    """Of a partition that leads as planned and stands in this assignment."""
+    decision, seen = plan.decisions[0], plan.evidence.partitions[0]
+    lead = Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27))
+    brokers = tuple(map(BrokerId, assignment))
+    look = Leadership(ORDERS, seen.topic_id, lead.leader, lead.leader_epoch, brokers, (lead.leader,), lead.log_end)
+    outcome = verified(decision, seen, lead, look)
+    assert outcome.outcome is Outcome.RECOVERED
+    return outcome.warnings
+
+
+async def test_an_assignment_that_somebody_else_changed_is_warned_of_with_both(plan: Plan) -> None:
+    (warning,) = warnings(plan, (2, 4))
+
+    assert "assigned to [2, 4], planned with [1, 3, 2]" in warning
+    assert "kafka-reassign-partitions.sh --list" in warning
+
+
+async def test_neither_the_original_order_nor_ours_is_somebody_else_s(plan: Plan) -> None:
+    assert warnings(plan, (1, 3, 2)) == ()
+    assert warnings(plan, plan.decisions[0].order) == ()
+
+
+async def test_a_reassignment_while_electing_is_told_with_the_outcome(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("restore", lambda: world.kafka.reassign(ORDERS, (2, 4)))
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert "assigned to [2, 4]" in report[ORDERS].warnings[0]
