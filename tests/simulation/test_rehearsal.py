@@ -12,30 +12,11 @@ from kafka_recovery.simulator.histories.schedules import seeds
 from kafka_recovery.simulator.rehearsal.fates import Ending, Fate
 from kafka_recovery.simulator.rehearsal.rehearse import Method, drawn, given, never_rehearsed, rehearse
 from kafka_recovery.simulator.rehearsal.sums import Allowed, broken, by_rule, costliest, tally
+from simulation.lagging import LAGGING
 
 AUTOMATIC = Policy((Rule("all", approval=Approval.AUTO),))
 PAYMENTS = Rule("payments", TopicSelector(prefixes=("pay-",)), approval=Approval.AUTO)
 TWO_RULES = Policy((PAYMENTS, Rule("rest", approval=Approval.AUTO)))
-
-# Broker 1 leads what brokers 2 and 3 have not: both fell behind, 2 first, and both come back when 1 has died.
-LAGGING = """version: 1
-seed: 5
-brokers: 3
-elr: false
-topics:
-- {name: pay-in, assignments: [[1, 2, 3]]}
-traffic:
-- {partition: pay-in-0, acks_all: true, first: 1, last: 40, every: 0.5}
-faults:
-- {at: 5, kind: kill, broker: 2}
-- {at: 15, kind: kill, broker: 3}
-- {at: 25, kind: kill, broker: 1}
-- {at: 30, kind: start, broker: 2}
-- {at: 30, kind: start, broker: 3}
-engines:
-- {at: 40, whole_cluster: true}
-quiet_at: 80
-"""
 
 
 def lagging(policy: Policy) -> Scenario:

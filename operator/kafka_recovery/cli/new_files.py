@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import os
 from pathlib import Path
 
@@ -31,10 +32,20 @@ def read_text(path: Path, largest: int) -> str:
 
 def refuse_existing(path: Path) -> None:
     """Raises InvalidDocument if something is at `path`: no result is worth another one overwritten."""
-    if path.exists() or path.is_symlink():
+    if os.path.lexists(path):
         raise InvalidDocument(f"{path}: exists already and is not overwritten; choose another name")
     if not path.absolute().parent.is_dir():
         raise InvalidDocument(f"{path}: its directory does not exist")
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raises InvalidDocument if `write_new` would: asked before long work, whose result is to be written there.
+
+    It tries, and takes away what it wrote: what a directory, a file system or its quota allows, nobody knows better.
+    """
+    refuse_existing(path)
+    write_new(path, b"")
+    path.unlink()
 
 
 def write_new(path: Path, content: str | bytes) -> None:
@@ -51,4 +62,5 @@ def write_new(path: Path, content: str | bytes) -> None:
     except OSError as error:
         raise InvalidDocument(f"{path}: can't be written: {os.strerror(error.errno or 0)}") from None
     finally:
-        partial.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # a name that is too long can't be removed either
+            partial.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kafka_recovery.cli.new_files import refuse_existing, write_new
+from kafka_recovery.cli.new_files import refuse_unwritable, write_new
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.simulator.rehearsal.fates import Ending
 from kafka_recovery.simulator.rehearsal.rehearse import Method, Rehearsed
@@ -32,12 +32,19 @@ def check_plot(path: Path) -> None:
     """Raises InvalidDocument if no picture could be written there in the end; asked before the long work."""
     if path.suffix not in (".png", ".svg"):
         raise InvalidDocument(f"--plot {path}: give a name that ends in .png or .svg")
-    refuse_existing(path)
     try:
         import matplotlib  # noqa: F401
     except ImportError:
         missing = "plots need matplotlib, which is not installed"
         raise InvalidDocument(f"--plot: {missing}: pip install 'kafka-recovery-operator[plot]'") from None
+    refuse_unwritable(path)
+
+
+def played(histories: int, partitions: int) -> str:
+    """How much was rehearsed."""
+    return (
+        f"{histories} histor{'y' if histories == 1 else 'ies'}, {partitions} partition{'' if partitions == 1 else 's'}"
+    )
 
 
 def plot(path: Path, histories: Sequence[Rehearsed], sums: Mapping[Method, Tally]) -> None:
@@ -52,7 +59,7 @@ def plot(path: Path, histories: Sequence[Rehearsed], sums: Mapping[Method, Tally
         _draw_endings(endings, sums)
         _draw_losses(losses, sums)
         _draw_times(times, histories)
-        figure.suptitle(f"{len(histories)} histories, {sums[Method.POLICY].partitions} partitions")
+        figure.suptitle(played(len(histories), sums[Method.POLICY].partitions))
         picture = io.BytesIO()
         metadata: dict[str, str | None] = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(picture, format=path.suffix[1:], dpi=150, metadata=metadata)

@@ -21,9 +21,10 @@ from rich.text import Text
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.inputs import read_policy
 from kafka_recovery.cli.new_files import read_text
-from kafka_recovery.cli.rehearsal_plot import METHODS, check_plot, plot
+from kafka_recovery.cli.rehearsal_plot import METHODS, check_plot, played, plot
 from kafka_recovery.cli.render import Output, lines, table, write_result
 from kafka_recovery.cli.text import complain, safe, say
+from kafka_recovery.cli.words import records
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.simulator.histories.scenario import VERSION, Scenario
@@ -96,18 +97,22 @@ async def rehearse(call: Call) -> ExitCode:
     histories = await _all(plays, call.jobs or os.cpu_count() or 1)
     sums = by_method(histories)
     result = Result(policy, histories, sums, broken(call.allowed, sums[Method.POLICY]))
-    if call.plot:
-        plot(call.plot, histories, sums)
     write_result(call.output, _data(result), _shown(result), _next(call, result))
     for finding in result.findings[:_TOLD]:
         complain(f"a promise is broken, which is a bug, in {finding}")
     for sentence in result.exceeded:
         complain(sentence)
+    if call.plot:  # last: a picture that can't be drawn must not cost the table
+        plot(call.plot, histories, sums)
     return ExitCode.NOT_GOOD_ENOUGH if result.findings or result.exceeded else ExitCode.DONE
 
 
 async def tell(call: Call) -> ExitCode:
     """Play one history with the engine and write down all that happens in it."""
+    if unheard := _about_sums(call):
+        raise InvalidDocument(
+            f"--timeline tells what happens in one history and sums up nothing: leave out {' and '.join(unheard)}"
+        )
     plays = tuple(_plays(call, read_policy(call.policy)))
     if len(plays) != 1:
         raise InvalidDocument(f"--timeline tells one history, and {len(plays)} are asked for; give --seeds 17..18")
@@ -118,7 +123,20 @@ async def tell(call: Call) -> ExitCode:
     return ExitCode.NOT_GOOD_ENOUGH if history.findings else ExitCode.DONE
 
 
+def _about_sums(call: Call) -> list[str]:
+    """The options given that say what is to become of the sums."""
+    allowed = call.allowed
+    given = {
+        "--plot": call.plot,
+        "--max-lost": allowed.lost,
+        "--max-refused": allowed.refused,
+        "--max-failed": allowed.failed,
+    }
+    return [option for option, value in given.items() if value is not None]
+
+
 def _plays(call: Call, policy: Policy) -> Iterator[Play]:
+    _refuse_twice(call.scenarios)
     wanted = SEEDS if call.seeds is None and not call.scenarios else call.seeds
     for seed in () if wanted is None else seeds(wanted):
         yield Play(f"v{VERSION}:{seed}", partial(drawn, seed, policy))
@@ -127,6 +145,16 @@ def _plays(call: Call, policy: Policy) -> Iterator[Play]:
         if not scenario.engines:
             raise InvalidDocument(f"{path}:1: engines: is missing; say when the policy's engine is run")
         yield Play(str(path), partial(given, scenario, policy))
+
+
+def _refuse_twice(scenarios: Sequence[Path]) -> None:
+    """A file counts once, whatever it is called; who gives it twice may have meant another one."""
+    seen: dict[str, Path] = {}
+    for path in scenarios:
+        first = seen.setdefault(os.path.realpath(path), path)
+        if first is not path:
+            called = "" if str(first) == str(path) else f", as {first} too"
+            raise InvalidDocument(f"--scenario {path} is given twice{called}; did you mean another one?")
 
 
 def play(one: Play) -> Rehearsed:
@@ -189,7 +217,7 @@ def _data(result: Result) -> dict[str, Any]:
 
 def _shown(result: Result) -> RenderableType:
     total = result.sums[Method.POLICY]
-    heading = f"{len(result.histories)} histories, {total.partitions} partitions; the same accidents in every row"
+    heading = f"{played(len(result.histories), total.partitions)}; the same accidents in every row"
     rules = result.rules
     rows = [_row("all rules", method, tally) for method, tally in result.sums.items()]
     if len(rules) > 1:
@@ -216,7 +244,7 @@ def _remarks(result: Result) -> Iterator[str]:
     for name in never_rehearsed(result.policy):
         yield f"Rule {name} was not rehearsed: no topic can be named that no rule before it takes."
     if costly := costliest(result.histories):
-        yield "Lost most: " + ", ".join(f"{name} ({lost} records)" for name, lost in costly)
+        yield "Lost most: " + ", ".join(f"{name} ({records(lost)})" for name, lost in costly)
 
 
 def _seconds(value: float | None) -> str:

@@ -1,12 +1,25 @@
-"""YAML from people we don't know: without aliases, and bounded in depth."""
+"""YAML from people we don't know: without aliases, bounded in depth, and each field once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
 _DEEPEST = 16
+
+Path = tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A field that stands in its mapping already. Lines count from 1."""
+
+    path: Path
+    first: int
+    line: int
 
 
 class PlainLoader(yaml.SafeLoader):
@@ -29,3 +42,24 @@ class PlainLoader(yaml.SafeLoader):
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node
+
+
+def repeated(node: yaml.Node, path: Path = ()) -> Iterator[Repeated]:
+    """Fields that stand twice in one mapping: YAML forbids that, and PyYAML silently takes the last one.
+
+    What stands below such a field's second value is not looked at.
+    """
+    if isinstance(node, yaml.SequenceNode):
+        for index, child in enumerate(node.value):
+            yield from repeated(child, (*path, index))
+    elif isinstance(node, yaml.MappingNode):
+        first: dict[tuple[str, str], int] = {}
+        for key, value in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                continue
+            name, line, where = (key.tag, key.value), key.start_mark.line + 1, (*path, key.value)
+            if name in first:
+                yield Repeated(where, first[name], line)
+            else:
+                first[name] = line
+                yield from repeated(value, where)

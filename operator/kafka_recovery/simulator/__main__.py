@@ -50,7 +50,8 @@ def _run(given: argparse.Namespace) -> int:
             failed.append(told)
             print(f"seed v{VERSION}:{told.seed}: {told.findings[0]}", flush=True)
     took = time.monotonic() - began
-    print(f"{runs} histories in {took:.1f} s, {runs / took:.1f} a second; {len(failed)} with findings")
+    happened = _so_many(runs, "history", "histories")
+    print(f"{happened} in {took:.1f} s, {runs / took:.1f} a second; {len(failed)} with findings")
     print("outcomes: " + ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items())))
     for told in failed[: given.failures]:
         _shorten(told, given.scenarios)
@@ -67,11 +68,14 @@ def _shorten(told: Told, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{wanted}-{told.seed}.yaml"
     path.write_text(written(short))
-    print(
-        f"\nseed {told.seed}, {wanted}, shortened to {len(short.faults)} faults and {len(short.engines)} runs. Replay:"
-    )
+    faults, engines = _so_many(len(short.faults), "fault"), _so_many(len(short.engines), "run")
+    print(f"\nseed {told.seed}, {wanted}, shortened to {faults} and {engines}. Replay:")
     print(f"  python -m kafka_recovery.simulator replay --scenario {path}")
     print(f"  python -m kafka_recovery.simulator replay --seed v{VERSION}:{told.seed}")
+
+
+def _so_many(count: int, one: str, more: str | None = None) -> str:
+    return f"{count} {one if count == 1 else more or one + 's'}"
 
 
 def _replay(given: argparse.Namespace) -> int:
@@ -82,7 +86,7 @@ def _replay(given: argparse.Namespace) -> int:
         scenario = draw(the_seed(given.seed))
     else:
         try:
-            text = given.scenario.read_text()
+            text = given.scenario.read_text(encoding="utf-8-sig")
         except OSError as error:
             raise InvalidDocument(f"{given.scenario}: can't be read: {error.strerror}") from None
         except UnicodeDecodeError:
