@@ -11,13 +11,15 @@ export PYTHONPATH := $(ROOT)/operator:$(ROOT)/tests
 SOURCES := $(wildcard operator tests demo bench)
 # A tier of their own: `unit` runs in seconds.
 SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
+# What needs neither a real Kafka nor a real Kubernetes.
+ALONE := not brokers and not apiserver and not bench and not full
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit simulation simulate brokers test test-full demo bench lock clean kafka-newest kafka-all
+.PHONY: help setup lint style types layers unit simulation simulate brokers apiserver test test-full demo demo-kube bench lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -52,25 +54,31 @@ types: $(INSTALLED)
 layers: $(INSTALLED)
 	$(BIN)/lint-imports
 
-unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java
-	$(BIN)/pytest --timeout 60 -m "not brokers and not bench and not full" $(SIMULATED:%=--ignore %)
+unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
+	$(BIN)/pytest --timeout 60 -m "$(ALONE)" $(SIMULATED:%=--ignore %)
 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
-	$(BIN)/pytest -m "not brokers and not bench and not full" $(SIMULATED)
+	$(BIN)/pytest -m "$(ALONE)" $(SIMULATED)
 
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
-	$(BIN)/pytest -m "brokers and not full"
+	$(BIN)/pytest -m "brokers and not apiserver and not full"
 
-test: lint unit simulation brokers ## All of the above; what can't be fetched fails it, nothing is skipped silently
+apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
+	$(BIN)/pytest -m "apiserver and not full"
 
-test-full: lint kafka-all ## Everything in test, and the long tests as well, such as 5,000 histories
+test: lint unit simulation brokers apiserver ## All of the above; what can't be fetched fails it, nothing is skipped silently
+
+test-full: lint kafka-all kube ## Everything in test, and the long tests as well, such as 5,000 histories
 	$(BIN)/pytest -m "not bench"
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
 	$(BIN)/python demo/run.py $(ARGS)
+
+demo-kube: $(INSTALLED) ## The operator's whole story on a real Kafka and a real Kubernetes API; says first what it needs
+	$(BIN)/python demo/kube.py
 
 bench: kafka-newest ## Measure, as a table and as build/bench.json
 	@mkdir -p build
@@ -83,13 +91,17 @@ kafka-newest kafka-all: $(INSTALLED)
 	@$(BIN)/python -m testbed.distribution $(RELEASES) || { \
 	  echo "Could not get Kafka ($(RELEASES)) or the Java runtime for it: the reason is above. What needs them did not run." >&2; exit 1; }
 
+kube: $(INSTALLED) ## Build etcd, API server, controllers and kubectl into the cache, unless KUBEBUILDER_ASSETS names them
+	@$(BIN)/python -m testbed.kubernetes.distribution || { \
+	  echo "Could not get Kubernetes: the reason is above. What needs it did not run." >&2; exit 1; }
+
 # Keeps what is pinned as far as it still fits; `make lock UPGRADE=1` takes the newest of everything.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
 lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: take the newest)
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) pyproject.toml --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra operator --group dev -c requirements/runtime.txt -o requirements/dev.txt
 
 clean: ## Remove what builds and tests left behind (.venv and the Kafka cache stay)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov

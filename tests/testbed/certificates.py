@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,28 +56,34 @@ class Authority:
         path.write_bytes(_pem(own))
         return cls(path, own, key)
 
-    def identity(self, name: str) -> Identity:
-        """A certificate for `CN=name`, good for loopback, as server and as client."""
+    def identity(self, name: str, groups: Sequence[str] = ()) -> Identity:
+        """A certificate for `CN=name`, good for loopback, as server and as client.
+
+        `groups` are further names in it, organizations (O): to Kubernetes the groups of a user.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
-        signed = _as_member(_builder(name, key, self._key)).sign(self._key, hashes.SHA256())
+        signed = _as_member(_builder(name, key, self._key, groups)).sign(self._key, hashes.SHA256())
         secret = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
-        stem = self.certificate.parent / name
-        identity = Identity(name, stem.with_suffix(".pem"), stem.with_suffix(".key"), stem.with_suffix(".keystore.pem"))
+        folder = self.certificate.parent
+        certificate, private, both = (folder / f"{name}.{kind}" for kind in ("pem", "key", "keystore.pem"))
+        identity = Identity(name, certificate, private, both)
         identity.certificate.write_bytes(_pem(signed))
         identity.key.write_bytes(secret)
         identity.keystore.write_bytes(secret + _pem(signed))
         return identity
 
 
-def _builder(name: str, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+def _builder(
+    name: str, key: ec.EllipticCurvePrivateKey, signer: ec.EllipticCurvePrivateKey, groups: Sequence[str] = ()
+) -> x509.CertificateBuilder:
     now = datetime.datetime.now(datetime.UTC)
     signed_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
     return (
         x509.CertificateBuilder()
-        .subject_name(_common_name(name))
-        .issuer_name(_common_name(ISSUER))
+        .subject_name(_subject(name, groups))
+        .issuer_name(_subject(ISSUER))
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - datetime.timedelta(hours=1))  # a container's clock may lag behind its host's
@@ -99,8 +106,9 @@ def _as_member(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
     return constrained.add_extension(x509.SubjectAlternativeName(loopback), critical=False)
 
 
-def _common_name(name: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _subject(name: str, groups: Sequence[str] = ()) -> x509.Name:
+    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
 def _pem(certificate: x509.Certificate) -> bytes:

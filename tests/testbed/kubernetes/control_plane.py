@@ -1,0 +1,175 @@
+"""A real Kubernetes API on this machine, to be asked as anybody, stopped and frozen. Without nodes: no Pod runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import count
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from kubernetes import config
+from kubernetes.client import (
+    ApiClient,
+    AuthenticationV1TokenRequest,
+    CoreV1Api,
+    V1Namespace,
+    V1ObjectMeta,
+    V1TokenRequestSpec,
+)
+
+from testbed.certificates import Identity
+from testbed.kubernetes.distribution import fetch
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.processes import Processes
+from testbed.waiting import wait_until
+
+LONGEST_PREFIX = 50  # of a namespace's name, which may have 63 characters
+
+
+class ControlPlane:
+    """etcd, kube-apiserver and kube-controller-manager for the length of a `with` block.
+
+    Data, logs (`console.log`) and certificates go to `folder`, which must be empty or absent; without one to a
+    temporary folder that is removed at the end. KubernetesUnavailable, WaitedInVain or NodeDied say what did not work.
+
+    What comes from a real cluster unasked: garbage collection takes up to half a minute until it knows a new CRD.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._wished = folder
+        self._numbers = count(1)
+        self._people: dict[str, Identity] = {}
+        self._groups: dict[str, tuple[str, ...]] = {}
+        self._started: Processes | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            self._started = Processes(fetch(), self._wished)
+            stack.callback(self._started.close)
+            self._clients = stack.enter_context(ExitStack())
+            self._started.start()
+            self._core = CoreV1Api(self.client())
+            self._wait_for_account("default")
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+    # Who asks
+
+    @property
+    def url(self) -> str:
+        return self._processes.endpoint.url
+
+    @property
+    def folder(self) -> Path:
+        return self._processes.folder
+
+    def administrator(self, namespace: str = "default") -> Path:
+        """A kubeconfig for somebody who may do everything; `namespace` is where calls go that name none."""
+        return self._processes.endpoint.by_certificate(self._processes.identities.administrator, namespace)
+
+    def user(self, name: str, *groups: str, namespace: str = "default") -> Path:
+        """A kubeconfig for a person, by client certificate; RBAC knows the name and the groups, and grants nothing yet.
+
+        Somebody who changes groups gets a new certificate over the old one.
+        """
+        if self._groups.get(name) != groups:
+            self._people[name] = self._processes.identities.authority.identity(name, groups)
+            self._groups[name] = groups
+        return self._processes.endpoint.by_certificate(self._people[name], namespace)
+
+    def service_account(self, namespace: str, name: str, lifetime: int = 3600) -> Path:
+        """A kubeconfig for a service account, by a token that is good for `lifetime` seconds (at least 600)."""
+        request = AuthenticationV1TokenRequest(spec=V1TokenRequestSpec(audiences=[], expiration_seconds=lifetime))
+        granted = self._core.create_namespaced_service_account_token(name, namespace, request)
+        assert granted.status
+        full = f"system:serviceaccount:{namespace}:{name}"
+        return self._processes.endpoint.by_token(full, str(granted.status.token), namespace)
+
+    def client(self, kubeconfig: Path | None = None) -> ApiClient:
+        """A client of the `kubernetes` library, the administrator's if for nobody else; closed at the end."""
+        client: ApiClient = config.new_client_from_config(config_file=str(kubeconfig or self.administrator()))
+        self._clients.callback(client.close)
+        return client
+
+    def kubectl(self, kubeconfig: Path | None = None) -> Kubectl:
+        """kubectl, the administrator's if for nobody else."""
+        program = self._processes.programs["kubectl"]
+        return Kubectl(program, kubeconfig or self.administrator(), self.folder / "kubectl-cache")
+
+    # What is there
+
+    def create_namespace(self, prefix: str = "test") -> str:
+        """A new namespace with its default service account; `prefix` is shortened and gets a number."""
+        name = f"{prefix[:LONGEST_PREFIX].strip('-')}-{next(self._numbers)}"
+        self._core.create_namespace(V1Namespace(metadata=V1ObjectMeta(name=name)))
+        self._wait_for_account(name)
+        return name
+
+    def delete_namespace(self, name: str) -> None:
+        """Returns at once: what is in it goes by and by."""
+        self._core.delete_namespace(name)
+
+    def apply_definitions(self, folder: Path) -> None:
+        """Every `*.yaml` in a folder, if there is any, as custom resource definitions; returns when all are served."""
+        files = [f"--filename={file}" for file in sorted(folder.glob("*.yaml")) if file.stem != "kustomization"]
+        if files:
+            kubectl = self.kubectl()
+            kubectl("apply", "--server-side", *files)
+            kubectl("wait", "--for=condition=Established", "--timeout=50s", *files)
+
+    # What happens to the API server; etcd and the controllers stay
+
+    def restart_apiserver(self) -> None:
+        """SIGTERM, as an upgrade does it; the same port and data. Watches are cut."""
+        with self.apiserver_stopped():
+            pass
+
+    @contextmanager
+    def apiserver_stopped(self, *, abruptly: bool = False) -> Iterator[None]:
+        """Connections are refused for the length of a `with` block; `abruptly` by SIGKILL. Ready again after it."""
+        apiserver = self._processes.apiserver
+        try:
+            if abruptly:
+                apiserver.kill()
+            else:
+                apiserver.terminate()
+            yield
+        finally:
+            apiserver.end()
+            apiserver.start()
+            self._processes.apiserver_ready()
+
+    @contextmanager
+    def apiserver_frozen(self) -> Iterator[None]:
+        """SIGSTOP for the length of a `with` block: connections stay open, nothing answers. Ready again after it."""
+        apiserver = self._processes.apiserver
+        apiserver.freeze()
+        try:
+            yield
+        finally:
+            apiserver.thaw()
+            self._processes.apiserver_ready()
+
+    # Within
+
+    @property
+    def _processes(self) -> Processes:
+        if self._started is None:
+            raise RuntimeError("this control plane is not running: use it as `with ControlPlane() as control_plane:`")
+        return self._started
+
+    def _wait_for_account(self, namespace: str) -> None:
+        """A controller makes it: a namespace without one is too young for service accounts' tokens."""
+        wait_until(
+            f"namespace {namespace} has its default service account",
+            lambda: self._core.list_namespaced_service_account(namespace).items,
+            bool,
+            alive=self._processes.check,
+        )

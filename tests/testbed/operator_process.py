@@ -1,0 +1,94 @@
+"""The operator as a process of its own, as in a Pod: started with a kubeconfig, killed, frozen, started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testbed.ports import Ports
+from testbed.waiting import wait_until
+
+
+class OperatorProcess:
+    """One operator for one namespace, for the length of a `with` block. All of its starts log to `log`."""
+
+    def __init__(self, kubeconfig: Path, namespace: str, folder: Path, *options: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._namespace = namespace
+        self._options = options
+        self.log = folder / f"operator-{namespace}.log"
+        self._ports = Ports()
+        self.metrics_port, self._liveness_port = self._ports.take(), self._ports.take()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process and self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        self._ports.__exit__(kind, error, trace)
+
+    def start(self) -> None:
+        """Does not wait for anything."""
+        command = [
+            *(sys.executable, "-m", "kafka_recovery.kube"),
+            *(f"--operator-namespace={self._namespace}", f"--metrics-port={self.metrics_port}"),
+            f"--liveness=http://127.0.0.1:{self._liveness_port}/healthz",
+            *self._options,
+        ]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | {"KUBECONFIG": str(self._kubeconfig)},
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._running.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs."""
+        return self._running.poll()
+
+    def kill(self) -> None:
+        """As a lost node or the kernel does it."""
+        self._running.kill()
+        self._running.wait()
+
+    def stop(self, within: float = 10) -> int:
+        """As the kubelet does it; returns the exit code."""
+        self._running.terminate()
+        return self._running.wait(within)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """It stands still, as in a paused VM."""
+        self._running.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._running.send_signal(signal.SIGCONT)
+
+    def says(self, text: str, within: float = 30) -> None:
+        """Wait until its log holds this."""
+        wait_until(f"the operator's log says {text!r}", self.log.read_text, lambda log: text in log, within)
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        assert self._process, "it was never started"
+        return self._process
