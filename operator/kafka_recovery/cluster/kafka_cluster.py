@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from kafka.protocol.consumer import ListOffsetsRequest
 
-from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster import metadata, scan
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
+from kafka_recovery.cluster.pulse import Pulse, Pulses
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.cluster.view import View, Views
@@ -37,6 +39,8 @@ from kafka_recovery.domain.reason import Reason
 
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
+T = TypeVar("T")
+
 
 class KafkaCluster:
     """One Kafka cluster over its own wire protocol. Use as an async context manager."""
@@ -46,6 +50,8 @@ class KafkaCluster:
     ) -> None:
         self.brokers = Brokers(security)
         self._views = Views(self.brokers, bootstrap, expected_cluster_id)
+        self._pulses = Pulses(self.brokers, bootstrap, expected_cluster_id)
+        self._pulse_from: Address | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -53,6 +59,7 @@ class KafkaCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._pulses.aclose()
         await self.brokers.aclose()
 
     async def gather(
@@ -145,6 +152,35 @@ class KafkaCluster:
             self._views.forget_route()
             at = await self._views.current(deadline)
             return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+
+    async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
+        """The cheap look, to be taken several times a second; see `Pulses.take`. One at a time."""
+        pulse = await self._pulses.take(deadline, ask_controller=ask_controller)
+        self._pulse_from = pulse.view_from
+        self._views.known |= {id: beat.entry for id, beat in pulse.beats.items()}
+        return pulse
+
+    async def scan(self, deadline: timedelta) -> Scan:
+        """Every offline partition there is, through the broker that the last pulse found to know the newest.
+
+        Raises ClusterError if that fails and another one does as well. `deadline` is for each page of some thousand.
+        """
+        return await self._through_the_newest(lambda at: scan.scan(self.brokers, at, deadline), deadline)
+
+    async def unclean_topics(self, topics: Sequence[str], deadline: timedelta) -> UncleanTopics:
+        """Those of `topics` in which Kafka would elect uncleanly by itself. Raises as `scan` does."""
+        return await self._through_the_newest(
+            lambda at: scan.unclean_topics(self.brokers, at, topics, deadline), deadline
+        )
+
+    async def _through_the_newest(self, read: Callable[[Address], Awaitable[T]], deadline: timedelta) -> T:
+        at = self._pulse_from or await self.route(deadline)
+        try:
+            return await read(at)
+        except ClusterError:
+            if await self.route(deadline) == at:
+                self._views.forget_route()
+            return await read(await self.route(deadline))
 
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through."""

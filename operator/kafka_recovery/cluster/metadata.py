@@ -114,6 +114,11 @@ async def describe_cluster(brokers: Brokers, at: Address, deadline: timedelta) -
         include_cluster_authorized_operations=False, **({"include_fenced_brokers": True} if lists_fenced else {})
     )
     answer = await brokers.ask(at, request, versions=(0, 2), deadline=deadline)
+    return cluster_entry(at, answer, lists_fenced)
+
+
+def cluster_entry(at: Address, answer: Any, lists_fenced: bool) -> ClusterEntry:
+    """DescribeCluster's answer, checked. Raises InvalidAnswer."""
     if answer.error_code:
         raise InvalidAnswer(at, f"DescribeCluster was refused: {reason_for(answer.error_code, 'DescribeCluster')}")
     entries = [
@@ -148,13 +153,23 @@ async def describe_partitions(
         )
         answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
         _note_page(at, names, answer, states, unseen)
-        following = answer.next_cursor
-        if following is None or (last is not None and following.partition_index > last):
+        cursor = following_page(at, answer, cursor)
+        if cursor is None or (last is not None and cursor.partition_index > last):
             return Partitions(states, unseen)
-        place = following.topic_name, following.partition_index
-        if cursor is not None and place <= (cursor.topic_name, cursor.partition_index):
-            raise InvalidAnswer(at, f"DescribeTopicPartitions does not advance beyond {following.topic_name}")
-        cursor = make.Cursor(topic_name=following.topic_name, partition_index=following.partition_index)
+
+
+def following_page(at: Address, answer: Any, cursor: Any) -> Any:
+    """Where the page after `answer` begins, itself begun at `cursor`; None after the last one.
+
+    Raises InvalidAnswer for a page that does not advance: it would never end.
+    """
+    following = answer.next_cursor
+    if following is None:
+        return None
+    place = following.topic_name, following.partition_index
+    if cursor is not None and place <= (cursor.topic_name, cursor.partition_index):
+        raise InvalidAnswer(at, f"DescribeTopicPartitions does not advance beyond {following.topic_name}")
+    return DescribeTopicPartitionsRequest.Cursor(topic_name=place[0], partition_index=place[1])
 
 
 def _stretch(indexes: Mapping[str, Sequence[int]] | None) -> tuple[int, Any, int | None]:
@@ -183,11 +198,12 @@ def _note_page(
             unseen[topic.name] = reason_for(topic.error_code, f"topic {topic.name}", needs=needs)
             continue
         for partition in topic.partitions:
-            state = _partition_state(at, topic, partition)
+            state = partition_state(at, topic, partition)
             states[state.id] = state
 
 
-def _partition_state(at: Address, topic: Any, partition: Any) -> PartitionState:
+def partition_state(at: Address, topic: Any, partition: Any) -> PartitionState:
+    """One partition of a page, checked. Raises InvalidAnswer."""
     id = TopicPartition(topic.name, partition.partition_index)
     replicas = tuple(BrokerId(broker) for broker in partition.replica_nodes)
     if id.partition < 0 or not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:

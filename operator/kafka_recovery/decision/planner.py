@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
 
+from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
@@ -58,7 +59,8 @@ def decide(
         leaders = _leaders(tiers, standings, around)
         decisions = tuple(_decisions(standings, leaders, histories or {}, around))
         work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
-        return Plan(evidence, policy, decisions, waves(work, policy.limits.wave_sizes))
+        made = waves(work, policy.limits.wave_sizes)
+        return Plan(evidence, policy, within_budget(decisions, made, policy.limits.loss_budget_records), made)
 
 
 @contextmanager

@@ -73,11 +73,19 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds on one plan. `wave_sizes`: partitions in the first waves; the last size repeats."""
+    """Bounds on one plan. `wave_sizes`: partitions in the first waves; the last size repeats.
+
+    `cool_down`: after an automatic election no further automatic one in this cluster until it has passed; a person's
+    approval overrides it; None: none. `loss_budget_records`: acknowledged records that the automatic elections of one
+    plan may lose by their proven bounds; an election without a proven bound fits no budget and asks a person; None: no
+    budget.
+    """
 
     partitions: int = 5000
     brokers_down_percent: int = 100
     wave_sizes: tuple[int, ...] = (1, 50, 2000)
+    cool_down: timedelta | None = None
+    loss_budget_records: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,10 @@ from kafka_recovery.domain.policy import (
     Rule,
     TopicSelector,
 )
-from kafka_recovery.domain.policy_file import LARGEST_FILE, load_policy
+from kafka_recovery.domain.policy_file import LARGEST_FILE, load_policy, policy_of
 
 WHOLE = """
-limits: {partitions: 100, brokersDownPercent: 40, waveSizes: [1, 10]}
+limits: {partitions: 100, brokersDownPercent: 40, waveSizes: [1, 10], coolDown: 10m, lossBudgetRecords: 500}
 rules:
 - name: payments
   topics: {names: [ledger], prefixes: [pay-]}
@@ -58,7 +58,8 @@ def test_every_field_arrives_in_the_policy() -> None:
         timedelta(milliseconds=500),
     )
 
-    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, Rule("the-rest")), Limits(100, 40, (1, 10)))
+    limits = Limits(100, 40, (1, 10), timedelta(minutes=10), 500)
+    assert load_policy(WHOLE, "prod.yaml") == Policy((payments, Rule("the-rest")), limits)
 
 
 def test_what_is_left_out_is_as_the_domain_has_it() -> None:
@@ -114,12 +115,15 @@ rules:
         ("tier:", "is empty; give it a value or leave it out"),
         ("patience: 30", "must be a duration such as 500ms, 5s or 1m30s, at most 24h (got 30)"),
         ("patience: -5s", "must be a duration"),
-        ("patience: 0s", "must be longer than zero and at most 24h"),
-        ("patience: 25h", "must be longer than zero and at most 24h"),
+        ("evidence: {deadline: 0s}", "must be at least 1ms and at most 10m"),
+        ("patience: 25h", "must be at most 24h (got"),
+        ("patience: 5ns", "must be a duration"),  # Go would take it; a timedelta has no nanoseconds
+        ("patience: 1.0001ms", "must be a duration"),
         ("patience: 5mm", "must be a duration"),  # durationpy would take this for five months
         ("patience: 1s, then 2s", "must be a duration"),  # durationpy would take this for three seconds
         ("patience: 1d", "must be a duration"),
-        (f"patience: {'9' * 400}h", "must be at most 24h"),
+        (f"patience: {'9' * 400}h", "must be a duration"),
+        (f"patience: {'9' * 30}h", "must be at most 24h"),
         ("patience: [1s]", "must be a duration"),
         ("topics: {}", "selects nothing; give names or prefixes, or leave topics out"),
         ("topics: {names: []}", "must have at least one entry"),
@@ -142,10 +146,38 @@ def test_a_rule_with_a_mistake_is_refused(field: str, problem: str) -> None:
     assert ": rules[0]" in found[0]
 
 
-@pytest.mark.parametrize("field", ["lossBudgetRecords: 0", "coolDown: 10m"])
-def test_a_limit_that_nothing_honours_yet_is_refused(field: str) -> None:
-    assert problems(f"limits: {{{field}}}\nrules: [{{name: a}}]") == [
-        f"1: limits.{field.split(':')[0]}: is not supported by this version; remove it"
+def test_no_patience_at_all_is_allowed() -> None:
+    assert load_policy("rules: [{name: a, patience: 0s}]", "prod.yaml").rules[0].patience == timedelta(0)
+
+
+@pytest.mark.parametrize(
+    ("field", "problem"),
+    [
+        ("lossBudgetRecords: -1", "must be a whole number from 0 to 1000000000000000 (got -1)"),
+        ("lossBudgetRecords: some", "must be a whole number from 0"),
+        ("coolDown: 169h", 'must be at most 168h (got "169h")'),
+        ("waveSizes: [0]", "must be a whole number from 1 to 10000 (got 0)"),
+    ],
+)
+def test_a_limit_with_a_mistake_is_refused(field: str, problem: str) -> None:
+    (found,) = problems(f"limits: {{{field}}}\nrules: [{{name: a}}]")
+
+    assert found.startswith("1: limits.")
+    assert problem in found
+
+
+def test_a_resource_s_spec_is_refused_with_the_same_words_but_no_lines() -> None:
+    spec = {"rules": [{"name": "a", "tier": 0}, {"name": "a", "topics": {"names": []}}]}
+
+    with pytest.raises(InvalidDocument) as refusal:
+        policy_of(spec, "RecoveryPolicy kafka/prod", ("spec",))
+
+    assert str(refusal.value).splitlines() == [
+        "RecoveryPolicy kafka/prod: spec.rules[0].tier: must be a whole number from 1 to 9 (got 0)",
+        "RecoveryPolicy kafka/prod: spec.rules[1].topics.names: must have at least one entry",
+        'RecoveryPolicy kafka/prod: spec.rules[1].name: rule names are unique; rules[0] has it (got "a")',
+        "RecoveryPolicy kafka/prod: spec.rules[1]: never holds: the first match wins, "
+        "and rules[0] selects every topic; move it up",
     ]
 
 

@@ -1,0 +1,146 @@
+"""`approve` and `refuse`: a person's word about exactly one plan, as a RecoveryApproval in their own name."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_recovery.cli.exit_codes import ExitCode
+from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl.asking import asked, somebody_there
+from kafka_recovery.cli.kubectl.plans import validity
+from kafka_recovery.cli.kubectl.reading import Incident, Shown
+from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.cli.render import lines, write_aside, write_result
+from kafka_recovery.cli.running import Refusal
+from kafka_recovery.cli.tables import plan_table
+from kafka_recovery.cli.text import say
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.kube.api import AlreadyExists, Object
+from kafka_recovery.kube.recovery_status import plan_now
+from kafka_recovery.kube.resource_fields import REASON, Word
+from kafka_recovery.kube.resources import API_VERSION, APPROVALS
+
+_ROWS_SHOWN = 40
+_WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
+
+
+def approve(session: Session, name: str, yes: str | None, reason: str | None) -> ExitCode:
+    """Show the plan, ask, and say yes to it. `yes`: the digest of a plan that was read before; nobody is asked."""
+    if yes is not None and not re.fullmatch("[0-9a-f]{64}", yes):
+        raise InvalidDocument(f"--yes {yes!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)")
+    incident = _asking(session, name)
+    shown, plan = reading.plan_of(session, incident)
+    worst = plan_now(plan, shown.digest, datetime.now(UTC)).worst
+    if yes is None:
+        _have_it_read(session, incident, shown, plan, worst)
+    elif yes != shown.digest:
+        raise _replaced(session, name, yes, shown.digest)
+    _still(session, incident, shown.digest)
+    limit = {"maxLossClass": str(worst)}
+    said = _say(session, incident, shown.digest, Word.APPROVE, reason, limit)
+    sentence = f"{said['spec']['approver']} approves plan {shown.digest[:12]} of {name} (worst loss class {worst})."
+    write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
+    return ExitCode.DONE
+
+
+def refuse(session: Session, name: str, reason: str) -> ExitCode:
+    """Say no: the recovery ends with this reason, and nothing of its plan is done."""
+    incident = reading.incident(session, name)
+    if incident.finished:
+        raise Refusal(ExitCode.BAD_INPUT, f"{name} has finished: {incident.state}; there is nothing to refuse")
+    if incident.plan is None:
+        end = session.command(f"abort {name}")
+        raise Refusal(ExitCode.BAD_INPUT, f"{name} has no plan to refuse yet ({incident.state}); to end it: {end}")
+    said = _say(session, incident, incident.plan.digest, Word.REFUSE, reason, {})
+    sentence = f"{said['spec']['approver']} refuses plan {incident.plan.digest[:12]} of {name}: it ends."
+    write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
+    return ExitCode.DONE
+
+
+def _asking(session: Session, name: str) -> Incident:
+    """The recovery, if a word of approval can mean anything now."""
+    incident = reading.incident(session, name)
+    if incident.finished:
+        raise Refusal(ExitCode.BAD_INPUT, f"{name} has finished: {incident.state}; there is nothing to approve")
+    if incident.recovery.abort or incident.recovery.meta.deleting_since:
+        raise Refusal(ExitCode.BAD_INPUT, f"{name} is being ended; there is nothing to approve")
+    if incident.plan and not (incident.asks or incident.plan.needs_approval):
+        said = f"{incident.state}: {incident.message}"
+        raise Refusal(ExitCode.BAD_INPUT, f"nobody has to approve the plan of {name} now: {said}")
+    return incident
+
+
+def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan, worst: LossClass) -> None:
+    """Put the plan before the person who decides. Raises Refusal for anything but a yes."""
+    how = f"{session.command(f'plan {incident.name}')}; then {session.command(f'approve {incident.name} --yes DIGEST')}"
+    if not somebody_there():
+        raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
+    write_aside(plan_table(plan, _ROWS_SHOWN))
+    write_aside(lines(validity(incident, shown, datetime.now(UTC)), ""))
+    if incident.state == reading.OBSERVE_ONLY:
+        say("Note: authority is Observe; an approval is honoured only once it is raised.")
+    elected = sum(map(len, plan.waves))
+    leaders = "1 leader" if elected == 1 else f"{elected} leaders"
+    if not asked(f"Approve plan {shown.digest[:12]}: elect {leaders}, worst loss class {worst}?"):
+        raise Refusal(ExitCode.APPROVAL, "not approved; nothing was written")
+
+
+def _still(session: Session, incident: Incident, digest: str) -> None:
+    """Raises Refusal if the plan that was shown is not the plan any more: an approval of it would be void."""
+    now = reading.incident(session, incident.name)
+    if now.recovery.meta.uid != incident.recovery.meta.uid:
+        raise Refusal(
+            ExitCode.APPROVAL, f"{incident.name} was replaced by another recovery of that name; read its plan"
+        )
+    if now.finished:
+        raise Refusal(ExitCode.APPROVAL, f"{incident.name} has finished meanwhile: {now.state}; nothing was written")
+    if now.plan is None or now.plan.digest != digest:
+        raise _replaced(session, incident.name, digest, now.plan.digest if now.plan else None)
+
+
+def _replaced(session: Session, name: str, read: str, now: str | None) -> Refusal:
+    became = f"the plan is {now[:12]} now" if now else "there is no plan at the moment"
+    message = f"plan {read[:12]} of {name} does not hold any more: {became}, so nothing was written. Read it again: "
+    return Refusal(ExitCode.APPROVAL, message + session.command(f"plan {name}"))
+
+
+def _say(
+    session: Session, incident: Incident, digest: str, word: Word, reason: str | None, limit: Mapping[str, str]
+) -> Object:
+    """Create the RecoveryApproval. Its name follows from who says what about which plan: saying it twice is once."""
+    if reason is not None and not 0 < len(reason) <= REASON.longest:
+        raise InvalidDocument(f"--reason: must have 1 to {REASON.longest} characters")
+    meta = incident.recovery.meta
+    who = str(session.api.create(_WHO_AM_I, _review())["status"]["userInfo"]["username"])
+    spec: dict[str, Any] = {
+        "recoveryRef": {"name": meta.name, "uid": meta.uid},
+        "planDigest": digest,
+        "decision": str(word),
+        "approver": who,
+        **limit,
+    }
+    mark = hashlib.sha256("\0".join((meta.uid, digest, word, who)).encode()).hexdigest()[:10]
+    name = f"{meta.name}-{word.lower()}-{mark}"
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": APPROVALS.kind,
+        "metadata": {"name": name, "namespace": meta.namespace},
+        "spec": spec | ({"reason": reason} if reason else {}),
+    }
+    try:
+        return session.api.create(APPROVALS.path(meta.namespace), body)
+    except AlreadyExists:
+        said = session.api.get(APPROVALS.path(meta.namespace, name))
+        if said["spec"] | spec != said["spec"]:
+            raise InvalidDocument(f"RecoveryApproval {name} is there already and says something else") from None
+        say(f"RecoveryApproval {name} said so before; it stands")
+        return said
+
+
+def _review() -> Object:
+    return {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}

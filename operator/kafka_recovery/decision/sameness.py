@@ -1,0 +1,63 @@
+"""Whether a plan made anew says the same as one that somebody was asked to approve."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.reason import Reason
+
+_COMPARED = {
+    "topic_id": "another topic of that name",
+    "verdict": "the verdict",
+    "leader_epoch": "the leader epoch",
+    "assignment": "the assignment",
+    "leader": "the leader to elect",
+    "order": "the order of the other replicas",
+    "log_end": "the log end of the leader to elect",
+    "rule": "the policy's rule",
+    "candidate_order": "the candidate order",
+    "approval": "who has to approve",
+}
+"""What a person approves of one partition. Sentences about brokers that answered a little later are not part of it."""
+
+
+def difference(planned: Plan, now: Plan) -> Reason | None:
+    """The first election of `planned` that an approval would not cover as it is `now`; None if there is none.
+
+    `now` may hold other partitions: nobody approves what is not elected.
+    """
+    after = {decision.id: decision for decision in now.decisions}
+    for old in elections(planned):
+        id, new = old.id, after.get(old.id)
+        if new is None:
+            return Reason("PlanChanged", f"{id} can't be seen any more")
+        for field, word in _COMPARED.items():
+            was, now_is = getattr(old, field), getattr(new, field)
+            if was != now_is:
+                return Reason("PlanChanged", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
+        if _cost(old) != _cost(new):
+            return Reason("PlanChanged", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
+
+
+def elections(plan: Plan) -> tuple[Decision, ...]:
+    """The decisions that would change something: what an approval is about."""
+    return tuple(decision for decision in plan.decisions if decision.verdict is Verdict.ELECT)
+
+
+def _cost(decision: Decision) -> Hashable:
+    loss = decision.loss
+    return loss and (loss.loss_class, loss.at_least, loss.at_most, loss.lacks)
+
+
+def _told(decision: Decision) -> str:
+    loss = decision.loss
+    if loss is None:
+        return "none to speak of"
+    lacked = sum(lack.records for lack in loss.lacks)
+    bound = "" if loss.at_most is None else f", at most {loss.at_most} records"
+    return f"{loss.loss_class}{bound}" + (f", {lacked} records of other replicas" if lacked else "")
+
+
+def _plain(value: object) -> str:
+    return str(list(value)) if isinstance(value, tuple) else str(value)

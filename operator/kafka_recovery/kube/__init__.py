@@ -1,0 +1,1 @@
+"""The operator: custom resources in, recoveries out. kopf watches; our own queue reconciles."""

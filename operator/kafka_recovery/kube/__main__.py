@@ -1,0 +1,116 @@
+"""`kafka-recovery-operator`: take the Lease, then watch and recover until a signal or the Lease's loss ends it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import durationpy
+import typer
+
+from kafka_recovery.kube.api import unfenced
+from kafka_recovery.kube.lease import Leader
+from kafka_recovery.kube.logs import LogFormat, set_up
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.operator import Operator, Settings
+from kafka_recovery.recovery.supervision import Authority
+
+_LOG = logging.getLogger(__name__)
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+def _duration(text: str) -> timedelta:
+    if not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h))+", text):
+        raise typer.BadParameter(f"{text!r} is no duration such as 250ms, 30s or 5m")
+    duration: timedelta = durationpy.from_str(text)
+    if duration < timedelta(milliseconds=50):
+        raise typer.BadParameter(f"{text!r} is shorter than 50ms")
+    return duration
+
+
+@app.command()
+def run(
+    namespace: Annotated[
+        list[str] | None, typer.Option(help="Watch this namespace; again for more. Default: the operator's own.")
+    ] = None,
+    all_namespaces: Annotated[bool, typer.Option(help="Watch every namespace; needs a ClusterRole.")] = False,
+    authority: Annotated[
+        Authority, typer.Option(help="What no cluster and no rule exceeds.", envvar="KAFKA_RECOVERY_AUTHORITY")
+    ] = Authority.OBSERVE,
+    operator_namespace: Annotated[
+        str, typer.Option(help="Where the Lease and the operator's ConfigMap lie.", envvar="POD_NAMESPACE")
+    ] = "",
+    name: Annotated[
+        str, typer.Option(help="Name of the Lease, and of the ConfigMap whose key suspend stops everything.")
+    ] = "kafka-recovery-operator",
+    lease: Annotated[bool, typer.Option(help="Act only while holding the Lease.")] = True,
+    lease_duration: Annotated[
+        int, typer.Option(help="Seconds without a renewal after which another one takes over.", min=6, max=600)
+    ] = 15,
+    probe: Annotated[str, typer.Option(help="How often each cluster is looked at briefly.")] = "250ms",
+    rescan: Annotated[str, typer.Option(help="How often all its partitions are gone through anyway.")] = "30s",
+    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.", min=0, max=65535)] = 9090,
+    liveness: Annotated[str, typer.Option(help="URL of the liveness endpoint; empty: none.")] = "",
+    log_format: Annotated[LogFormat, typer.Option(help="One JSON object a line, or plain text.")] = LogFormat.PLAIN,
+    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+) -> None:
+    """Watch Kafka clusters and recover their offline partitions as their policies say."""
+    if log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
+        raise typer.BadParameter(f"{log_level!r}; right are DEBUG, INFO, WARNING and ERROR", param_hint="--log-level")
+    if namespace and all_namespaces:
+        raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
+    set_up(log_format, log_level)
+    own = operator_namespace or _own_namespace()
+    settings = Settings(
+        namespaces=() if all_namespaces else tuple(dict.fromkeys(namespace or [own])),
+        house=(own, name),
+        authority=authority,
+        probe=_duration(probe),
+        rescan=_duration(rescan),
+        liveness=liveness or None,
+    )
+    metrics = Metrics()
+    if metrics_port:
+        metrics.serve(metrics_port)
+    if not lease:
+        _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
+        Operator(settings, metrics, unfenced).run()
+        _exit()
+    leader = Leader(name, own, duration=lease_duration)
+    leader.acquire()
+    metrics.leading(True)
+    operator = Operator(settings, metrics, leader.fence)
+    operator.run()
+    if operator.clean:  # else it runs out by itself: what is still at work may act
+        leader.release()
+    _exit()
+
+
+def _own_namespace() -> str:
+    try:
+        return _NAMESPACE_FILE.read_text().strip()
+    except OSError:
+        raise typer.BadParameter(
+            "outside a Pod say where the Lease lies: --operator-namespace NAMESPACE (or POD_NAMESPACE)"
+        ) from None
+
+
+def _exit() -> None:
+    """Threads that are stuck must not hold the exit."""
+    logging.shutdown()
+    os._exit(0)
+
+
+def main() -> None:
+    """Entry point of the console script."""
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,127 @@
+"""The status of a WatchedCluster, from what its watcher sees. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.conditions import condition, merged
+from kafka_recovery.kube.open_cluster import LastAutomatic
+from kafka_recovery.kube.watcher import WatchView
+from kafka_recovery.kube.watching import BrokerState
+
+FIRST = 10
+"""So many topics are named."""
+
+
+def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The status of a cluster that can't even be looked at."""
+    unknown = Reason("NotWatched", "it is not being looked at: see Ready")
+    return {
+        "observedGeneration": generation,
+        "conditions": _conditions(why, unknown, unknown, generation, old, now),
+    }
+
+
+def watched(
+    view: WatchView,
+    policy: Policy | Reason,
+    last: LastAutomatic | None,
+    recoveries: int,
+    generation: int,
+    old: Mapping[str, Any],
+    now: datetime,
+) -> dict[str, Any]:
+    """The status of a cluster that is being watched."""
+    states = Counter(broker.state for broker in view.brokers)
+    status: dict[str, Any] = {
+        "observedGeneration": generation,
+        "brokers": {
+            "registered": len(view.brokers) - states[BrokerState.UNREGISTERED],
+            "fenced": states[BrokerState.FENCED],
+            "unreachable": states[BrokerState.UNREACHABLE],
+        },
+        "brokerStates": [
+            {
+                "id": int(broker.id),
+                "state": str(broker.state),
+                "since": _since(broker.id, str(broker.state), old, now - (view.at - broker.since)),
+                "incarnation": broker.incarnation,
+            }
+            for broker in view.brokers
+        ],
+        "offlinePartitions": len(view.offline),
+        "openRecoveries": recoveries,
+        "conditions": _conditions(_ready(view, policy), _healthy(view), _isolation(view), generation, old, now),
+    }
+    if view.cluster_id:
+        status["clusterId"] = view.cluster_id
+    if view.unclean is not None and view.unclean.topics:
+        topics = view.unclean.topics
+        status["uncleanElectionTopics"] = {"count": len(topics), "first": list(topics[:FIRST])}
+    if view.pulsed_at is not None:
+        status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
+    if last:
+        status["lastAutomaticElection"] = {"at": _instant(last.at), "recoveryUid": last.recovery_uid}
+    return status
+
+
+def _ready(view: WatchView, policy: Policy | Reason) -> Reason | None:
+    """Why observing does not work, or works without rules."""
+    if view.pulsed_at is None:
+        return view.isolated or Reason("Connecting", "no broker has answered yet")
+    if view.isolated and view.at - view.pulsed_at > timedelta(seconds=10):
+        return view.isolated
+    return policy if isinstance(policy, Reason) and policy.code != "NoPolicy" else None
+
+
+def _healthy(view: WatchView) -> Reason | None:
+    if view.scanned_at is None:
+        return Reason("NotScanned", "its partitions have not been gone through yet")
+    if view.offline:
+        first = view.offline[0].partition.id
+        more = f" and {len(view.offline) - 1} more" if len(view.offline) > 1 else ""
+        return Reason("OfflinePartitions", f"{first}{more} have no leader")
+    if view.scan_fault:
+        return view.scan_fault
+
+
+def _isolation(view: WatchView) -> Reason | None:
+    return view.isolated
+
+
+def _conditions(
+    unready: Reason | None,
+    sick: Reason | None,
+    isolated: Reason | None,
+    generation: int,
+    old: Mapping[str, Any],
+    now: datetime,
+) -> Sequence[Mapping[str, Any]]:
+    ready = unready or Reason("Watching", "it is looked at several times a second")
+    health = sick or Reason("AllLed", "every partition has a leader")
+    alone = isolated or Reason("Trusted", "what is seen can be relied on")
+    said = (
+        ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
+        ("KafkaHealthy", None if health.code in _UNKNOWN else sick is None, health),
+        ("Isolated", None if alone.code in _UNKNOWN else isolated is not None, alone),
+    )
+    new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
+    return merged(old.get("conditions", ()), new, now)
+
+
+_UNKNOWN = frozenset({"NotWatched", "NotScanned", "Connecting"})
+
+
+def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:
+    """As it was told before, while the state is the same: clocks drift, and a status must not change for that."""
+    known: Mapping[str, Any] = next((each for each in old.get("brokerStates", ()) if each.get("id") == int(broker)), {})
+    return str(known["since"]) if known.get("state") == state and "since" in known else _instant(at)
+
+
+def _instant(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

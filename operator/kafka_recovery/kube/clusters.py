@@ -1,0 +1,261 @@
+"""Reconciling WatchedCluster objects: each is opened, watched, told about in its status, and closed when it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_recovery.cluster.errors import InvalidConfiguration
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube import cluster_status
+from kafka_recovery.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.credentials import SecretMissing, credentials
+from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.incidents import Incident
+from kafka_recovery.kube.logs import about
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.objects import Key, Objects
+from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.resources import API_VERSION, CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
+from kafka_recovery.kube.watcher import NotOpened, Pace, Watcher, WatchView
+from kafka_recovery.kube.work_queue import Requeue
+from kafka_recovery.recovery.clock import SystemClock
+
+_LOG = logging.getLogger(__name__)
+
+RESYNC = timedelta(seconds=30)
+"""How often Secrets are read again and the status says when the last look was."""
+
+
+class Clusters:
+    """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have."""
+
+    def __init__(
+        self,
+        api: Api,
+        events: Events,
+        metrics: Metrics,
+        pace: Pace,
+        fence: Callable[[], None],
+        *,
+        soon: Callable[[Key, timedelta], None],
+        changed: Callable[[Key], None],
+        claims: Callable[[Key], Mapping[TopicPartition, str]],
+    ) -> None:
+        self.api = api
+        self._objects = Objects(api)
+        self._events = events
+        self._metrics = metrics
+        self._pace = pace
+        self._fence = fence
+        self._soon = soon
+        self._changed = changed
+        self.claims = claims
+        self._open: dict[Key, OpenCluster] = {}
+        self._problems: dict[Key, Reason] = {}
+
+    def get(self, key: Key) -> OpenCluster | Reason:
+        """The open cluster, or why there is none."""
+        unknown = Reason("WatchedClusterMissing", f"there is no WatchedCluster {key[1]} in namespace {key[0]}")
+        return self._open.get(key) or self._problems.get(key) or unknown
+
+    def open(self) -> Sequence[OpenCluster]:
+        """Every open one."""
+        return tuple(self._open.values())
+
+    def soon(self, key: Key) -> None:
+        """Have a cluster's status written."""
+        self._soon(key, timedelta(0))
+
+    def policy_changed(self, policy: Key) -> None:
+        """Look again at the clusters that name it, and have their recoveries look again."""
+        for key, cluster in self._open.items():
+            if (key[0], cluster.spec.policy_name) == policy:
+                self._soon(key, timedelta(0))
+                self._changed(key)
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """Make one cluster's connection, watcher and status what they should be; returns when to look again."""
+        try:
+            raw = await self.api.get(CLUSTERS.path(*key))
+        except NotFound:
+            self._problems.pop(key, None)
+            await self._close(key)
+            return None
+        try:
+            spec = read_cluster(raw)
+            cluster = await self._opened(key, spec, raw)
+        except (InvalidDocument, SecretMissing, InvalidConfiguration) as problem:
+            reason = problem.reason if not isinstance(problem, InvalidDocument) else Reason("InvalidSpec", str(problem))
+            self._problems[key] = reason
+            await self._close(key)
+            old = raw.get("status", {})
+            await self._write(
+                raw, cluster_status.unopened(reason, raw["metadata"]["generation"], old, datetime.now(UTC))
+            )
+            return RESYNC
+        self._problems.pop(key, None)
+        await self._read_policy(cluster)
+        await self._write(
+            raw,
+            cluster_status.watched(
+                cluster.watcher.view,
+                cluster.policy,
+                cluster.last_automatic,
+                len(set(self.claims(key).values())),
+                spec.meta.generation,
+                raw.get("status", {}),
+                datetime.now(UTC),
+            ),
+        )
+        return RESYNC
+
+    async def stop(self) -> None:
+        """The process ends."""
+        for key in list(self._open):
+            await self._close(key)
+
+    async def _opened(self, key: Key, spec: WatchedCluster, raw: Object) -> OpenCluster:
+        """The cluster, open with what its spec and Secrets say now."""
+        found = await credentials(self.api, spec)
+        cluster = self._open.get(key)
+        if cluster and cluster.fingerprint == found.fingerprint and cluster.spec.meta.uid == spec.meta.uid:
+            cluster.spec, cluster.raw = spec, raw
+            return cluster
+        await self._close(key)
+        kafka = KafkaCluster(spec.bootstrap_servers, found.security, spec.cluster_id)
+        desk = ClusterDesk(self, key, spec.cluster_id)
+        watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace)
+        unread = Reason("NoPolicy", "not read yet")
+        cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, unread)
+        cluster.remember(raw.get("status", {}))
+        cluster.untaken = await self._open_recoveries(key, spec.cluster_id)
+        await self._read_policy(cluster)
+        self._open[key] = cluster
+        with about(cluster=cluster.label):
+            cluster.task = asyncio.create_task(watcher.run(), name=f"watcher {key[0]}/{key[1]}")
+        cluster.task.add_done_callback(lambda task: self._watcher_ended(cluster, task))
+        self._changed(key)
+        return cluster
+
+    async def _open_recoveries(self, key: Key, cluster_id: str) -> set[str]:
+        params = {"fieldSelector": "status.finished!=true"}
+        found = await self.api.list_all(RECOVERIES.path(key[0]), params=params)
+        specs = {each["metadata"]["name"]: each["spec"] for each in found}
+        ours = (key[1], cluster_id)
+        return {name for name, spec in specs.items() if (spec["clusterRef"]["name"], spec["clusterId"]) == ours}
+
+    def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
+        """A defect of ours ended it: say so, and open the cluster anew."""
+        if not task.cancelled() and task.exception():
+            _LOG.error("the watcher of %s ended; it is started again", cluster.label, exc_info=task.exception())
+            cluster.fingerprint = ""
+            self._soon(cluster.key, timedelta(seconds=1))
+
+    async def _close(self, key: Key) -> None:
+        cluster = self._open.pop(key, None)
+        if cluster:
+            await cluster.aclose()
+            self._metrics.forget(cluster.label)
+            self._changed(key)
+
+    async def _read_policy(self, cluster: OpenCluster) -> None:
+        before = cluster.policy
+        name = cluster.spec.policy_name
+        if name is None:
+            cluster.policy = Reason("NoPolicy", "spec.policyRef is not set: the cluster is observed only")
+        else:
+            try:
+                cluster.policy = (await self._objects.policy((cluster.key[0], name))).policy
+            except NotFound:
+                cluster.policy = Reason("RecoveryPolicyMissing", f"there is no RecoveryPolicy {name}: observed only")
+            except InvalidDocument as invalid:
+                cluster.policy = Reason("InvalidPolicy", f"{invalid}: observed only")
+        if before != cluster.policy:
+            cluster.watcher.look_again()
+            self._changed(cluster.key)
+
+    def policy(self, key: Key) -> Policy | None:
+        """The rules of an open cluster, if it has good ones, and if all of its open recoveries are known."""
+        cluster = self._open.get(key)
+        if cluster is None or cluster.untaken or isinstance(cluster.policy, Reason):
+            return None
+        return cluster.policy
+
+    def seen(self, key: Key, view: WatchView) -> None:
+        """The watcher saw something else than before."""
+        self._metrics.watched("/".join(key), len(view.offline), view.isolated is not None)
+        self._soon(key, timedelta(milliseconds=200))
+        self._changed(key)
+
+    async def _write(self, raw: Object, status: dict[str, Any]) -> None:
+        meta = raw["metadata"]
+        try:
+            await self.api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
+        except Conflict as lost:
+            raise Requeue from lost
+        except NotFound:
+            return
+        for kind in _WELL:
+            before = _of(raw.get("status", {}).get("conditions", ()), kind)
+            after = _of(status["conditions"], kind)
+            if after and before.get("reason") != after["reason"] and after["status"] != "Unknown":
+                warn = after["status"] != _WELL[kind]
+                await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+_WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDesk:
+    """Port `Desk`: what the watcher of one cluster asks and tells."""
+
+    clusters: Clusters
+    key: Key
+    cluster_id: str
+
+    def policy(self) -> Policy | None:
+        """The policy of now; None: observe only."""
+        return self.clusters.policy(self.key)
+
+    def open(self) -> Mapping[TopicPartition, str]:
+        """Partitions in open recoveries of this cluster, by the recovery's name."""
+        return self.clusters.claims(self.key)
+
+    def changed(self, view: WatchView) -> None:
+        """Something is not as it was."""
+        self.clusters.seen(self.key, view)
+
+    async def open_incident(self, incident: Incident) -> None:
+        """Have a PartitionRecovery for it; one of that name that is there already will do. Raises NotOpened."""
+        namespace, name = self.key
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": RECOVERIES.kind,
+            "metadata": {"name": incident.name, "namespace": namespace},
+            "spec": {
+                "clusterRef": {"name": name},
+                "clusterId": self.cluster_id,
+                "scope": {"partitions": incident.scope},
+            },
+        }
+        try:
+            await self.clusters.api.create(RECOVERIES.path(namespace), body)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            raise NotOpened(str(error)) from error
+        _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
+
+
+def _of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    return next((each for each in conditions if each.get("type") == kind), {})

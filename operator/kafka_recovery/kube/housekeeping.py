@@ -1,0 +1,91 @@
+"""What nobody asks for and everybody expects: old recoveries go, orders that a lost one left altered are restored."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.reason import ClusterFault
+from kafka_recovery.kube.api import Api, ApiError, Object
+from kafka_recovery.kube.clusters import Clusters
+from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.orphans import orphaned, prune
+from kafka_recovery.kube.resources import RECOVERIES, History
+
+_LOG = logging.getLogger(__name__)
+
+FIRST = timedelta(seconds=5)
+EVERY = timedelta(minutes=1)
+
+
+class Housekeeping:
+    """Runs beside the reconciling, and never hurries."""
+
+    def __init__(self, api: Api, clusters: Clusters, events: Events) -> None:
+        self._api = api
+        self._clusters = clusters
+        self._events = events
+
+    async def run(self) -> None:
+        """For ever; a failure is told and tried again."""
+        pause = FIRST
+        while True:
+            await asyncio.sleep(pause.total_seconds())
+            pause = EVERY
+            for cluster in self._clusters.open():
+                for chore in (self._restore_orphans, self._prune):
+                    try:
+                        await chore(cluster)
+                    except (ApiError, ClusterFault, InvalidDocument) as trouble:
+                        _LOG.warning("%s of %s: %s", chore.__name__.strip("_"), cluster.spec.meta.name, trouble)
+
+    async def _restore_orphans(self, cluster: OpenCluster) -> None:
+        """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs."""
+        namespace, _ = cluster.key
+        living = {each["metadata"]["uid"] for each in await self._api.list_all(RECOVERIES.path(namespace))}
+        for journal in await orphaned(self._api, namespace, cluster.spec.cluster_id, living):
+            report = await cluster.undoer(journal).undo()
+            left = [outcome.id for outcome in report.outcomes if not outcome.order_restored]
+            message = f"the journal of a deleted recovery had {len(report.outcomes)} partitions; "
+            message += f"{len(left)} could not be restored yet" if left else "their assignment orders are restored"
+            _LOG.warning(message)
+            await self._events.say(cluster.raw, "Warning", "OrphanedJournal", "Undo", message)
+
+    async def _prune(self, cluster: OpenCluster) -> None:
+        """Delete finished recoveries of a cluster that are too old, or too many."""
+        namespace, name = cluster.key
+        params = {"fieldSelector": "status.finished=true"}
+        finished = await self._api.list_all(RECOVERIES.path(namespace), params=params)
+        ours = [each for each in finished if each["spec"]["clusterRef"]["name"] == name]
+        for each in to_prune(ours, cluster.spec.history, datetime.now(UTC)):
+            await self._api.delete(RECOVERIES.path(namespace, each["metadata"]["name"]), uid=each["metadata"]["uid"])
+        living = {each["metadata"]["uid"] for each in finished}
+        before = datetime.now(UTC) - cluster.spec.history.lossy_ttl
+        await prune(self._api, namespace, cluster.spec.cluster_id, living, before)
+
+
+def to_prune(finished: Sequence[Object], history: History, now: datetime) -> list[Object]:
+    """Those beyond the limit, the oldest first, and those past their time, which is longer for what may have lost."""
+    ended = sorted(((_ended_at(each), each) for each in finished), key=lambda pair: pair[0], reverse=True)
+    return [
+        each
+        for place, (at, each) in enumerate(ended)
+        if place >= history.limit or now - at > (history.lossy_ttl if _lossy(each) else history.ttl)
+    ]
+
+
+def _ended_at(recovery: Object) -> datetime:
+    status: dict[str, Any] = recovery.get("status", {})
+    return datetime.fromisoformat(status.get("finishedAt") or recovery["metadata"]["creationTimestamp"])
+
+
+def _lossy(recovery: Object) -> bool:
+    """Whether a leader was elected that may lack acknowledged records."""
+    status: dict[str, Any] = recovery.get("status", {})
+    return bool(status.get("plan", {}).get("lossClass", LossClass.LOSSLESS) != LossClass.LOSSLESS)

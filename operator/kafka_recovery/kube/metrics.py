@@ -1,0 +1,187 @@
+"""What Prometheus sees of an operator. Clusters are called `namespace/name`; no error's text is ever a label.
+
+metrics.watched("kafka/prod", offline=12, isolated=False)
+with metrics.timing(Step.GATHER):
+    ...
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from enum import StrEnum
+from importlib.metadata import version
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Info,
+    disable_created_metrics,
+    generate_latest,
+    start_http_server,
+)
+from prometheus_client.process_collector import ProcessCollector
+
+from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.kube.recovery_status import End
+
+PREFIX = "kafka_recovery"
+
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+"""Seconds: from a look at three brokers to a person who is asked at night."""
+
+NO_LOSS_CLASS = "None"
+"""Of a recovery that ended before a plan was made."""
+
+_DISTRIBUTION = "kafka-recovery-operator"
+
+
+class Step(StrEnum):
+    """What a recovery spends its time on."""
+
+    GATHER = "gather"
+    DECIDE = "decide"
+    APPROVE = "approve"
+    ELECT = "elect"
+    VERIFY = "verify"
+
+
+class Metrics:
+    """All metrics of a process, in a registry of their own. Safe to use from any thread.
+
+    `now`: the wall clock, UTC.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        # A second series for each one here, which nobody asks for.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self._now = now
+        self.registry = CollectorRegistry(auto_describe=True)
+        ProcessCollector(registry=self.registry)
+        build = Info("build", "Which release this is.", namespace=PREFIX, registry=self.registry)
+        build.info({"version": version(_DISTRIBUTION)})
+        self._lease_held = self._gauge("lease_held", "1 while this process holds the Lease and may act, else 0.")
+        self._offline = self._gauge(
+            "offline_partitions", "Partitions without a leader, at the last full look.", "cluster"
+        )
+        self._isolated = self._gauge("isolated", "1 while the operator's own look can't be trusted, else 0.", "cluster")
+        self._last_probe = self._gauge(
+            "last_probe_timestamp_seconds", "When the cluster last answered a probe (Unix time).", "cluster"
+        )
+        self._open = self._gauge("open_recoveries", "PartitionRecoveries that are not finished.", "cluster")
+        self._missing = self._gauge(
+            "evidence_missing", "Replicas that gave no answer when partitions were last decided on.", "cluster"
+        )
+        self._approvals = self._gauge("approvals_waiting", "Plans that wait for a person.", "cluster")
+        self._approval_age = self._gauge(
+            "approval_waiting_seconds", "How long the oldest plan has waited for a person; 0: none waits.", "cluster"
+        )
+        self._recoveries = self._counter(
+            "recoveries", "PartitionRecoveries that ended; the loss class is its plan's worst.", "outcome", "loss_class"
+        )
+        self._rejected = self._counter("candidates_rejected", "Replicas that a guard rejected as leader.", "guard")
+        self._decision = self._seconds("decision_seconds", "How long it took to make a plan from evidence.")
+        self._steps = self._seconds("phase_seconds", "How long each phase of a recovery took.", "phase")
+        self._known: set[str] = set()
+
+    def leading(self, held: bool) -> None:
+        """Whether this process is the one that acts."""
+        self._lease_held.set(held)
+
+    def watched(self, cluster: str, offline: int, isolated: bool) -> None:
+        """What the last look at a cluster showed."""
+        self._begin(cluster)
+        self._offline.labels(cluster).set(offline)
+        self._isolated.labels(cluster).set(isolated)
+
+    def probed(self, cluster: str) -> None:
+        """A cluster answered just now."""
+        self._last_probe.labels(cluster).set(self._now().timestamp())
+
+    def recoveries_open(self, cluster: str, count: int) -> None:
+        """So many of its recoveries are not finished."""
+        self._open.labels(cluster).set(count)
+
+    def recovery_ended(self, cluster: str, outcome: str, loss_class: str | None) -> None:
+        """One of its recoveries is finished."""
+        self._begin(cluster)
+        self._recoveries.labels(cluster, outcome, loss_class or NO_LOSS_CLASS).inc()
+
+    def evidence_missing(self, cluster: str, replicas: int) -> None:
+        """So many replicas did not answer when partitions were decided on."""
+        self._missing.labels(cluster).set(replicas)
+
+    def rejected(self, cluster: str, guard: str, replicas: int = 1) -> None:
+        """A guard rejected so many replicas. `guard`: the code of its Reason, one of a fixed set."""
+        self._rejected.labels(cluster, guard).inc(replicas)
+
+    def awaiting_approval(self, cluster: str, since: Collection[datetime]) -> None:
+        """These are the moments from which on its plans wait for a person; the age grows by itself."""
+        self._approvals.labels(cluster).set(len(since))
+        oldest = min(since, default=None)
+        self._approval_age.labels(cluster).set_function(lambda: self._age(oldest))
+
+    def decided(self, took: timedelta) -> None:
+        """A plan was made."""
+        self._decision.observe(took.total_seconds())
+
+    def took(self, step: Step, duration: timedelta) -> None:
+        """A step of a recovery has ended."""
+        self._steps.labels(step).observe(duration.total_seconds())
+
+    @contextmanager
+    def timing(self, step: Step) -> Iterator[None]:
+        """A `with` block that is such a step, whether it ends well or not."""
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.took(step, timedelta(seconds=time.monotonic() - began))
+
+    def forget(self, cluster: str) -> None:
+        """Nobody watches this cluster any more: what is not seen must not be shown."""
+        self._known.discard(cluster)
+        for metric in (
+            self._offline,
+            self._isolated,
+            self._last_probe,
+            self._open,
+            self._missing,
+            self._approvals,
+            self._approval_age,
+            self._recoveries,
+            self._rejected,
+        ):
+            metric.remove_by_labels({"cluster": cluster})
+
+    def exposition(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+    def serve(self, port: int) -> None:
+        """Answer GET /metrics from a thread of its own until the process ends. Raises OSError if the port is taken."""
+        start_http_server(port, registry=self.registry)
+
+    def _begin(self, cluster: str) -> None:
+        """Counters begin at 0: of one that appears as 1, Prometheus would not see an increase."""
+        if cluster not in self._known:
+            self._known.add(cluster)
+            for outcome in End:
+                for loss_class in (*LossClass, NO_LOSS_CLASS):
+                    self._recoveries.labels(cluster, outcome, loss_class)
+
+    def _age(self, since: datetime | None) -> float:
+        return max(0.0, (self._now() - since).total_seconds()) if since else 0.0
+
+    def _gauge(self, name: str, help: str, *labels: str) -> Gauge:
+        return Gauge(name, help, labels, namespace=PREFIX, registry=self.registry)
+
+    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+        return Counter(name, help, ("cluster", *labels), namespace=PREFIX, registry=self.registry)
+
+    def _seconds(self, name: str, help: str, *labels: str) -> Histogram:
+        return Histogram(name, help, labels, namespace=PREFIX, registry=self.registry, buckets=BUCKETS)

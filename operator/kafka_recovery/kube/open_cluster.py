@@ -1,0 +1,161 @@
+"""A watched cluster that is open: its connection, its watcher, and what a recovery in it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.domain.election import Ballot, ElectionAnswer
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.resources import WatchedCluster
+from kafka_recovery.kube.watcher import Watcher
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.ports import Approvals, Election, Journal, Observer
+from kafka_recovery.recovery.supervision import Supervision, Unsupervised
+
+SCAN_DEADLINE = timedelta(seconds=10)
+
+
+class FencedElection:
+    """Port `Election`: nothing is sent to Kafka once the Lease may be another's."""
+
+    def __init__(self, election: Election, fence: Callable[[], None]) -> None:
+        self._election = election
+        self._fence = fence
+
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        self._fence()
+        return await self._election.designate(ballots)
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        self._fence()
+        return await self._election.elect(ballots)
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        self._fence()
+        return await self._election.restore(ballots)
+
+
+@dataclass(frozen=True, slots=True)
+class LastAutomatic:
+    """The last election that nobody was asked about, and the recovery it was part of."""
+
+    at: datetime
+    recovery_uid: str
+
+
+@dataclass
+class OpenCluster:
+    """`raw` and `spec`: the WatchedCluster as it was read last. `fingerprint`: of what the connection was made with."""
+
+    spec: WatchedCluster
+    raw: Object
+    fingerprint: str
+    kafka: KafkaCluster
+    watcher: Watcher
+    fence: Callable[[], None]
+    policy: Policy | Reason
+    task: asyncio.Task[None] | None = None
+    last_automatic: LastAutomatic | None = None
+    untaken: set[str] = field(default_factory=set)
+    """Open recoveries that an earlier process knew and this one does not yet: until then no incident is opened."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.spec.meta.namespace, self.spec.meta.name
+
+    @property
+    def label(self) -> str:
+        """The metrics' label."""
+        return "/".join(self.key)
+
+    def isolated(self) -> Reason | None:
+        """Why our own look at this cluster can't be trusted, if it can't."""
+        why = self.watcher.view.isolated
+        return Reason("Isolated", f"{why.code}: {why.message}") if why else None
+
+    def reachable(self) -> bool:
+        """Whether the last look was good."""
+        return self.watcher.view.isolated is None
+
+    def cooling(self, recovery_uid: str) -> Reason | None:
+        """Why no automatic election of this recovery may follow the last one of another yet, if so."""
+        last = self.last_automatic
+        cool_down = self.policy.limits.cool_down if isinstance(self.policy, Policy) else None
+        if cool_down is None or last is None or last.recovery_uid == recovery_uid:
+            return None
+        left = cool_down - (datetime.now(UTC) - last.at)
+        if left <= timedelta(0):
+            return None
+        message = f"the last automatic election was {_ago(last.at)}; for {left.total_seconds():.0f} s more"
+        return Reason("CoolingDown", f"{message} (limits.coolDown) a person says yes")
+
+    def elected_automatically(self, recovery_uid: str) -> None:
+        """Keep that an election of this recovery was held that nobody was asked about."""
+        self.last_automatic = LastAutomatic(datetime.now(UTC), recovery_uid)
+
+    def remember(self, status: Mapping[str, Any]) -> None:
+        """Take over what an earlier process told of the last automatic election."""
+        told = status.get("lastAutomaticElection") or {}
+        if {"at", "recoveryUid"} <= told.keys():
+            self.last_automatic = LastAutomatic(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
+
+    def taken(self, recovery: str) -> None:
+        """This recovery's partitions are known now, or it is none any more."""
+        if recovery in self.untaken:
+            self.untaken.discard(recovery)
+            self.watcher.look_again()
+
+    async def offline_by_rules(self) -> Sequence[TopicPartition]:
+        """What is offline now and falls under a rule that covers its replication factor."""
+        found = await self.kafka.scan(SCAN_DEADLINE)
+        policy = self.policy
+        if isinstance(policy, Reason):
+            return ()
+        return tuple(
+            sorted(
+                partition.id
+                for partition in found.offline
+                if (rule := policy.rule_for(partition.id.topic))
+                and len(partition.assignment) >= rule.min_replication_factor
+            )
+        )
+
+    def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
+        """The engine for one recovery in this cluster."""
+        return Engine(self.kafka, self._election(), journal, approvals, supervision, observer=observer)
+
+    def undoer(self, journal: Journal) -> Engine:
+        """An engine that only puts back what a journal says is altered."""
+        return Engine(self.kafka, self._election(), journal, _NobodyToAsk(), Unsupervised(Policy()))
+
+    async def aclose(self) -> None:
+        """Stop watching and close every connection."""
+        if self.task:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+        await self.kafka.__aexit__(None, None, None)
+
+    def _election(self) -> Election:
+        return FencedElection(AssignmentOrderElection(self.kafka), self.fence)
+
+
+class _NobodyToAsk:
+    async def granted(self, plan: object, digest: str) -> str | None:
+        return None
+
+
+def _ago(at: datetime) -> str:
+    return f"{(datetime.now(UTC) - at).total_seconds():.0f} s ago"

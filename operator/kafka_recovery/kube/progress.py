@@ -1,0 +1,127 @@
+"""What a recovery's run tells: the engine's observer, from which status, metrics and logs are made."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase, PlanNow, plan_now
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """Port `Observer` for one recovery.
+
+    `changed` is called after every change, `electing` before every wave with whether a person approved it; they must be
+    quick and not raise.
+    """
+
+    changed: Callable[[], None]
+    electing: Callable[[bool], None] = lambda approved: None
+    phase: Phase = Phase.PLANNING
+    reason: Reason = field(default_factory=lambda: Reason("Planning", "every replica is being asked"))
+    total: int = 0
+    outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    plan: Plan | None = None
+    plan_shown: PlanNow | None = None
+    approval: ApprovedBy | None = None
+    end: End | None = None
+
+    def known(self) -> Known:
+        """What the status says now."""
+        return Known(self.phase, self.reason, self.total, self.outcomes, self.plan_shown, self.approval, self.end)
+
+    def enter(self, phase: Phase, reason: Reason) -> None:
+        """A new phase, or another reason for the present one."""
+        if (phase, reason) != (self.phase, self.reason):
+            self.phase, self.reason = phase, reason
+            self.changed()
+
+    def ended(self, end: End, reason: Reason) -> None:
+        """The recovery is over."""
+        self.end = end
+        self.phase, self.reason = Phase.ENDED, reason
+        self.changed()
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """A plan was made and is durable."""
+        if self.plan_shown is None or self.plan_shown.digest != digest:
+            self.approval = None
+            observed = plan.evidence.cluster.observed_at
+            self.plan_shown = plan_now(plan, digest, observed + longest_age(plan))
+        self.plan = plan
+        _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
+        self.changed()
+
+    def plan_void(self, why: Reason) -> None:
+        """The plan that was shown does not hold any more, and no approval of it counts."""
+        _LOG.warning("the plan is void: %s", why)
+        self.plan, self.plan_shown, self.approval = None, None, None
+        self.enter(Phase.PLANNING, why)
+
+    def awaiting(self, expires_at: datetime, reason: Reason) -> None:
+        """Somebody has to say yes, by then; after that the plan is looked at again."""
+        if self.plan_shown is not None:
+            self.plan_shown = replace(self.plan_shown, expires_at=expires_at, needs_approval=True)
+        self.enter(Phase.AWAITING_APPROVAL, reason)
+
+    def approved(self, approval: ApprovedBy) -> None:
+        """Somebody did."""
+        self.approval = approval
+        self.changed()
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        """A wave is about to be elected."""
+        _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
+        self.electing(self.approval is not None)
+        self.enter(Phase.ELECTING, Reason("Electing", f"wave {wave} of {waves} is being elected"))
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        """One partition has an outcome."""
+        known, self.outcomes[outcome.id] = self.outcomes.get(outcome.id), outcome
+        if known == outcome:
+            return
+        level = logging.INFO if outcome.outcome.is_recovered else logging.WARNING
+        partition = str(outcome.id)
+        _LOG.log(level, "%s: %s %s", partition, outcome.outcome, outcome.reason or "", extra={"partition": partition})
+        self.changed()
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        """The engine waits: for a clean member to return, or out of quarantine."""
+        self.enter(Phase.PLANNING, Reason("Waiting", f"{why.message} (waits {duration.total_seconds():g} s)"))
+
+    def any_failed(self) -> bool:
+        """Whether an election did not verify."""
+        return any(outcome.outcome is Outcome.FAILED for outcome in self.outcomes.values())
+
+    def open_partitions(self, scope: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of the scope that are neither recovered nor failed nor gone."""
+        return sorted(id for id in scope if not is_final(self.outcomes.get(id)))
+
+
+GONE = frozenset({"UnknownPartition", "UnknownTopic", "TopicGone"})
+"""Reasons that no waiting mends: what they speak of is not there."""
+
+
+def is_final(outcome: PartitionOutcome | None) -> bool:
+    """Whether nothing more will be done about a partition in this recovery."""
+    if outcome is None or not outcome.order_restored or outcome.outcome is Outcome.UNKNOWN:
+        return False
+    if outcome.outcome is Outcome.REFUSED:
+        return outcome.reason is not None and outcome.reason.code in GONE
+    return True
+
+
+def longest_age(plan: Plan) -> timedelta:
+    """How old this plan's evidence may grow until it is looked at again: the shortest maxAge of its rules."""
+    rules = {decision.rule for decision in plan.decisions}
+    ages = [rule.evidence.max_age for rule in plan.policy.rules if rule.name in rules]
+    return min(ages, default=timedelta(minutes=1))

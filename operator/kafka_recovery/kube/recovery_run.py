@@ -1,0 +1,230 @@
+"""One PartitionRecovery on its way: a task that runs the engine until every partition has its end, and waits between.
+
+It keeps nothing that a restart would miss: plans, approvals and waves are in the journal, all else is looked at anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from enum import Enum, auto
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.kube.api import ApiError
+from kafka_recovery.kube.approvals import KubeApprovals
+from kafka_recovery.kube.config_map_journal import ConfigMapJournal
+from kafka_recovery.kube.progress import Progress
+from kafka_recovery.kube.recovery_status import End, Phase
+from kafka_recovery.kube.supervision import OVER, KubeSupervision
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
+
+_LOG = logging.getLogger(__name__)
+
+SHORTEST_PAUSE = timedelta(seconds=2)
+LONGEST_PAUSE = timedelta(minutes=5)
+"""Between two tries while nobody tells of a change, doubling."""
+
+_TROUBLE = (ClusterFault, JournalUnwritable, InvalidDocument, PlanFinished, PlanForAnotherCluster, ApiError)
+
+
+class _Step(Enum):
+    """What the engine is asked next."""
+
+    RESUME = auto()
+    """Go on with what the journal knows as begun; it restores orders even where nothing may be elected."""
+    EXECUTE = auto()
+    """Ask for the plan that was shown, so that an approval of it counts also after a restart or a suspension."""
+    RECOVER = auto()
+    """Look and decide anew."""
+
+
+@dataclass
+class RecoveryRun:
+    """`scope`: the partitions, frozen. `held_elsewhere`: those that an older open recovery has, and which one.
+
+    `shown`: the digest of the plan that the status showed when the operator started.
+    """
+
+    engine: Callable[[], Engine]
+    journal: ConfigMapJournal
+    approvals: KubeApprovals
+    supervision: KubeSupervision
+    progress: Progress
+    scope: Sequence[TopicPartition]
+    held_elsewhere: Callable[[], Mapping[TopicPartition, str]]
+    designated: Mapping[TopicPartition, BrokerId]
+    shown: str | None
+    _step: _Step = _Step.RECOVER
+    _plan: Plan | None = None
+    _pause: timedelta = SHORTEST_PAUSE
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def wake(self) -> None:
+        """Something changed: look again now, also for an approval."""
+        self._pause = SHORTEST_PAUSE
+        self._woken.set()
+        self.approvals.wake.set()
+
+    async def go(self) -> None:
+        """Until the recovery has ended. Cancelled only when the process ends: what is open then is resumed."""
+        self.progress.total = len(self.scope)
+        begun = False
+        while not self.progress.end:
+            self._woken.clear()
+            try:
+                if not begun:
+                    await self._begin()
+                    begun = True
+                at_once = await self._once()
+            except _TROUBLE as trouble:
+                at_once = False
+                reason = trouble.reason if isinstance(trouble, ClusterFault) else _reason(trouble)
+                _LOG.warning("the recovery can't go on: %s", reason)
+                self.progress.enter(Phase.HELD if isinstance(trouble, ClusterFault) else Phase.STUCK, reason)
+            except Exception:  # noqa: BLE001 - a defect in one recovery must neither end nor hide it
+                at_once = False
+                _LOG.exception("the recovery met an error of our own")
+                self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
+            if not self.progress.end and not at_once:
+                await self._a_while()
+
+    async def _begin(self) -> None:
+        """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
+        for outcome in await self.journal.outcomes():
+            self.progress.concluded(outcome)
+        if await self.journal.unfinished():
+            self._step = _Step.RESUME
+        elif self.shown and (plan := await self.journal.kept(self.shown)):
+            self._plan, self._step = plan, _Step.EXECUTE
+
+    async def _once(self) -> bool:
+        """One try; whether the next one should follow at once."""
+        halt = (await self.supervision.mandate()).halted
+        if halt and halt.code in OVER:
+            return await self._call_off(halt)
+        if halt and self._step is not _Step.RESUME:
+            self.progress.enter(Phase.HELD, halt)
+            return False
+        tried = self._step
+        report = await self._try()
+        for outcome in report.outcomes:
+            self.progress.concluded(outcome)
+        return await self._judge(tried)
+
+    async def _try(self) -> Report:
+        engine = self.engine()
+        if self._step is _Step.RESUME:
+            self.progress.enter(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
+            return await engine.resume()
+        if self._step is _Step.EXECUTE and self._plan is not None:
+            return await engine.execute(self._plan)
+        self.progress.enter(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
+        return await engine.recover(Scope(self._free()), dict(self.designated))
+
+    def _free(self) -> tuple[TopicPartition, ...]:
+        """What is open and not in another recovery's hands."""
+        elsewhere = self.held_elsewhere()
+        left = self.progress.open_partitions(self.scope)
+        for id in left:
+            if id in elsewhere:
+                message = f"PartitionRecovery {elsewhere[id]} is open and holds it; looked at again when that ended"
+                reason = Reason("InAnotherRecovery", message)
+                self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, reason))
+        return tuple(id for id in left if id not in elsewhere)
+
+    async def _judge(self, tried: _Step) -> bool:
+        """What the outcomes mean for the next step; whether that should follow at once."""
+        if self.approvals.refused_by:
+            by = self.approvals.refused_by.by
+            return await self._call_off(Reason("ApprovalRefused", f"{by} refused the plan"), End.REFUSED)
+        unfinished = await self.journal.unfinished()
+        left = self.progress.open_partitions(self.scope)
+        if not left and not unfinished:
+            await self.journal.settle()
+            self._end_well()
+            return True
+        halt = (await self.supervision.mandate()).halted
+        reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
+        if self.approvals.void:
+            await self._discard_unbegun()
+            self.progress.plan_void(self.approvals.void)
+            self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
+            return True
+        if any(reason.code == "ApprovalMissing" for reason in reasons):
+            self._plan = unfinished[-1].plan if unfinished else self.progress.plan
+            self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
+            return halt is None
+        self._step = _Step.RESUME if unfinished else _Step.RECOVER
+        if halt:
+            self.progress.enter(Phase.HELD, halt)
+            return False
+        if tried is not _Step.RECOVER and not unfinished:
+            return True
+        self.progress.enter(Phase.STUCK, _foremost(reasons))
+        return False
+
+    async def _call_off(self, why: Reason, end: End = End.ABORTED) -> bool:
+        """Put orders back and end. An election has no undo: what leads stays."""
+        self.progress.enter(Phase.RESTORING, why)
+        if await self.journal.unfinished():
+            for outcome in (await self.engine().undo()).outcomes:
+                self.progress.concluded(outcome)
+        if await self.journal.unfinished():
+            return False
+        if why.code != "Deleted":  # else there is no owner any more; what lies about is pruned
+            await self._discard_unbegun()
+            await self.journal.settle()
+        self.progress.ended(end, why)
+        return True
+
+    async def _discard_unbegun(self) -> None:
+        """A plan that will never be begun goes with the recovery."""
+        shown = self.progress.plan_shown
+        begun = {run.digest for run in await self.journal.unfinished()}
+        if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
+            await self.journal.discard(shown.digest)
+
+    def _end_well(self) -> None:
+        failed = [outcome for _, outcome in sorted(self.progress.outcomes.items()) if outcome.outcome is Outcome.FAILED]
+        recovered = sum(outcome.outcome.is_recovered for outcome in self.progress.outcomes.values())
+        if failed:
+            first = failed[0]
+            message = f"{len(failed)} of {len(self.scope)} did not verify, the first: {first.id}: {first.reason}"
+            self.progress.ended(End.FAILED, Reason("NotVerified", message))
+        else:
+            message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
+            self.progress.ended(End.RECOVERED, Reason("Recovered", message))
+
+    async def _a_while(self) -> None:
+        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        try:
+            await asyncio.wait_for(self._woken.wait(), pause.total_seconds())
+        except TimeoutError:
+            return
+
+
+def _foremost(reasons: Sequence[Reason]) -> Reason:
+    """The reason most partitions have; it stands for all in a condition."""
+    if not reasons:
+        return Reason("NotYetRecovered", "partitions are left without a leader")
+    codes = [reason.code for reason in reasons]
+    first = max(dict.fromkeys(codes), key=codes.count)
+    reason = next(reason for reason in reasons if reason.code == first)
+    more = f" (and {codes.count(first) - 1} more like it)" if codes.count(first) > 1 else ""
+    return Reason(reason.code, reason.message + more)
+
+
+def _reason(trouble: BaseException) -> Reason:
+    if isinstance(trouble, InvalidDocument):
+        return Reason("JournalDamaged", str(trouble))
+    return Reason("KubernetesUnreachable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))

@@ -1,0 +1,215 @@
+"""The status of a PartitionRecovery, from what its run has told so far. Pure: values in, a mapping out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kafka_recovery.domain.documents import canonical
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import LossClass, Plan, Verdict
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+
+FIRST = 10
+"""So many refusals and failures are told in the status; the plan and the journal have all of them."""
+
+
+class Phase(StrEnum):
+    """What is going on. The words are the reasons of the conditions."""
+
+    PLANNING = "Planning"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    ELECTING = "Electing"
+    HELD = "Held"
+    """Nothing is done for the moment, for a reason that is not the partitions': suspended, isolated, no cluster."""
+    STUCK = "Stuck"
+    """Partitions are refused; looked at again when the cluster changes."""
+    RESTORING = "Restoring"
+    ENDED = "Ended"
+
+
+class End(StrEnum):
+    """How a recovery ended."""
+
+    RECOVERED = "Recovered"
+    REFUSED = "Refused"
+    FAILED = "Failed"
+    ABORTED = "Aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNow:
+    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured."""
+
+    digest: str
+    policy_digest: str
+    made_at: datetime
+    expires_at: datetime
+    elections: int
+    needs_approval: bool
+    worst: LossClass
+    at_most: int | None
+    parts: tuple[Mapping[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedBy:
+    """The object that approved the plan, and who wrote it."""
+
+    name: str
+    uid: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything a status is made of. `total`: partitions of the frozen scope; 0 while it is not known."""
+
+    phase: Phase
+    reason: Reason
+    total: int = 0
+    outcomes: Mapping[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    plan: PlanNow | None = None
+    approval: ApprovedBy | None = None
+    end: End | None = None
+
+
+def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
+    """What of a plan a person should see at a glance."""
+    elected = [decision for decision in plan.decisions if decision.verdict is Verdict.ELECT]
+    losses = [decision.loss for decision in elected if decision.loss]
+    order = list(LossClass)
+    worst = max((loss.loss_class for loss in losses), key=order.index, default=LossClass.LOSSLESS)
+    bounds = [loss.at_most for loss in losses]
+    return PlanNow(
+        digest=digest,
+        policy_digest=hashlib.sha256(canonical(plan.policy)).hexdigest(),
+        made_at=plan.evidence.cluster.observed_at,
+        expires_at=expires_at,
+        elections=len(elected),
+        needs_approval=any(decision.needs_approval for decision in elected),
+        worst=worst,
+        at_most=None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds),
+    )
+
+
+def status_of(known: Known, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The whole status that we own; conditions keep their transition times where nothing flipped."""
+    status: dict[str, Any] = {
+        "observedGeneration": generation,
+        "finished": known.end is not None,
+        "partitions": _counts(known),
+        "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
+    }
+    if known.end:
+        status["outcome"] = str(known.end)
+        status["finishedAt"] = old.get("finishedAt") or _instant(now)
+    if known.plan:
+        status["plan"] = _plan(known.plan)
+    if known.approval:
+        status["approval"] = {"name": known.approval.name, "uid": known.approval.uid, "by": known.approval.by}
+    for word, kinds in (("refusals", {Outcome.REFUSED, Outcome.UNKNOWN}), ("failures", {Outcome.FAILED})):
+        told = [outcome for _, outcome in sorted(known.outcomes.items()) if outcome.outcome in kinds]
+        if told:
+            status[word] = [_told(outcome) for outcome in told[:FIRST]]
+    return status
+
+
+def untaken(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The status while nobody can work on it: what an earlier process told of plan and partitions still stands."""
+    kept = {kind: each for each in old.get("conditions", ()) if (kind := each.get("type")) in _BESIDES}
+    conditions = [*standing(Standing.WORKING, why.code, why.message, generation), *kept.values()]
+    told = {name: value for name, value in old.items() if name not in ("conditions", "observedGeneration")}
+    return {
+        **told,
+        "finished": False,
+        "observedGeneration": generation,
+        "conditions": merged(old.get("conditions", ()), conditions, now),
+    }
+
+
+_BESIDES = ("Planned", "Approved", "Verified")
+
+
+def _counts(known: Known) -> dict[str, int]:
+    by = Counter(outcome.outcome for outcome in known.outcomes.values())
+    recovered = sum(count for outcome, count in by.items() if outcome.is_recovered)
+    refused, failed = by[Outcome.REFUSED] + by[Outcome.UNKNOWN], by[Outcome.FAILED]
+    total = max(known.total, recovered + refused + failed)
+    waiting = total - recovered - refused - failed
+    return {"total": total, "recovered": recovered, "refused": refused, "failed": failed, "waiting": waiting}
+
+
+def _plan(plan: PlanNow) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "digest": plan.digest,
+        "policyDigest": plan.policy_digest,
+        "madeAt": _instant(plan.made_at),
+        "expiresAt": _instant(plan.expires_at),
+        "elections": plan.elections,
+        "needsApproval": plan.needs_approval,
+        "lossClass": str(plan.worst),
+    }
+    if plan.at_most is not None:
+        told["atMost"] = plan.at_most
+    if plan.parts:
+        told["parts"] = [dict(part) for part in plan.parts]
+    return told
+
+
+def _told(outcome: PartitionOutcome) -> dict[str, str]:
+    reason = outcome.reason or Reason(str(outcome.outcome), "no reason was given")
+    return {"partition": str(outcome.id), "reason": reason.code, "message": _cut(reason.message)}
+
+
+def _conditions(known: Known, generation: int) -> Sequence[Mapping[str, Any]]:
+    """Every type, always: a condition that is absent can't be waited for."""
+    good = known.end is End.RECOVERED
+    how = Standing.DONE if good else Standing.STUCK if known.end or known.phase is Phase.STUCK else Standing.WORKING
+    return (
+        *standing(how, known.reason.code, known.reason.message, generation),
+        condition("Planned", known.plan is not None, *_planned(known), generation),
+        condition("Approved", *_approved(known), generation),
+        condition("Verified", good, *_verified(known), generation),
+    )
+
+
+def _planned(known: Known) -> tuple[str, str]:
+    if known.plan is None:
+        return "NoPlan", "no plan with an election was made yet"
+    return "Planned", f"plan {known.plan.digest[:12]} elects {known.plan.elections} leaders"
+
+
+def _approved(known: Known) -> tuple[bool, str, str]:
+    if known.plan is None:
+        return False, "NoPlan", "there is nothing to approve yet"
+    if known.approval:
+        return True, "Approved", f"{known.approval.by} approved it by RecoveryApproval {known.approval.name}"
+    if known.phase is Phase.AWAITING_APPROVAL:
+        return False, known.reason.code, known.reason.message
+    if not known.plan.needs_approval:
+        return True, "NotNeeded", "by the policy nobody has to be asked"
+    return False, "NotApproved", f"nobody approved plan {known.plan.digest[:12]}"
+
+
+def _verified(known: Known) -> tuple[str, str]:
+    recovered = sum(outcome.outcome.is_recovered for outcome in known.outcomes.values())
+    total = max(known.total, len(known.outcomes))
+    if known.end is End.RECOVERED:
+        return "LeadersAnswer", f"each of {total} partitions has a leader that answered itself"
+    return "NotYet" if known.end is None else str(known.end), f"{recovered} of {total} partitions have a leader"
+
+
+def _instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"

@@ -1,0 +1,144 @@
+"""Port `Supervision`: what the owners of a recovery say in their objects, at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.api import Api, ApiError, NotFound
+from kafka_recovery.kube.objects import Key, Objects
+from kafka_recovery.kube.resources import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
+from kafka_recovery.recovery.supervision import Authority, Mandate
+
+OVER = frozenset({"Deleted", "Aborted"})
+"""Halts that end a recovery: its orders are restored, and that is all."""
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What holds for the whole operator: how far it may go, and why nothing may be elected, if so."""
+
+    authority: Authority
+    suspended: Reason | None = None
+
+
+async def read_house(api: Api, key: Key, authority: Authority) -> House:
+    """What the operator's own ConfigMap says now; `authority` is what it was started with. Raises ApiError."""
+    try:
+        data = (await api.get(f"/api/v1/namespaces/{key[0]}/configmaps/{key[1]}")).get("data") or {}
+    except NotFound:
+        return House(authority)
+    if str(data.get("suspend", "false")).lower() in ("", "false"):
+        return House(authority)
+    return House(authority, Reason("Suspended", f"ConfigMap {key[0]}/{key[1]} says suspend: {data['suspend']}"))
+
+
+class ClusterState(Protocol):
+    """What the watcher knows about a recovery's cluster."""
+
+    def isolated(self) -> Reason | None:
+        """Why our own look can't be trusted, if it can't."""
+        ...
+
+    def cooling(self, recovery_uid: str) -> Reason | None:
+        """Why no automatic election of this recovery may follow the last one of another, if so."""
+        ...
+
+
+class KubeSupervision:
+    """Reads recovery, cluster and policy anew for each question; the strictest word of all holds."""
+
+    def __init__(
+        self,
+        objects: Objects,
+        key: Key,
+        uid: str,
+        house: Callable[[], Awaitable[House]],
+        state: ClusterState,
+        *,
+        begun: Callable[[], bool],
+        failed: Callable[[], bool],
+        designated: bool,
+    ) -> None:
+        self._objects = objects
+        self._key = key
+        self._uid = uid
+        self._house = house
+        self._state = state
+        self._begun = begun
+        self._failed = failed
+        self._designated = designated
+        self._last = Policy(())
+        self.caution: Reason | None = None
+        """Why a person is asked though the rules don't want one; None if the rules decide."""
+
+    async def mandate(self) -> Mandate:
+        """What is allowed now. Whatever can't be read halts: silence is no permission."""
+        try:
+            recovery = await self._objects.recovery(self._key)
+            if over := self._over(recovery):
+                return Mandate(self._last, halt=over)
+            house, cluster = await asyncio.gather(
+                self._house(), self._objects.cluster((self._key[0], recovery.cluster_name))
+            )
+            policy = await self._policy(cluster)
+        except NotFound as missing:
+            return Mandate(self._last, halt=self._missing(missing))
+        except InvalidDocument as wrong:
+            return Mandate(self._last, halt=Reason("InvalidResource", str(wrong)))
+        except ApiError as error:
+            message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
+            return Mandate(self._last, halt=Reason("KubernetesUnreachable", message))
+        self._last = policy.policy
+        return Mandate(policy.policy, self._authority(house, cluster), self._halt(house, recovery, cluster))
+
+    def _over(self, recovery: PartitionRecovery) -> Reason | None:
+        if recovery.meta.uid != self._uid or recovery.meta.deleting_since:
+            return Reason("Deleted", "the PartitionRecovery was deleted: nothing more is elected for it")
+        if recovery.abort:
+            return Reason("Aborted", "spec.abort is true: nothing more is elected, orders are restored")
+
+    async def _policy(self, cluster: WatchedCluster) -> RecoveryPolicy:
+        if cluster.policy_name is None:
+            raise InvalidDocument(
+                f"WatchedCluster {cluster.meta.name} names no policy (spec.policyRef): it is observed only"
+            )
+        return await self._objects.policy((cluster.meta.namespace, cluster.policy_name))
+
+    def _missing(self, missing: NotFound) -> Reason:
+        if f"partitionrecoveries/{self._key[1]}" in missing.path:
+            return Reason("Deleted", "the PartitionRecovery is gone: nothing more is elected for it")
+        kind = "RecoveryPolicy" if "/recoverypolicies/" in missing.path else "WatchedCluster"
+        name = missing.path.rpartition("/")[2]
+        return Reason(f"{kind}Missing", f"{kind} {name} is not there: without it nothing is elected; create it")
+
+    def _halt(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
+        if recovery.suspend:
+            return Reason("Suspended", "spec.suspend of this PartitionRecovery is true")
+        if cluster.suspend:
+            return Reason("Suspended", f"spec.suspend of WatchedCluster {cluster.meta.name} is true")
+        return house.suspended or self._state.isolated()
+
+    def _authority(self, house: House, cluster: WatchedCluster) -> Authority:
+        """Before a recovery has begun, Observe is shown as Approve: it plans, and its approval is never honoured."""
+        allowed = strictest(house.authority, cluster.authority)
+        self.caution = None
+        if allowed is Authority.OBSERVE:
+            self.caution = Reason("ObserveOnly", "authority is Observe: this shows what would be done, no more")
+            return allowed if self._begun() else Authority.APPROVE
+        if allowed is Authority.AUTOMATIC:
+            self.caution = self._state.cooling(self._uid) or self._doubt()
+            return Authority.APPROVE if self.caution else allowed
+        return allowed
+
+    def _doubt(self) -> Reason | None:
+        if self._designated:
+            message = "somebody named leaders (spec.scope.partitions[].designatedLeader): that wants an approver"
+            return Reason("LeaderDesignated", message)
+        if self._failed():
+            return Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")

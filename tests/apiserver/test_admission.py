@@ -1,0 +1,373 @@
+"""Who may say yes, and whose Secrets may be used: the admission policies and roles in manifests/, on a real API server.
+
+Everybody here is bound to the example roles that the manifests hold; nothing is granted by the test alone unless it
+says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kubernetes.client import (
+    AuthorizationV1Api,
+    V1ResourceAttributes,
+    V1SelfSubjectAccessReview,
+    V1SelfSubjectAccessReviewSpec,
+)
+
+from apiserver.objects import Asking, Refused
+from kafka_recovery.kube.admission import APPROVALS_POLICY
+from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, RECOVERIES
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.waiting import wait_until
+from unit.kube.specs import APPROVAL, CLUSTER, RECOVERY, changed
+
+pytestmark = pytest.mark.apiserver
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+OPERATOR = "kafka-recovery-operator"
+SECRETS = "secret-references.kafka-recovery.dev"
+ROLES = "rbac.authorization.k8s.io"
+Said = dict[str, Any]
+
+
+def documents(file: str, namespace: str) -> list[Said]:
+    """A manifest's objects, moved to a namespace."""
+    text = (MANIFESTS / file).read_text().replace("namespace: kafka-recovery", f"namespace: {namespace}")
+    return [document for document in yaml.safe_load_all(text) if document]
+
+
+@pytest.fixture(scope="module")
+def guarded(control_plane: ControlPlane) -> ControlPlane:
+    """A control plane where both policies are at work, and that knows the example roles."""
+    control_plane.kubectl().apply(*documents("rbac/people.yaml", ""))
+    somewhere = Asking(control_plane.client(), control_plane.create_namespace("guarded"))
+    wait_until("approvals are checked", lambda: _checked(somewhere), bool)
+    return control_plane
+
+
+def _checked(somewhere: Asking) -> bool:
+    """A new policy takes a moment until it holds. The administrator may do everything but lie about the name."""
+    try:
+        somewhere.create(APPROVALS, "probe", APPROVAL | {"approver": "somebody else"}, dry_run=True)
+    except Refused:
+        return True
+    return False
+
+
+@pytest.fixture
+def home(guarded: ControlPlane, namespace: str) -> ControlPlane:
+    """The test's namespace has a recovery to approve and Secrets to name."""
+    Asking(guarded.client(), namespace).create(RECOVERIES, "prod-0123456789", RECOVERY)
+    return guarded
+
+
+def person(home: ControlPlane, namespace: str, name: str, *roles: str) -> Asking:
+    """Somebody with some of the example roles."""
+    for role in roles:
+        binding = f"{name.partition('@')[0]}-{role}"
+        home.kubectl(home.administrator(namespace))(
+            "create", "rolebinding", binding, f"--clusterrole=kafka-recovery-{role}", f"--user={name}"
+        )
+    return Asking(home.client(home.user(name, namespace=namespace)), namespace)
+
+
+def account(home: ControlPlane, namespace: str, name: str) -> Asking:
+    return Asking(home.client(home.service_account(namespace, name)), namespace)
+
+
+def install_operator(home: ControlPlane, namespace: str) -> Asking:
+    """The operator's account with exactly what manifests/rbac gives it."""
+    admin = home.kubectl(home.administrator(namespace))
+    admin.apply(*documents("rbac/operator.yaml", namespace), *documents("rbac/admission-reader.yaml", namespace))
+    return account(home, namespace, OPERATOR)
+
+
+@contextmanager
+def allowing(home: ControlPlane, *accounts: str) -> Iterator[None]:
+    """The policy names these service accounts for the length of a `with` block, as an administrator would write it."""
+    (policy, _) = documents("admission/recovery-approvals.yaml", "")
+    (named,) = [each for each in policy["spec"]["variables"] if each["name"] == "serviceAccountsThatMayApprove"]
+    named["expression"], as_it_was = str(list(accounts)), named["expression"]
+    home.kubectl().apply(policy)
+    try:
+        yield
+    finally:
+        named["expression"] = as_it_was
+        home.kubectl().apply(policy)
+
+
+def created(who: Asking, approval: Said) -> bool:
+    """Whether it is taken by now: a change of policy takes a moment."""
+    try:
+        who.create(APPROVALS, "a", approval)
+    except Refused:
+        return False
+    return True
+
+
+def by(name: str, **more: Any) -> Said:
+    return APPROVAL | {"approver": name} | more
+
+
+# Approvals
+
+
+def test_an_approver_approves_and_refuses_in_their_own_name(home: ControlPlane, namespace: str) -> None:
+    ann = person(home, namespace, "ann@example.com", "approver")
+
+    assert ann.create(APPROVALS, "yes", by("ann@example.com"))["spec"]["approver"] == "ann@example.com"
+    ann.create(APPROVALS, "no", by("ann@example.com", decision="Refuse", reason="INC-7: restore from backup"))
+
+
+def test_nobody_approves_in_the_name_of_another(home: ControlPlane, namespace: str) -> None:
+    ann = person(home, namespace, "ann@example.com", "approver")
+
+    with pytest.raises(Refused, match=r"spec.approver is bob, but it is ann@example.com who asks"):
+        ann.create(APPROVALS, "a", by("bob"))
+
+
+def test_not_even_an_administrator_approves_in_the_name_of_another(home: ControlPlane, namespace: str) -> None:
+    with pytest.raises(Refused, match=r"nobody approves in the name of another"):
+        Asking(home.client(), namespace).create(APPROVALS, "a", by("ann@example.com"))
+
+
+def test_who_may_write_approvals_but_has_not_the_verb_approves_nothing(
+    home: ControlPlane, namespace: str, kubectl: Kubectl
+) -> None:
+    kubectl("create", "role", "writer", "--verb=create", f"--resource=recoveryapprovals.{GROUP}")
+    kubectl("create", "rolebinding", "writer", "--role=writer", "--user=bob")
+    bob = person(home, namespace, "bob", "responder")
+
+    with pytest.raises(Refused, match=r"bob may not approve partitionrecoveries/prod-0123456789 in namespace .*verb"):
+        bob.create(APPROVALS, "a", by("bob"))
+
+
+def test_the_verb_for_one_recovery_is_none_for_another(home: ControlPlane, namespace: str, kubectl: Kubectl) -> None:
+    verb = {"apiGroups": [GROUP], "resources": ["partitionrecoveries"], "verbs": ["approve"]}
+    write = {"apiGroups": [GROUP], "resources": ["recoveryapprovals"], "verbs": ["create"]}
+    rules = [verb | {"resourceNames": ["prod-0123456789"]}, write]
+    kubectl.apply({"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "one"}, "rules": rules})
+    kubectl("create", "rolebinding", "one", "--role=one", "--user=eve")
+    eve = person(home, namespace, "eve")
+
+    eve.create(APPROVALS, "a", by("eve"))
+    with pytest.raises(Refused, match="eve may not approve partitionrecoveries/other"):
+        eve.create(APPROVALS, "b", changed(by("eve"), "recoveryRef.name", "other"))
+
+
+def test_an_approver_of_one_namespace_is_none_in_another(home: ControlPlane, namespace: str) -> None:
+    person(home, namespace, "ann@example.com", "approver")
+    elsewhere = home.create_namespace("elsewhere")
+
+    with pytest.raises(Refused, match="forbidden"):
+        Asking(home.client(home.user("ann@example.com")), elsewhere).create(APPROVALS, "a", by("ann@example.com"))
+
+
+def test_viewers_and_responders_can_t_even_write_one(home: ControlPlane, namespace: str) -> None:
+    for role in ("viewer", "responder"):
+        with pytest.raises(Refused, match="cannot create resource"):
+            person(home, namespace, role, role).create(APPROVALS, "a", by(role))
+
+
+def test_a_service_account_approves_nothing_unless_it_is_allowed_by_name(
+    home: ControlPlane, namespace: str, kubectl: Kubectl
+) -> None:
+    kubectl(
+        "create", "rolebinding", "ci", "--clusterrole=kafka-recovery-approver", f"--serviceaccount={namespace}:default"
+    )
+    name, ci = f"system:serviceaccount:{namespace}:default", account(home, namespace, "default")
+
+    with pytest.raises(Refused, match=f"{name} is a service account; a person approves"):
+        ci.create(APPROVALS, "a", by(name))
+
+    with allowing(home, name):
+        wait_until("the account is allowed", lambda: created(ci, by(name)), bool)
+
+
+def test_the_operator_never_approves_whatever_somebody_grants_it(
+    home: ControlPlane, namespace: str, kubectl: Kubectl
+) -> None:
+    operator, name = install_operator(home, namespace), f"system:serviceaccount:{namespace}:{OPERATOR}"
+    with pytest.raises(Refused, match="cannot create resource"):
+        operator.create(APPROVALS, "a", by(name))
+
+    kubectl("create", "rolebinding", "oops", "--clusterrole=cluster-admin", f"--serviceaccount={namespace}:{OPERATOR}")
+    kubectl("create", "serviceaccount", "other")
+    kubectl(
+        "create", "rolebinding", "other", "--clusterrole=kafka-recovery-approver", f"--serviceaccount={namespace}:other"
+    )
+    other = f"system:serviceaccount:{namespace}:other"
+    with allowing(home, name, other):
+        wait_until("the other account is allowed", lambda: created(account(home, namespace, "other"), by(other)), bool)
+        with pytest.raises(Refused, match="that is the operator, which never approves"):
+            operator.create(APPROVALS, "a", by(name))
+
+
+def test_an_approval_of_another_recovery_with_the_same_name_is_for_the_operator_to_refuse(
+    home: ControlPlane, namespace: str
+) -> None:
+    """A policy can't read the recovery, so it can't compare the uid; what it can is to want one."""
+    ann = person(home, namespace, "ann@example.com", "approver")
+
+    ann.create(APPROVALS, "a", changed(by("ann@example.com"), "recoveryRef.uid", "of-an-older-one"))
+    with pytest.raises(Refused, match="uid: Required value"):
+        ann.create(APPROVALS, "b", by("ann@example.com", recoveryRef={"name": "prod-0123456789"}))
+
+
+# Secrets
+
+
+PASSWORD = {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "kafka-password", "key": "p"}}
+TRUST = {"caSecretRef": {"name": "kafka-ca"}}
+
+
+@pytest.fixture
+def author(home: ControlPlane, namespace: str, kubectl: Kubectl) -> Asking:
+    """Somebody who may write WatchedClusters and get one Secret, kafka-ca."""
+    clusters = {"apiGroups": [GROUP], "resources": ["watchedclusters"], "verbs": ["create", "patch", "get"]}
+    secret = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["kafka-ca"], "verbs": ["get"]}
+    role = {"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "author"}, "rules": [clusters, secret]}
+    kubectl.apply(role)
+    kubectl("create", "rolebinding", "author", "--role=author", "--user=author")
+    return person(home, namespace, "author")
+
+
+def test_a_cluster_without_secrets_and_one_with_the_author_s_own_are_fine(author: Asking) -> None:
+    author.create(CLUSTERS, "open", CLUSTER)
+    author.create(CLUSTERS, "tls", CLUSTER | {"tls": {}})
+    author.create(CLUSTERS, "trusting", CLUSTER | {"tls": TRUST})
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"sasl": PASSWORD}, {"tls": {"certSecretRef": {"name": "kafka-password"}}}, {"tls": TRUST, "sasl": PASSWORD}],
+)
+def test_a_secret_that_its_author_may_not_get_can_t_be_named(author: Asking, spec: Said) -> None:
+    with pytest.raises(Refused, match=r"author may not get every Secret .*kafka-password in"):
+        author.create(CLUSTERS, "prod", CLUSTER | spec)
+
+
+def test_nor_can_it_be_named_later(author: Asking) -> None:
+    author.create(CLUSTERS, "prod", CLUSTER | {"tls": TRUST})
+
+    with pytest.raises(Refused, match="author may not get every Secret"):
+        author.patch(CLUSTERS, "prod", sasl=PASSWORD)
+    with pytest.raises(Refused, match="author may not get every Secret"):
+        author.patch(CLUSTERS, "prod", tls={"caSecretRef": {"name": "kafka-password"}})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"bootstrapServers": ["my-own.example:9092"]},
+        {"tls": None},
+        {"tls": {"caSecretRef": None}},
+        {"sasl": {"mechanism": "PLAIN"}},
+        {"sasl": {"passwordSecretRef": {"key": "other"}}},
+    ],
+    ids=str,
+)
+def test_somebody_else_s_password_can_t_be_sent_elsewhere_or_less_safely(
+    home: ControlPlane, namespace: str, author: Asking, change: Said
+) -> None:
+    administrator = Asking(home.client(), namespace)
+    safely = CLUSTER | {"tls": TRUST, "sasl": PASSWORD | {"mechanism": "SCRAM-SHA-512"}}
+    administrator.create(CLUSTERS, "prod", safely)
+
+    with pytest.raises(Refused, match="author may not get every Secret"):
+        author.patch(CLUSTERS, "prod", **change)
+    administrator.patch(CLUSTERS, "prod", **change)
+
+
+def test_what_concerns_no_secret_is_free_and_so_is_giving_one_up(
+    home: ControlPlane, namespace: str, author: Asking
+) -> None:
+    Asking(home.client(), namespace).create(CLUSTERS, "prod", CLUSTER | {"tls": TRUST, "sasl": PASSWORD})
+
+    author.patch(CLUSTERS, "prod", suspend=True, policyRef={"name": "strict"}, history={"limit": 5})
+    author.patch_metadata(CLUSTERS, "prod", labels={"team": "payments"})
+    author.patch(CLUSTERS, "prod", sasl=None)
+
+
+# What the operator may do
+
+
+READ = ("get", "list", "watch")
+ADMISSION = "admissionregistration.k8s.io"
+ALLOWED: list[tuple[tuple[str, ...], str, str, str]] = [
+    (READ, GROUP, "watchedclusters", ""),
+    (READ, GROUP, "recoverypolicies", ""),
+    (READ, GROUP, "recoveryapprovals", ""),
+    ((*READ, "create", "patch", "delete"), GROUP, "partitionrecoveries", ""),
+    (("patch",), GROUP, "watchedclusters/status", ""),
+    (("patch",), GROUP, "recoverypolicies/status", ""),
+    (("patch",), GROUP, "partitionrecoveries/status", ""),
+    (("patch",), GROUP, "recoveryapprovals/status", ""),
+    (("get", "list", "create", "patch", "delete"), "", "configmaps", ""),
+    (("get",), "", "secrets", ""),
+    (("create", "patch"), "events.k8s.io", "events", ""),
+    (("create",), "coordination.k8s.io", "leases", ""),
+    (("get", "update"), "coordination.k8s.io", "leases", OPERATOR),
+    (("get",), ADMISSION, "validatingadmissionpolicies", APPROVALS_POLICY),
+    (("get",), ADMISSION, "validatingadmissionpolicybindings", SECRETS),
+]
+"""Verbs, group, resource, name."""
+DENIED: list[tuple[tuple[str, ...], str, str, str]] = [
+    (("create", "update", "patch", "delete"), GROUP, "recoveryapprovals", ""),
+    (("approve",), GROUP, "partitionrecoveries", ""),
+    (("create", "update", "patch", "delete"), GROUP, "watchedclusters", ""),
+    (("create", "update", "patch", "delete"), GROUP, "recoverypolicies", ""),
+    (("list", "watch", "create", "patch", "delete"), "", "secrets", ""),
+    (("update",), "coordination.k8s.io", "leases", "somebody-else-s"),
+    (("patch", "delete"), ADMISSION, "validatingadmissionpolicies", APPROVALS_POLICY),
+    (("impersonate",), "", "users", ""),
+    (("get",), "", "pods", ""),
+]
+
+
+def may(who: Asking, verb: str, group: str, resource: str, name: str) -> bool:
+    """As `kubectl auth can-i`."""
+    resource, _, subresource = resource.partition("/")
+    asked = V1ResourceAttributes(
+        namespace=who.namespace, verb=verb, group=group, resource=resource, subresource=subresource, name=name
+    )
+    review = V1SelfSubjectAccessReview(spec=V1SelfSubjectAccessReviewSpec(resource_attributes=asked))
+    answer = AuthorizationV1Api(who.client).create_self_subject_access_review(review)
+    assert answer.status
+    return bool(answer.status.allowed)
+
+
+def test_the_operator_s_role_allows_what_it_does_and_no_more(home: ControlPlane, namespace: str) -> None:
+    operator = install_operator(home, namespace)
+
+    for rights, right in ((ALLOWED, True), (DENIED, False)):
+        for verbs, *what in rights:
+            for verb in verbs:
+                assert may(operator, verb, *what) is right, (verb, *what)
+    elsewhere = Asking(operator.client, home.create_namespace("elsewhere"))
+    assert not may(elsewhere, "get", "", "secrets", "")
+    assert not may(elsewhere, "get", GROUP, "partitionrecoveries", "")
+
+
+# The policies themselves
+
+
+def test_the_policies_deny_and_their_expressions_fit_the_schemas(home: ControlPlane, kubectl: Kubectl) -> None:
+    for name in (APPROVALS_POLICY, SECRETS):
+        policy = wait_until(
+            f"{name} is type-checked",
+            lambda name=name: kubectl.json("get", "validatingadmissionpolicy", name),  # type: ignore[misc]
+            lambda found: "typeChecking" in found.get("status", {}),
+        )
+        binding = kubectl.json("get", "validatingadmissionpolicybinding", name)
+
+        assert policy["status"]["typeChecking"] == {}
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        assert "Deny" in binding["spec"]["validationActions"]

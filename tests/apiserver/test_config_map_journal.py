@@ -1,0 +1,246 @@
+"""The journal on a real API server, as the operator's own account: what is kept, what holds it, and what lets it go."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from apiserver.calling import calling
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import ReplicaLog
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Limits
+from kafka_recovery.kube.api import Api, Effort
+from kafka_recovery.kube.config_map_journal import ConfigMapJournal, JournalTaken
+from kafka_recovery.kube.orphans import orphaned, prune
+from kafka_recovery.kube.resources import API_VERSION, FINALIZER, RECOVERIES
+from kafka_recovery.recovery.journal_files import JournalUnwritable
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl, KubectlFailed
+from testbed.waiting import wait_until
+from unit.decision.incident import NOON, ORDERS, evidence, log, partition, policy
+
+pytestmark = pytest.mark.apiserver
+
+ROLE = Path(__file__).parents[2] / "manifests" / "rbac" / "operator.yaml"
+ACCOUNT = HOME = "kafka-recovery"
+CLUSTER = "_KU3OEVBNTcwNTJENDM2Q-"
+GARBAGE_COLLECTED = 60.0
+NAME = "orders-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """A PartitionRecovery, and its journal as a process that has just started opens it."""
+
+    api: Api
+    namespace: str
+    uid: str
+
+    @property
+    def journal(self) -> ConfigMapJournal:
+        return ConfigMapJournal(self.api, self.namespace, NAME, self.uid, CLUSTER)
+
+    async def begun(self, plan: Plan) -> str:
+        """A run in the middle of its first wave."""
+        digest = await self.journal.record(plan)
+        await self.journal.approved(digest, "ann")
+        await self.journal.wave_started(digest, 1, (ORDERS,))
+        return digest
+
+    async def finalizers(self) -> list[str]:
+        meta = (await self.api.get(RECOVERIES.path(self.namespace, NAME)))["metadata"]
+        return list(meta.get("finalizers", []))
+
+
+@pytest.fixture
+def operator(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Path:
+    """The operator's account with the Role that we ship."""
+    kubectl("apply", "-f", "-", given=re.sub(rf"(?<=namespace: ){HOME}\b", namespace, ROLE.read_text()))
+    return control_plane.service_account(namespace, f"{ACCOUNT}-operator")
+
+
+@pytest.fixture
+async def api(operator: Path) -> AsyncIterator[Api]:
+    async with calling(operator, effort=Effort(deadline=timedelta(seconds=20))) as api:
+        yield api
+
+
+@pytest.fixture
+async def incident(api: Api, namespace: str) -> Incident:
+    recovery = {
+        "apiVersion": API_VERSION,
+        "kind": RECOVERIES.kind,
+        "metadata": {"name": NAME},
+        "spec": {"clusterRef": {"name": "prod"}, "clusterId": CLUSTER, "scope": {"allOffline": True}},
+    }
+    made = await api.create(RECOVERIES.path(namespace), recovery)
+    return Incident(api, namespace, made["metadata"]["uid"])
+
+
+def plan_of(partitions: int = 1) -> Plan:
+    """Offline partitions with logs as long and as different as real ones; the same each time."""
+    chance = random.Random(7)
+
+    def some_log() -> ReplicaLog:
+        starts = sorted(chance.sample(range(1, 10**9), 4))
+        moment = NOON + timedelta(microseconds=chance.randrange(10**7))
+        return log(starts[-1] + 1000, (0, 0), *enumerate(starts, 1), observed_at=moment)
+
+    ids = [TopicPartition(f"orders-{index // 50:04}", index % 50) for index in range(partitions)]
+    seen = [partition({1: None, 2: some_log(), 3: some_log()}, id=id) for id in ids]
+    return decide(evidence(*seen, cluster_id=CLUSTER), policy(Limits(partitions=partitions)))
+
+
+def config_maps(kubectl: Kubectl) -> list[str]:
+    """Those of journals; every namespace has one of its own."""
+    found = kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/recovery")["items"]
+    return sorted(each["metadata"]["name"] for each in found)
+
+
+async def until(what: str, look: Callable[[], list[str]], good: Callable[[list[str]], bool]) -> None:
+    await asyncio.to_thread(wait_until, what, look, good, GARBAGE_COLLECTED)
+
+
+async def test_a_plan_of_20000_partitions_is_kept_and_read_back(incident: Incident, kubectl: Kubectl) -> None:
+    plan = plan_of(20_000)
+    many = tuple(
+        PartitionOutcome(decision.id, Outcome.RECOVERED, leader=decision.leader, log_end=decision.log_end)
+        for decision in plan.decisions
+    )
+    digest = await incident.begun(plan)
+    await incident.journal.wave_ended(digest, 1, many)
+
+    (run,) = await incident.journal.unfinished()
+
+    assert (run.digest, run.plan, run.outcomes) == (digest, plan, many)
+    assert await incident.journal.kept(digest) == plan
+    assert [name for name in config_maps(kubectl) if "-plan-001-" in name], "it was too large for one"
+
+
+async def test_every_record_may_be_made_twice_and_is_never_changed(incident: Incident, kubectl: Kubectl) -> None:
+    journal, plan = incident.journal, plan_of()
+    for _ in range(2):
+        digest = await journal.record(plan)
+        await journal.approved(digest, "ann")
+        await journal.wave_started(digest, 1, (ORDERS,))
+        await journal.wave_ended(digest, 1, ())
+
+    for name in config_maps(kubectl):
+        with pytest.raises(KubectlFailed, match="immutable"):
+            kubectl("patch", "configmap", name, "--type=merge", "-p", '{"binaryData": {"json.gz": "e30="}}')
+    with pytest.raises(JournalTaken):
+        await incident.journal.wave_started(await journal.record(plan), 1, (ORDERS,))
+
+
+@pytest.mark.parametrize("cascade", ["foreground", "background"])
+async def test_a_deletion_waits_for_the_run_and_then_takes_all_along(
+    incident: Incident, kubectl: Kubectl, cascade: str
+) -> None:
+    digest = await incident.begun(plan_of())
+    assert await incident.finalizers() == [FINALIZER]
+    kept = config_maps(kubectl)
+
+    kubectl("delete", "partitionrecovery", NAME, f"--cascade={cascade}", "--wait=false")
+    await asyncio.sleep(3)  # time enough for a garbage collector that saw an owner reference
+    assert config_maps(kubectl) == kept
+    assert [run.digest for run in await incident.journal.unfinished()] == [digest]
+
+    await incident.journal.wave_ended(digest, 1, ())
+    await incident.journal.finished(digest)
+    await until("all is gone", lambda: config_maps(kubectl), lambda left: left == [])
+    assert kubectl("get", "partitionrecoveries", "-o", "name") == ""
+
+
+async def test_what_has_ended_stays_as_long_as_its_recovery(incident: Incident, kubectl: Kubectl) -> None:
+    digest = await incident.begun(plan_of())
+    await incident.journal.finished(digest)
+    await asyncio.sleep(3)
+
+    assert len(config_maps(kubectl)) == 5
+    assert await incident.finalizers() == []
+    kubectl("delete", "partitionrecovery", NAME)
+    await until("all is gone", lambda: config_maps(kubectl), lambda left: left == [])
+
+
+async def test_the_journal_of_a_recovery_that_was_removed_by_force_is_found_finished_and_pruned(
+    incident: Incident, kubectl: Kubectl
+) -> None:
+    digest = await incident.begun(plan_of())
+    api, namespace = incident.api, incident.namespace
+    assert await orphaned(api, namespace, CLUSTER, ()) == []
+    kubectl("delete", "partitionrecovery", NAME, "--wait=false")
+    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
+
+    (journal,) = await orphaned(api, namespace, CLUSTER, ())
+    assert [run.digest for run in await journal.unfinished()] == [digest]
+    await journal.wave_ended(digest, 1, ())
+    await journal.finished(digest)
+
+    assert await orphaned(api, namespace, CLUSTER, ()) == []
+    now = datetime.now(UTC)
+    assert await prune(api, namespace, CLUSTER, (), now - timedelta(minutes=5)) == 0
+    assert await prune(api, namespace, CLUSTER, (), now + timedelta(minutes=5)) == 6
+    assert config_maps(kubectl) == []
+
+
+async def test_nothing_of_a_recovery_that_is_being_deleted_is_begun(incident: Incident, kubectl: Kubectl) -> None:
+    digest = await incident.journal.record(plan_of())
+    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": ["a.b/others"]}}')
+    kubectl("delete", "partitionrecovery", NAME, "--wait=false")
+
+    with pytest.raises(JournalUnwritable, match="is being deleted"):
+        await incident.journal.approved(digest, "ann")
+
+    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
+    assert await incident.journal.unfinished() == []
+
+
+async def test_a_namespace_that_is_being_deleted_takes_no_plan(
+    incident: Incident, kubectl: Kubectl, namespace: str
+) -> None:
+    """The recovery's finalizer keeps the namespace, so the run could be undone from what is left of its journal."""
+    await incident.begun(plan_of())
+    kubectl("delete", "namespace", namespace, "--wait=false")
+
+    await asyncio.sleep(1)  # what is being written that very moment may still be taken
+
+    with pytest.raises(JournalUnwritable, match="the namespace is being deleted"):
+        await incident.journal.record(plan_of(2))
+
+    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
+
+
+async def test_an_account_without_the_role_is_told_what_it_needs(
+    control_plane: ControlPlane, incident: Incident
+) -> None:
+    async with calling(control_plane.service_account(incident.namespace, "default")) as stranger:
+        journal = ConfigMapJournal(stranger, incident.namespace, NAME, incident.uid, CLUSTER)
+        with pytest.raises(JournalUnwritable, match=r"cannot create resource.*the operator's Role needs"):
+            await journal.record(plan_of())
+
+
+async def test_a_write_that_was_not_answered_is_made_again(
+    control_plane: ControlPlane, incident: Incident, operator: Path, kubectl: Kubectl
+) -> None:
+    """The frozen server holds the request, and may carry it out when it thaws."""
+    plan = plan_of()
+    hasty = Effort(deadline=timedelta(seconds=2), attempt=timedelta(seconds=1))
+    async with calling(operator, effort=hasty) as api:
+        journal = ConfigMapJournal(api, incident.namespace, NAME, incident.uid, CLUSTER)
+        with control_plane.apiserver_frozen(), pytest.raises(JournalUnwritable, match="may have been written"):
+            await journal.record(plan)
+
+    digest = await incident.journal.record(plan)
+
+    assert await incident.journal.kept(digest) == plan
+    assert len(config_maps(kubectl)) == 1

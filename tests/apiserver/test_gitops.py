@@ -1,0 +1,173 @@
+"""`examples/` on a real API server: applied as Git tools apply them, and judged as they judge, in every state."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from apiserver.objects import Asking
+from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, read_cluster, read_policy
+from kafka_recovery.recovery.supervision import Authority
+from testbed import argocd
+from testbed.examples import EXAMPLES, overlay, replaced
+from testbed.kstatus import Kstatus, kstatus
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from unit.kube.specs import SMALLEST
+from unit.kube.standings import State, states
+
+pytestmark = pytest.mark.apiserver
+
+SCRIPTS = EXAMPLES / "argocd"
+STATES = list(states())
+AUTHOR = {"approver": "testbed:administrator"}  # whoever asks; the admission policy wants it
+OVERLAYS = pytest.mark.parametrize("name", ["observe", "approve", "automatic"])
+
+
+@pytest.fixture
+def administrator(control_plane: ControlPlane, namespace: str) -> Asking:
+    return Asking(control_plane.client(), namespace)
+
+
+@pytest.fixture(scope="module")
+def anywhere(control_plane: ControlPlane) -> Asking:
+    """One namespace for all states."""
+    return Asking(control_plane.client(), control_plane.create_namespace("states"))
+
+
+# The examples are applied
+
+
+@OVERLAYS
+def test_an_overlay_says_how_far_the_operator_may_go(
+    name: str, kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    kubectl("apply", "-k", str(overlay(tmp_path, name, namespace)))
+
+    cluster = read_cluster(administrator.get(CLUSTERS, "prod"))
+    assert cluster.authority is Authority(name.capitalize())
+    assert read_policy(administrator.get(POLICIES, "prod")).policy.rule_for("anything")
+    assert cluster.policy_name == "prod"
+
+
+@OVERLAYS
+def test_an_overlay_that_is_applied_again_changes_nothing(
+    name: str, kubectl: Kubectl, namespace: str, tmp_path: Path
+) -> None:
+    folder = str(overlay(tmp_path, name, namespace))
+    kubectl("apply", "-k", folder)
+
+    assert [line.rpartition(" ")[2] for line in kubectl("apply", "-k", folder).splitlines()] == ["unchanged"] * 2
+    assert kubectl.attempt("diff", "-k", folder).stdout == ""
+
+
+def test_a_component_adds_passwords_and_tls(
+    kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    kubectl("apply", "-k", str(overlay(tmp_path, "observe", namespace, components=["sasl-over-tls"])))
+
+    cluster = read_cluster(administrator.get(CLUSTERS, "prod"))
+    assert cluster.tls
+    assert cluster.tls.ca
+    assert cluster.sasl
+    assert (cluster.tls.ca.name, cluster.sasl.password.name) == ("kafka-ca", "kafka-recovery-user")
+
+
+def test_a_person_suspends_a_cluster_and_the_next_sync_leaves_it_so(
+    kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    folder = str(overlay(tmp_path, "automatic", namespace))
+    sync = ("apply", "--server-side", "--force-conflicts", "--field-manager=flux", "-k", folder)
+    kubectl(*sync)
+    administrator.patch(CLUSTERS, "prod", suspend=True)
+
+    kubectl(*sync)
+
+    assert administrator.get(CLUSTERS, "prod")["spec"]["suspend"] is True
+
+
+def test_a_policy_that_is_pruned_takes_no_recovery_with_it(
+    kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    kubectl("apply", "-k", str(overlay(tmp_path, "automatic", namespace)))
+    administrator.create(RECOVERIES, "incident", SMALLEST[RECOVERIES])
+
+    kubectl("delete", "recoverypolicy,watchedcluster", "--all", "--cascade=foreground")
+
+    left = kubectl.json("get", "partitionrecoveries")["items"]
+    assert [each["metadata"]["name"] for each in left] == ["incident"]
+
+
+def test_flux_waits_for_objects_that_its_overlay_has(kubectl: Kubectl) -> None:
+    flux = yaml.safe_load_all((EXAMPLES / "flux" / "kafka-recovery.yaml").read_text())
+    spec = next(each["spec"] for each in flux if each["kind"] == "Kustomization")
+
+    built = yaml.safe_load_all(kubectl("kustomize", str(EXAMPLES / spec["path"])))
+
+    assert {identity(each) for each in built} == {
+        (each["kind"], each["namespace"], each["name"]) for each in spec["healthChecks"]
+    }
+
+
+def test_the_scripts_for_argo_cd_are_added_to_its_settings_and_nothing_else_changes(
+    kubectl: Kubectl, namespace: str
+) -> None:
+    theirs = {"url": "https://argocd.example.com"}
+    settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm"}, "data": theirs}
+    kubectl("create", "-f", "-", given=settings)
+
+    ours = kubectl("kustomize", str(SCRIPTS)).replace("namespace: argocd", f"namespace: {namespace}")
+    kubectl("apply", "--server-side", "--field-manager=kafka-recovery", "-f", "-", given=ours)
+
+    scripts = {
+        f"resource.customizations.health.kafka-recovery.dev_{state.kind.kind}": script(state.kind.kind)
+        for state in [*STATES, State(POLICIES, "", {}, "", Kstatus.CURRENT)]
+    }
+    assert kubectl.json("get", "configmap", "argocd-cm")["data"] == theirs | scripts
+
+
+# What tools make of every state, on objects that the API server gave back
+
+
+@pytest.mark.parametrize("state", STATES, ids=str)
+def test_each_state_is_shown_as_it_should_be(state: State, anywhere: Asking) -> None:
+    name = str(state).lower().replace(" ", "-")
+    anywhere.create(state.kind, name, SMALLEST[state.kind] | (AUTHOR if state.kind == APPROVALS else {}))
+    if state.status:
+        anywhere.patch_status(state.kind, name, state.status)
+
+    seen = anywhere.get(state.kind, name)
+
+    assert (argocd.health(SCRIPTS, {"status": {}} | seen).status, kstatus(seen)) == (state.argo, state.kstatus)
+
+
+def test_an_unwell_kafka_never_blocks_a_sync(
+    kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    kubectl("apply", "-k", str(overlay(tmp_path, "approve", namespace)))
+    unwell = next(state for state in STATES if state.name == "has offline partitions")
+    administrator.patch_status(CLUSTERS, "prod", unwell.status)
+    seen = administrator.get(CLUSTERS, "prod")
+    assert condition(seen, "KafkaHealthy") == "False"
+
+    assert (kstatus(seen), argocd.health(SCRIPTS, seen).status) == (Kstatus.CURRENT, "Healthy")
+    kubectl("wait", "--for=condition=Ready", "--timeout=1s", "watchedcluster/prod")
+
+    more = [replaced("/spec/limits/partitions", 10)]
+    kubectl("apply", "-k", str(overlay(tmp_path, "approve", namespace, policy=more)))
+    assert administrator.get(POLICIES, "prod")["spec"]["limits"]["partitions"] == 10
+
+
+def condition(of: dict[str, Any], kind: str) -> str:
+    return next(str(each["status"]) for each in of["status"]["conditions"] if each["type"] == kind)
+
+
+def identity(of: dict[str, Any]) -> tuple[str, str, str]:
+    return of["kind"], of["metadata"]["namespace"], of["metadata"]["name"]
+
+
+def script(kind: str) -> str:
+    return (SCRIPTS / f"{kind.lower()}.lua").read_text()

@@ -1,0 +1,368 @@
+"""`kubectl kafka-recovery` at a real API server: real kubectl, real rights, real refusals; the test is the operator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import tarfile
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from kafka_recovery.cli.kubectl import commands
+from kafka_recovery.cli.kubectl.access import Loop, Reach, opened
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.config_map_journal import ConfigMapJournal
+from kafka_recovery.kube.recovery_status import End, Known, Phase, plan_now, status_of
+from kafka_recovery.kube.resources import API_VERSION
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.waiting import wait_until
+from unit.cli.small_cluster import SmallCluster
+
+pytestmark = pytest.mark.apiserver
+
+PATIENCE = 60.0
+AWAITING = Reason("AwaitingApproval", "the plan waits for a RecoveryApproval")
+PEOPLE = Path(__file__).parents[2] / "manifests" / "rbac" / "people.yaml"
+
+
+@dataclass
+class Operator:
+    """What the operator would write, by the administrator's hand."""
+
+    kubectl: Kubectl
+    namespace: str
+    kafka: SmallCluster
+
+    def opened(self, name: str = "prod-1", known: Known | None = None) -> str:
+        """A recovery; returns its uid."""
+        scope = {"allOffline": True}
+        spec = {"clusterRef": {"name": "prod"}, "clusterId": self.kafka.id, "scope": scope}
+        self.kubectl.apply(of_ours("PartitionRecovery", name, spec))
+        if known:
+            self.tell(name, known)
+        return str(self.seen(name)["metadata"]["uid"])
+
+    def seen(self, name: str = "prod-1") -> Any:
+        return self.kubectl.json("get", "partitionrecovery", name)
+
+    def tell(self, name: str, known: Known) -> None:
+        """Write what is known into the status."""
+        status = status_of(known, 1, {}, datetime.now(UTC))
+        change = ("--subresource=status", "--type=merge", f"--patch={json.dumps({'status': status})}")
+        self.kubectl("patch", "partitionrecovery", name, *change)
+
+    def plan(self) -> Plan:
+        """For what is offline now."""
+        return decide(asyncio.run(self.kafka.gather(ALL_OFFLINE, Policy().widest_evidence_rules)), Policy())
+
+    def awaiting(self, name: str = "prod-1") -> Plan:
+        """A recovery with a recorded plan that a person has to approve."""
+        plan = self.plan()
+        journal = self.journal(name, self.opened(name))
+        with opened(Reach(self.kubectl.kubeconfig)) as api:
+            asyncio.run(journal(Loop(api)).record(plan))
+        self.tell(name, waiting_for(plan))
+        return plan
+
+    def journal(self, name: str, uid: str) -> Any:
+        return lambda api: ConfigMapJournal(api, self.namespace, name, uid, self.kafka.id)
+
+
+def of_ours(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
+    return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def waiting_for(plan: Plan) -> Known:
+    shown = plan_now(plan, digest(plan), datetime.now(UTC) + timedelta(minutes=2))
+    return Known(Phase.AWAITING_APPROVAL, AWAITING, len(plan.decisions), plan=replace(shown, needs_approval=True))
+
+
+@pytest.fixture
+def operator(kubectl: Kubectl, namespace: str) -> Operator:
+    kafka = SmallCluster()
+    kafka.offline("orders-17", {2: 27, 3: 15})
+    cluster = {"clusterId": kafka.id, "bootstrapServers": ["kafka-1:9092"], "authority": "Approve"}
+    kubectl.apply(of_ours("WatchedCluster", "prod", cluster))
+    return Operator(kubectl, namespace, kafka)
+
+
+@pytest.fixture
+def ann(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubectl:
+    """A person with the roles that people get: viewer, responder and approver."""
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(PEOPLE))
+    for role in ("viewer", "responder", "approver"):
+        kubectl("create", "rolebinding", role, f"--clusterrole=kafka-recovery-{role}", "--user=ann@example.com")
+    ann = control_plane.kubectl(control_plane.user("ann@example.com", namespace=namespace))
+    wait_until("ann may", lambda: ann.attempt("get", "prec,rappr,cm").returncode, lambda status: status == 0)
+    return ann
+
+
+@pytest.fixture
+def guarded(ann: Kubectl) -> None:
+    """The admission policy for approvals holds, which takes a moment after the control plane's start."""
+    spec = {
+        "recoveryRef": {"name": "none", "uid": "none"},
+        "planDigest": "0" * 64,
+        "decision": "Refuse",
+        "approver": "somebody else",
+    }
+    probe = json.dumps(of_ours("RecoveryApproval", "probe", spec))
+    dry = ("create", "--dry-run=server", "-f", "-")
+    wait_until("it is held", lambda: ann.attempt(*dry, given=probe).stderr, lambda said: "in the name of" in said)
+
+
+def plugin(person: Kubectl, *words: str) -> subprocess.CompletedProcess[str]:
+    """`kubectl kafka-recovery WORDS…`, by kubectl's own search for plugins."""
+    return person.attempt("kafka-recovery", *words)
+
+
+def test_kubectl_finds_its_plugin(ann: Kubectl) -> None:
+    shown = plugin(ann, "--help")
+
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.lstrip().startswith("Usage: kubectl kafka-recovery [OPTIONS] COMMAND")
+
+
+def test_from_status_to_an_approval_in_ones_own_name(
+    operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
+) -> None:
+    plan = operator.awaiting()
+
+    assert "Next: kubectl kafka-recovery plan prod-1" in plugin(ann, "status").stdout
+    assert f"Digest: {digest(plan)}" in plugin(ann, "plan", "prod-1").stdout
+    assert "orders-17: Elect broker 2" in plugin(ann, "explain", "orders-17").stdout
+    done = plugin(ann, "approve", "prod-1", "--yes", digest(plan), "--reason", "INC-7")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    (said,) = kubectl.json("get", "recoveryapprovals")["items"]
+    assert said["spec"] == {
+        "recoveryRef": {"name": "prod-1", "uid": operator.seen()["metadata"]["uid"]},
+        "planDigest": digest(plan),
+        "decision": "Approve",
+        "approver": "ann@example.com",
+        "maxLossClass": "Unknown",
+        "reason": "INC-7",
+    }
+    assert re.search(r"ann@example.com +Approve +[0-9a-f]{12} +not yet", plugin(ann, "status", "prod-1").stdout)
+
+
+def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
+    plan = operator.awaiting()
+
+    seen, code = at_a_terminal(ann, "approve", "prod-1", typed="y\n")
+
+    assert code == 0
+    assert f"Digest: {digest(plan)}" in seen
+    assert f"Approve plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N]" in seen
+    assert len(kubectl.json("get", "recoveryapprovals")["items"]) == 1
+
+
+def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
+    operator.awaiting()
+
+    seen, code = at_a_terminal(ann, "approve", "prod-1", typed="\x03")
+
+    assert "[y/N]" in seen
+    assert code == 130
+    assert kubectl.json("get", "recoveryapprovals")["items"] == []
+
+
+def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl) -> None:
+    """By RBAC alone they might write a RecoveryApproval; the admission policy wants the verb approve as well."""
+    plan = operator.awaiting()
+    kubectl("delete", "rolebinding", "approver")
+    kubectl("create", "role", "writer", "--verb=create,get,list", "--resource=recoveryapprovals.kafka-recovery.dev")
+    kubectl("create", "rolebinding", "writer", "--role=writer", "--user=ann@example.com")
+    words = ("approve", "prod-1", "--yes", digest(plan))
+
+    refused = wait_until(
+        "the roles hold", lambda: plugin(ann, *words), lambda tried: "admission control" in tried.stderr
+    )
+
+    assert refused.returncode == 3
+    assert refused.stderr == (
+        "Error: admission control refuses it: ann@example.com may not approve partitionrecoveries/prod-1 in namespace "
+        f"{operator.namespace}: the RBAC verb approve is missing\n"
+    )
+
+
+def test_somebody_without_any_role(operator: Operator, control_plane: ControlPlane, namespace: str) -> None:
+    bob = control_plane.kubectl(control_plane.user("bob", namespace=namespace))
+
+    refused = plugin(bob, "status")
+
+    assert refused.returncode == 3
+    assert refused.stderr.startswith("Error: you may not do this: watchedclusters.kafka-recovery.dev is forbidden: ")
+    assert 'User "bob" cannot list resource "watchedclusters"' in refused.stderr
+    assert refused.stderr.count("\n") == 1
+
+
+def test_a_refusal_is_written_with_its_reason(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
+    operator.awaiting()
+
+    assert plugin(ann, "refuse", "prod-1", "--reason", "broker 1 comes back").returncode == 0
+
+    (said,) = kubectl.json("get", "recoveryapprovals")["items"]
+    assert (said["spec"]["decision"], said["spec"]["reason"]) == ("Refuse", "broker 1 comes back")
+
+
+def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubectl) -> None:
+    """By the administrator: responders may not change clusters or ConfigMaps."""
+    operator.opened()
+
+    for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
+        assert plugin(kubectl, "suspend", *words).returncode == 0
+    assert operator.seen()["spec"]["suspend"] is True
+    assert kubectl.json("get", "watchedcluster", "prod")["spec"]["suspend"] is True
+    assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
+
+    for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
+        assert plugin(kubectl, "resume", *words).returncode == 0
+    assert operator.seen()["spec"]["suspend"] is False
+    assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
+
+
+def test_undo_waits_until_the_operator_has_finished(operator: Operator, ann: Kubectl) -> None:
+    operator.opened()
+
+    with started(ann, "undo", "prod-1", "--yes") as waiting:
+        wait_until("it is asked for", lambda: operator.seen()["spec"].get("abort"), bool)
+        assert waiting.poll() is None
+        operator.tell("prod-1", Known(Phase.ENDED, Reason("Aborted", "orders are restored"), end=End.ABORTED))
+        shown, _ = waiting.communicate(timeout=PATIENCE)
+
+    assert waiting.returncode == 0
+    assert "prod-1 has finished: Aborted. Assignment orders are restored" in shown
+
+
+def test_a_recovery_removed_by_force_leaves_a_journal_that_undo_shows(
+    operator: Operator, ann: Kubectl, kubectl: Kubectl
+) -> None:
+    plan = operator.plan()
+    journal = operator.journal("prod-1", operator.opened())
+
+    async def begun(api: Loop) -> None:
+        kept = journal(api)
+        made = await kept.record(plan)
+        await kept.approved(made, "ann")
+        await kept.wave_started(made, 1, plan.waves[0])
+
+    with opened(Reach(kubectl.kubeconfig)) as api:
+        asyncio.run(begun(Loop(api)))
+    kubectl("patch", "prec", "prod-1", "--type=merge", "--patch", '{"metadata": {"finalizers": []}}')
+    kubectl("delete", "prec", "prod-1")
+
+    shown = plugin(ann, "undo", "prod-1")
+
+    assert shown.returncode == 1
+    assert f"plan {digest(plan)[:12]} of cluster {operator.kafka.id}" in shown.stdout
+    assert "the operator restores it at its next round" in shown.stdout
+
+
+def test_a_bundle_of_all_that_one_may_read(operator: Operator, ann: Kubectl, kubectl: Kubectl, tmp_path: Path) -> None:
+    operator.awaiting()
+    kubectl("create", "secret", "generic", "creds", "--from-literal=password=hunter-2-of-the-test")
+
+    done = plugin(ann, "support-bundle", "--out", str(tmp_path / "bundle.tar.gz"), "-o", "json")
+
+    assert done.returncode == 0, done.stderr
+    (logs,) = json.loads(done.stdout)["unreadable"]
+    assert 'User "ann@example.com" cannot list resource "pods"' in logs
+    with tarfile.open(tmp_path / "bundle.tar.gz") as packed:
+        found = {entry.name: packed.extractfile(entry) for entry in packed}
+        text = b"".join(file.read() for file in found.values() if file)
+    assert b"orders" in text
+    assert b"hunter-2" not in text
+    assert b"managedFields" not in text
+
+
+def test_a_name_that_is_not_there(operator: Operator, ann: Kubectl) -> None:
+    refused = plugin(ann, "plan", "prod-9")
+
+    assert refused.returncode == 2
+    assert refused.stderr == (
+        f"Error: there is no PartitionRecovery prod-9 in namespace {operator.namespace}; kubectl kafka-recovery status "
+        "shows what there is\n"
+    )
+
+
+def test_a_server_that_never_heard_of_the_kinds(
+    control_plane: ControlPlane, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As any path of an API group that nobody installed is answered."""
+    monkeypatch.setattr("kafka_recovery.kube.resources.API_VERSION", "nobody.example/v1")
+    refused = in_this_process(kubectl, "status")
+
+    assert refused.exit_code == 3
+    assert refused.stderr.startswith("Error: the kinds of kafka-recovery.dev are not installed in this cluster: ")
+
+
+def test_an_api_server_that_is_stopped(control_plane: ControlPlane, ann: Kubectl) -> None:
+    with control_plane.apiserver_stopped():
+        refused = in_this_process(ann, "status")
+
+    assert refused.exit_code == 3
+    assert refused.stderr.startswith(f"Error: the API server does not answer: {control_plane.url}: ")
+
+
+def test_a_token_that_nobody_believes(control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path) -> None:
+    config = json.loads(kubectl.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": "worn-out"}
+    (tmp_path / "kubeconfig").write_text(json.dumps(config))
+
+    refused = in_this_process(replace(kubectl, kubeconfig=tmp_path / "kubeconfig"), "status")
+
+    assert refused.exit_code == 3
+    assert refused.stderr.startswith("Error: the API server does not know who you are: log in again")
+
+
+def in_this_process(person: Kubectl, *words: str) -> Result:
+    return CliRunner().invoke(commands.app, [*words, "--kubeconfig", str(person.kubeconfig)])
+
+
+def started(person: Kubectl, *words: str) -> subprocess.Popen[str]:
+    """The plugin, while it runs."""
+    command = [str(person.program), "kafka-recovery", *words]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=person.environment)
+
+
+def at_a_terminal(person: Kubectl, *words: str, typed: str) -> tuple[str, int]:
+    """What a terminal shows until the end, and the exit code; `typed` goes in once there is a question."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(person.program, ["kubectl", "kafka-recovery", *words], person.environment)
+    seen, ends, answered = "", time.monotonic() + PATIENCE, False
+    try:
+        while True:
+            ready, _, _ = select.select([terminal], [], [], max(ends - time.monotonic(), 0))
+            assert ready, f"it never ended: {seen!r}"
+            try:
+                read = os.read(terminal, 65536)
+            except OSError:  # Linux's word for a terminal whose last process ended
+                break
+            if not read:
+                break
+            seen += read.decode()
+            if "[y/N]" in seen and not answered:
+                os.write(terminal, typed.encode())
+                answered = True
+    finally:
+        os.close(terminal)
+    return seen, os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

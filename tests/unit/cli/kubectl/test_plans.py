@@ -1,0 +1,147 @@
+"""plan and explain: from the journal's ConfigMaps, and only if they hold what the status names."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kafka_recovery.cli.plan_files import read_plan
+from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.recovery_status import Known, Phase
+from unit.cli.kubectl.conftest import Plugin
+from unit.cli.kubectl.person import Incidents, SmallKubernetes
+from unit.cli.small_cluster import SmallCluster
+
+
+def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+
+    shown = plugin("plan", "prod-1")
+
+    assert shown.exit_code == 0
+    assert "orders-17  Elect" in shown.stdout
+    assert f"Digest: {digest(plan)}\n" in shown.stdout
+    assert f"Expires at {incidents.expires_at:%H:%M:%S} UTC, in 1" in shown.stdout
+    assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
+    assert shown.stdout.endswith("\nNext: kubectl kafka-recovery approve prod-1\n")
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_a_plan_that_expired_says_so(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.expires_at = datetime.now(UTC) - timedelta(seconds=1)
+    incidents.awaiting()
+
+    assert "Expired at " in plugin("plan", "prod-1").stdout
+
+
+def test_a_plan_that_is_carried_out_asks_for_nothing(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+    incidents.tell("prod-1", Phase.ELECTING, Reason("Electing", "wave 1 of 1 is being elected"), plan)
+
+    shown = plugin("plan", "prod-1").stdout
+
+    assert "Nobody is asked about it now: Electing: wave 1 of 1 is being elected" in shown.replace("\n", " ")
+    assert "Next:" not in shown
+
+
+def test_a_program_gets_a_plan_file(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+
+    shown = plugin("plan", "prod-1", "-o", "json").stdout
+
+    document = json.loads(shown)
+    assert (document["digest"], document["recovery"]) == (digest(plan), "prod-1")
+    assert read_plan(shown, "shown") == plan
+
+
+def test_a_recovery_without_a_plan_says_what_it_is_at(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.opened("prod-1", Known(Phase.PLANNING, Reason("Planning", "every replica is being asked")))
+
+    refused = plugin("plan", "prod-1")
+
+    assert refused.exit_code == 2
+    assert refused.stderr == "Error: prod-1 has no plan yet: Planning: every replica is being asked\n"
+
+
+def test_a_recovery_that_nobody_looked_at(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.opened("prod-1")
+
+    assert "no plan yet: New: the operator has not looked at it yet" in plugin("plan", "prod-1").stderr
+
+
+def test_a_plan_that_was_replaced_in_its_config_map_is_not_shown(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, cluster: SmallCluster
+) -> None:
+    plan = incidents.awaiting()
+    cluster.offline("payments-0", {3: 5})
+    other = incidents.record("prod-2", "uid-of-prod-2", incidents.plan())
+    maps = kubernetes.memory.config_maps()
+    mine, theirs = maps[f"prod-1-{digest(plan)[:16]}-plan"], maps[f"prod-2-{other[:16]}-plan"]
+    mine["binaryData"], mine["data"] = theirs["binaryData"], theirs["data"]
+
+    refused = plugin("plan", "prod-1")
+
+    assert refused.exit_code == 2
+    assert f"it was replaced: it holds plan {other}" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_a_plan_whose_config_map_is_gone(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+    incidents.awaiting()
+    for path in [path for path in kubernetes.memory.objects if "/configmaps/" in path]:
+        del kubernetes.memory.objects[path]
+
+    refused = plugin("plan", "prod-1")
+
+    assert refused.exit_code == 2
+    assert "was never recorded, or deleted" in refused.stderr
+
+
+@pytest.mark.parametrize("words", [["orders-17"], ["prod-1", "orders-17"]])
+def test_a_partition_is_explained_with_or_without_its_recovery_s_name(
+    incidents: Incidents, plugin: Plugin, words: list[str]
+) -> None:
+    incidents.opened("prod-0", scope={"partitions": [{"topic": "payments", "partition": 0}]})
+    incidents.awaiting()
+
+    shown = plugin("explain", *words)
+
+    assert shown.exit_code == 0
+    assert shown.stdout.startswith("orders-17: Elect broker 2 (rule ")
+    assert "What would change it:" in shown.stdout
+
+
+def test_a_partition_in_no_plan(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.awaiting()
+
+    assert "the plan of prod-1 does not hold payments-0" in plugin("explain", "prod-1", "payments-0").stderr
+    refused = plugin("explain", "payments-0")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Error: no open recovery has a plan with payments-0; kubectl kafka-recovery stat")
+
+
+def test_a_partition_that_a_recovery_may_come_to(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.opened("prod-1", Known(Phase.PLANNING, Reason("Planning", "every replica is being asked")))
+
+    refused = plugin("explain", "orders-17")
+
+    assert refused.exit_code == 2
+    assert "no plan holds orders-17 yet; prod-1 may come to it: Planning:" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["orders"], "'orders' is not a partition; write it as topic-index"),
+        (["a", "b", "orders-1"], "explain takes [NAME] TOPIC-PARTITION, not 3 words"),
+        (["../configmaps/x", "orders-1"], "'../configmaps/x' can't be the name of a PartitionRecovery"),
+    ],
+)
+def test_words_that_explain_nothing(plugin: Plugin, words: list[str], problem: str) -> None:
+    refused = plugin("explain", *words)
+
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith(f"Error: {problem}")

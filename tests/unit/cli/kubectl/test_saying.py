@@ -1,0 +1,281 @@
+"""approve and refuse: who says what about exactly which plan."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+
+import pytest
+
+from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.policy import Approval, Policy, Rule
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.api import ApiError
+from kafka_recovery.kube.recovery_status import End, Known, Phase
+from kafka_recovery.kube.resources import APPROVALS, RECOVERIES
+from unit.cli.kubectl.conftest import Plugin
+from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
+from unit.cli.small_cluster import SmallCluster
+
+
+def test_a_yes_at_the_terminal_approves_exactly_what_was_shown(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+
+    done = plugin("approve", "prod-1", "--reason", "INC-7", typed="y\n")
+
+    assert done.exit_code == 0
+    assert f"Digest: {digest(plan)}\n" in done.stderr
+    assert f"Approve plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N] " in done.stderr
+    assert done.stdout.startswith(f"ann approves plan {digest(plan)[:12]} of prod-1 (worst loss class Unknown).\n")
+    assert kubernetes.said() == [
+        {
+            "recoveryRef": {"name": "prod-1", "uid": "uid-of-prod-1"},
+            "planDigest": digest(plan),
+            "decision": "Approve",
+            "approver": "ann",
+            "maxLossClass": "Unknown",
+            "reason": "INC-7",
+        }
+    ]
+
+
+@pytest.mark.parametrize("typed", ["n\n", "\n", "", "yess\n"])
+def test_anything_but_a_yes_is_a_no(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, typed: str
+) -> None:
+    incidents.awaiting()
+
+    refused = plugin("approve", "prod-1", typed=typed)
+
+    assert refused.exit_code == 4
+    assert refused.stderr.endswith("Error: not approved; nothing was written\n")
+    assert kubernetes.said() == []
+
+
+def test_without_a_terminal_the_digest_that_was_read_is_wanted(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+
+    refused = plugin("approve", "prod-1")
+
+    assert refused.exit_code == 4
+    assert refused.stderr == (
+        "Error: there is no terminal to ask at. Read the plan: kubectl kafka-recovery plan prod-1; then "
+        "kubectl kafka-recovery approve prod-1 --yes DIGEST\n"
+    )
+    assert kubernetes.said() == []
+
+    done = plugin("approve", "prod-1", "--yes", digest(plan), "-o", "json")
+
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["spec"]["planDigest"] == digest(plan)
+
+
+def test_a_digest_of_another_plan_approves_nothing(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+
+    refused = plugin("approve", "prod-1", "--yes", "0" * 64)
+
+    assert refused.exit_code == 4
+    assert refused.stderr == (
+        f"Error: plan 000000000000 of prod-1 does not hold any more: the plan is {digest(plan)[:12]} now, so nothing "
+        "was written. Read it again: kubectl kafka-recovery plan prod-1\n"
+    )
+    assert kubernetes.said() == []
+
+
+class ReplacedMeanwhile(SmallKubernetes):
+    """The operator writes another status once the journal was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: Callable[[], object] = lambda: None
+
+    def get(self, path: str) -> dict[str, object]:
+        found = super().get(path)
+        if "/configmaps/" in path:
+            self.then()
+        return found
+
+
+@pytest.fixture
+def kubernetes() -> ReplacedMeanwhile:
+    return ReplacedMeanwhile()
+
+
+def test_a_plan_that_is_replaced_while_it_is_read_is_not_approved(
+    incidents: Incidents, plugin: Plugin, kubernetes: ReplacedMeanwhile, cluster: SmallCluster
+) -> None:
+    shown = incidents.awaiting()
+    cluster.offline("payments-0", {3: 5})
+    now = incidents.plan()
+    kubernetes.then = lambda: incidents.tell("prod-1", Phase.AWAITING_APPROVAL, Reason("AwaitingApproval", ""), now)
+
+    refused = plugin("approve", "prod-1", typed="y\n")
+
+    assert refused.exit_code == 4
+    assert (
+        f"plan {digest(shown)[:12]} of prod-1 does not hold any more: the plan is {digest(now)[:12]}" in refused.stderr
+    )
+    assert kubernetes.said() == []
+
+
+@pytest.mark.parametrize(
+    ("phase", "end", "problem"),
+    [
+        (Phase.PLANNING, None, "prod-1 does not hold any more: there is no plan at the moment"),
+        (Phase.ENDED, End.ABORTED, "prod-1 has finished meanwhile: Aborted; nothing was written"),
+    ],
+)
+def test_a_recovery_that_went_on_while_its_plan_was_read(
+    incidents: Incidents,
+    plugin: Plugin,
+    kubernetes: ReplacedMeanwhile,
+    phase: Phase,
+    end: End | None,
+    problem: str,
+) -> None:
+    incidents.awaiting()
+    kubernetes.then = lambda: incidents.tell("prod-1", phase, Reason(str(end or phase), ""), end=end)
+
+    refused = plugin("approve", "prod-1", typed="y\n")
+
+    assert refused.exit_code == 4
+    assert problem in refused.stderr
+    assert kubernetes.said() == []
+
+
+def test_a_recovery_made_anew_under_the_same_name_inherits_no_word(
+    incidents: Incidents, plugin: Plugin, kubernetes: ReplacedMeanwhile
+) -> None:
+    incidents.awaiting()
+    meta = kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, "prod-1")]["metadata"]
+    kubernetes.then = lambda: meta.update(uid="a-later-one")
+
+    refused = plugin("approve", "prod-1", typed="y\n")
+
+    assert refused.exit_code == 4
+    assert "prod-1 was replaced by another recovery of that name" in refused.stderr
+
+
+def test_saying_it_twice_is_saying_it_once(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+    plan = incidents.awaiting()
+    plugin("approve", "prod-1", "--yes", digest(plan))
+
+    again = plugin("approve", "prod-1", "--yes", digest(plan))
+
+    assert again.exit_code == 0
+    assert re.match(r"RecoveryApproval prod-1-approve-[0-9a-f]{10} said so before; it stands\n", again.stderr)
+    assert len(kubernetes.said()) == 1
+    kubernetes.who = "bob"
+    assert plugin("approve", "prod-1", "--yes", digest(plan)).exit_code == 0
+    assert [said["approver"] for said in kubernetes.said()] == ["ann", "bob"]
+
+
+def test_a_word_of_that_name_that_says_something_else_is_not_taken_for_ours(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    plugin("approve", "prod-1", "--yes", digest(plan))
+    (path,) = [path for path in kubernetes.memory.objects if path.startswith(APPROVALS.path(NAMESPACE))]
+    kubernetes.memory.objects[path]["spec"]["planDigest"] = "0" * 64
+
+    refused = plugin("approve", "prod-1", "--yes", digest(plan))
+
+    assert refused.exit_code == 2
+    assert "is there already and says something else" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("phase", "end", "problem"),
+    [
+        (Phase.ENDED, End.RECOVERED, "prod-1 has finished: Recovered; there is nothing to approve"),
+        (Phase.PLANNING, None, "prod-1 has no plan yet: "),
+    ],
+)
+def test_where_there_is_nothing_to_approve(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, phase: Phase, end: End | None, problem: str
+) -> None:
+    incidents.opened("prod-1", Known(phase, Reason(str(end or phase), "so it is"), end=end))
+
+    refused = plugin("approve", "prod-1", typed="y\n")
+
+    assert refused.exit_code == 2
+    assert problem in refused.stderr
+    assert kubernetes.said() == []
+
+
+def test_a_plan_that_its_policy_approves_needs_nobody(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting(policy=Policy((Rule("all", approval=Approval.AUTO),)))
+    incidents.tell("prod-1", Phase.ELECTING, Reason("Electing", "wave 1 of 1 is being elected"), plan)
+
+    refused = plugin("approve", "prod-1", typed="y\n")
+
+    assert refused.exit_code == 2
+    assert "nobody has to approve the plan of prod-1 now: Electing: wave 1 of 1" in refused.stderr
+    assert kubernetes.said() == []
+
+
+def test_a_recovery_may_be_approved_while_it_is_suspended(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+    incidents.tell("prod-1", Phase.HELD, Reason("Suspended", "spec.suspend is true"), plan)
+
+    assert plugin("approve", "prod-1", "--yes", digest(plan)).exit_code == 0
+
+
+def test_under_observe_an_approval_is_said_to_be_early(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.awaiting(reason=Reason("ObserveOnly", "authority is Observe"))
+
+    done = plugin("approve", "prod-1", typed="y\n")
+
+    assert done.exit_code == 0
+    assert "Note: authority is Observe; an approval is honoured only once it is raised." in done.stderr
+
+
+def test_a_refusal_names_its_reason(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+    plan = incidents.awaiting()
+
+    done = plugin("refuse", "prod-1", "--reason", "broker 1 will be back at noon")
+
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"ann refuses plan {digest(plan)[:12]} of prod-1: it ends.\n")
+    (said,) = kubernetes.said()
+    assert (said["decision"], said["reason"]) == ("Refuse", "broker 1 will be back at noon")
+    assert "maxLossClass" not in said
+
+
+def test_a_refusal_without_a_reason_is_none(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+    incidents.awaiting()
+
+    assert plugin("refuse", "prod-1").exit_code == 2
+    assert "--reason: must have 1 to 1024 characters" in plugin("refuse", "prod-1", "--reason", "").stderr
+    assert kubernetes.said() == []
+
+
+def test_what_has_no_plan_can_t_be_refused_but_aborted(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.opened("prod-1", Known(Phase.PLANNING, Reason("Planning", "so it is")))
+
+    refused = plugin("refuse", "prod-1", "--reason", "no")
+
+    assert refused.exit_code == 2
+    assert "to end it: kubectl kafka-recovery abort prod-1" in refused.stderr
+
+
+def test_a_plan_that_one_may_not_read_is_not_approved(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    kubernetes.refuses["/configmaps"] = ApiError(403, "Forbidden", 'User "ann" cannot get resource "configmaps"')
+
+    refused = plugin("approve", "prod-1", "--yes", digest(plan))
+
+    assert refused.exit_code == 3
+    assert kubernetes.said() == []

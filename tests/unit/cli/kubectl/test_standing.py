@@ -1,0 +1,161 @@
+"""status: what a person sees at three in the morning."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.recovery_status import End, Known, Phase
+from kafka_recovery.kube.resources import APPROVALS, RECOVERIES
+from unit.cli.kubectl.conftest import Plugin
+from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
+
+PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"), total=3)
+
+
+def row(shown: str, name: str) -> str:
+    """The table's line about something, with single blanks."""
+    (line,) = [line for line in shown.splitlines() if line.startswith(name + " ")]
+    return " ".join(line.split())
+
+
+def test_a_namespace_at_a_glance(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.cluster()
+    incidents.awaiting("prod-1")
+    incidents.opened("prod-2", PLANNING)
+
+    shown = plugin("status")
+
+    assert shown.exit_code == 0
+    assert row(shown.stdout, "prod") == "prod Approve yes sick 1 OfflinePartitions"
+    assert row(shown.stdout, "prod-1").startswith("prod-1 AwaitingApproval 0/1 you, to approve or refuse ")
+    assert row(shown.stdout, "prod-2").startswith("prod-2 Planning 0/3 operator ")
+    assert shown.stdout.endswith("\nNext: kubectl kafka-recovery plan prod-1\n")
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_nothing_at_all_is_said_to_be_nothing(plugin: Plugin) -> None:
+    shown = plugin("status")
+
+    assert shown.exit_code == 0
+    assert shown.stdout == "No WatchedCluster in namespace kafka.\n\nNo recoveries.\n"
+
+
+@pytest.mark.parametrize(
+    ("spec", "phase", "reason", "waits"),
+    [
+        ({}, Phase.AWAITING_APPROVAL, "ObserveOnly", "you, to raise the cluster's authority"),
+        ({"suspend": True}, Phase.HELD, "Suspended", "you, to resume it"),
+        ({"abort": True}, Phase.RESTORING, "Aborted", "operator, to end it"),
+        ({}, Phase.STUCK, "NoCandidate", "Kafka: a change there"),
+        ({}, Phase.ELECTING, "Electing", "operator"),
+    ],
+)
+def test_who_has_to_do_something_next(
+    incidents: Incidents, plugin: Plugin, spec: dict[str, bool], phase: Phase, reason: str, waits: str
+) -> None:
+    plan = incidents.plan()
+    incidents.opened("prod-1", PLANNING, **spec)
+    incidents.tell("prod-1", phase, Reason(reason, "so it is"), plan)
+
+    assert f"Waits for: {waits}\n" in plugin("status", "prod-1").stdout
+
+
+def test_a_suspended_cluster_holds_its_recoveries(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.cluster(suspend=True)
+    incidents.opened("prod-1", Known(Phase.HELD, Reason("Suspended", "")))
+
+    shown = plugin("status").stdout
+
+    assert "suspended" in row(shown, "prod")
+    assert "you, to resume cluster prod" in shown
+
+
+def test_a_recovery_whose_orders_are_altered_waits_for_them(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.opened("prod-1", PLANNING, abort=True)
+    meta = incidents.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, "prod-1")]["metadata"]
+    meta["finalizers"] = ["kafka-recovery.dev/assignment-order"]
+
+    assert "Waits for: operator, to restore assignment orders\n" in plugin("status", "prod-1").stdout
+
+
+def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+    plan = incidents.awaiting("prod-1")
+    spec = {
+        "recoveryRef": {"name": "prod-1", "uid": "uid-of-prod-1"},
+        "planDigest": digest(plan),
+        "decision": "Approve",
+        "approver": "bob",
+    }
+    refused = {"conditions": [{"type": "Accepted", "status": "False", "reason": "LossClassExceeded"}]}
+    kubernetes.put(APPROVALS, "a", spec, refused)
+    other = spec | {"recoveryRef": {"name": "prod-1", "uid": "earlier"}, "approver": "eve"}
+    kubernetes.put(APPROVALS, "b", other)
+
+    shown = plugin("status", "prod-1")
+
+    assert shown.exit_code == 0
+    assert "prod-1: AwaitingApproval (cluster prod)\n  the plan waits for a RecoveryApproval\n" in shown.stdout
+    assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown, looked at again at " in shown.stdout
+    assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
+    assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
+    assert "eve" not in shown.stdout
+    assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def test_finished_ones_come_last_and_not_all(incidents: Incidents, plugin: Plugin) -> None:
+    done = Known(Phase.ENDED, Reason("Recovered", "all is well"), end=End.RECOVERED)
+    for number in range(12):
+        incidents.opened(f"old-{number:02}", done)
+    incidents.opened("a-new", PLANNING)
+
+    shown = plugin("status").stdout
+
+    names = [line.split()[0] for line in shown.splitlines() if line.startswith(("old-", "a-new"))]
+    assert names[0] == "a-new"
+    assert len(names) == 11
+    assert "… and 2 more that finished; -o json shows all of them" in shown
+
+
+def test_a_program_gets_the_objects(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.cluster()
+    incidents.awaiting("prod-1")
+
+    found = json.loads(plugin("status", "-o", "json").stdout)
+
+    assert found["clusters"][0]["metadata"]["name"] == "prod"
+    assert found["recoveries"][0]["status"]["plan"]["needsApproval"] is True
+    assert json.loads(plugin("status", "prod-1", "-o", "json").stdout)["approvals"] == []
+
+
+def test_one_recovery_that_is_not_understood_does_not_hide_the_others(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    incidents.opened("prod-1", PLANNING)
+    incidents.opened("prod-2", PLANNING, dryRun=True)
+
+    shown = plugin("status")
+
+    assert shown.exit_code == 0
+    assert "Error: PartitionRecovery kafka/prod-2: spec.dryRun: is an unknown field" in shown.stderr
+    assert row(shown.stdout, "prod-1")
+
+
+def test_what_others_wrote_draws_nothing_on_the_terminal(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.opened("prod-1", Known(Phase.HELD, Reason("Suspended", "\x1b[2Jgone")))
+
+    shown = plugin("status", "prod-1").stdout
+
+    assert "\x1b" not in shown
+    assert "\\x1b[2Jgone" in shown
+
+
+def test_next_commands_go_where_this_one_went(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.awaiting("prod-1")
+
+    shown = plugin("status", "-n", "kafka", "--context", "the prod one").stdout
+
+    assert "Next: kubectl kafka-recovery plan prod-1 --context 'the prod one' --namespace kafka\n" in shown

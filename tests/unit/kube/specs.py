@@ -1,0 +1,207 @@
+"""Specs that are right and specs that are wrong: models and API server have to agree about each of them."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_recovery.kube.resources import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
+
+Spec = dict[str, Any]
+GONE = object()
+"""The value of a field that is left out."""
+DIGEST = "ab" * 32
+
+CLUSTER: Spec = {"clusterId": "Some-base64_url-ID0000", "bootstrapServers": ["kafka-0.kafka:9092"]}
+POLICY: Spec = {"rules": [{"name": "default"}]}
+RECOVERY: Spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
+APPROVAL: Spec = {
+    "recoveryRef": {"name": "prod-0123456789", "uid": "5f0c6f0e-7d4d-4c3e-9f0a-3c1b2a190807"},
+    "planDigest": DIGEST,
+    "decision": "Approve",
+    "approver": "ann@example.com",
+}
+SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS: APPROVAL}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """The smallest spec of a kind with one thing changed. `says`: words that the API server refuses it with."""
+
+    kind: Kind
+    path: str
+    value: Any
+    says: str = ""
+
+    @property
+    def spec(self) -> Spec:
+        return changed(SMALLEST[self.kind], self.path, self.value)
+
+    def __str__(self) -> str:
+        value = "left out" if self.value is GONE else repr(self.value)
+        return f"{self.kind.plural}.{self.path}: {value if len(value) < 60 else value[:57] + '...'}"
+
+
+def changed(spec: Spec, path: str, value: Any) -> Spec:
+    """The spec with another value at a path such as `rules.0.tier`."""
+    copy = deepcopy(spec)
+    at: Any = copy
+    *way, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for part in way:
+        at = at.setdefault(part, {}) if isinstance(at, dict) else at[part]
+    if value is GONE:
+        del at[last]
+    else:
+        at[last] = value
+    return copy
+
+
+def object_of(kind: Kind, spec: Any, *, name: str = "prod", namespace: str = "kafka") -> Spec:
+    """What is sent to the API server."""
+    metadata = {"namespace": namespace, "name": name}
+    return {"apiVersion": API_VERSION, "kind": kind.kind, "metadata": metadata, "spec": spec}
+
+
+def stored(kind: Kind, spec: Any, *, status: Spec | None = None, **metadata: Any) -> Spec:
+    """What comes back from the API server."""
+    written = object_of(kind, spec)
+    written["metadata"] |= {
+        "uid": "0f4f8e2c-0000-4000-8000-000000000001",
+        "generation": 3,
+        "resourceVersion": "4711",
+        "creationTimestamp": "2026-11-21T12:00:00Z",
+        "managedFields": [],
+        **metadata,
+    }
+    return written | ({} if status is None else {"status": status})
+
+
+def _policies(path: str, *values: Any, says: str = "") -> list[Case]:
+    return [Case(POLICIES, path, value, says) for value in values]
+
+
+def _clusters(path: str, *values: Any, says: str = "") -> list[Case]:
+    return [Case(CLUSTERS, path, value, says) for value in values]
+
+
+def _recoveries(path: str, *values: Any, says: str = "") -> list[Case]:
+    return [Case(RECOVERIES, path, value, says) for value in values]
+
+
+def _approvals(path: str, *values: Any, says: str = "") -> list[Case]:
+    return [Case(APPROVALS, path, value, says) for value in values]
+
+
+_RULES = [{"name": "pay", "topics": {"prefixes": ["pay-"]}}, {"name": "rest"}]
+_SECRET = {"name": "s"}
+
+GOOD = [
+    *_policies(
+        "rules.0.patience", "0s", "0h", "1ms", "500ms", "1m30s", "1.5h", "0.001s", "24h", "86400s", "86400000ms"
+    ),
+    *_policies("rules.0.evidence.deadline", "1ms", "0.001s", "60s", "1m0s", "0.5s0.5s"),
+    *_policies(
+        "rules.0.evidence", {}, {"deadline": "1s", "maxAge": "1s"}, {"maxAge": "1h"}, {"requiredAnswers": "Any"}
+    ),
+    *_policies("rules.0.name", "a", "A.b_c-9", "n" * 63),
+    *_policies("rules.0.topics.names", ["__consumer_offsets"], ["...", "..a", ".a", "-", "t" * 249], ["t"] * 1000),
+    *_policies("rules.0.topics.prefixes", ["."], ["..", "pay-"], ["p" * 248]),
+    *_policies("rules.0.tier", 1, 9),
+    *_policies("rules.0.minReplicationFactor", 1, 32767),
+    *_policies("rules.0.candidateOrder", "LongestLog"),
+    *_policies("rules.0.approval", "AutoApprove", "AutoApproveLossless"),
+    *_policies("rules", _RULES, [{"name": f"r{number}", "topics": {"names": ["t"]}} for number in range(200)]),
+    *_policies("limits", {}, {"partitions": 1_000_000, "brokersDownPercent": 1, "waveSizes": [1] * 100}),
+    *_policies("limits.coolDown", "0s", "10m", "168h"),
+    *_policies("limits.lossBudgetRecords", 0, 10**15),
+    *_clusters("clusterId", "a", "_-.", "x" * 64),
+    *_clusters("bootstrapServers", ["k:1"], ["10.0.0.1:65535", "[::1]:9092", "K_8-s.example:443"], ["k:9092"] * 64),
+    *_clusters("tls", {}, {"caSecretRef": _SECRET}, {"caSecretRef": {"name": "s", "key": "ca.pem"}}),
+    *_clusters("tls.certSecretRef", _SECRET, {"name": "s", "certKey": "user.crt", "keyKey": "user.key"}),
+    *_clusters("sasl", {"mechanism": "PLAIN", "username": "Ann Ö.", "passwordSecretRef": {"name": "s", "key": "p"}}),
+    *_clusters("policyRef", {"name": "prod"}, {"name": "a.b-c"}),
+    *_clusters("authority", "Observe", "Approve", "Automatic"),
+    *_clusters("suspend", True, False),
+    *_clusters("history", {}, {"ttl": "0s", "limit": 0}, {"ttl": "1h", "lossyTTL": "1h"}, {"lossyTTL": "87600h"}),
+    *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 0}]}),
+    *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 2**31 - 1, "designatedLeader": 0}]}),
+    *_recoveries("suspend", True),
+    *_recoveries("abort", True),
+    *_approvals("recoveryRef.name", "a", "n" * 63),
+    *_approvals("approver", "system:serviceaccount:ci:release", "CN=Ann Ö., O=Example", "a" * 512),
+    *_approvals("maxLossClass", "Lossless", "Bounded", "Unknown"),
+    *_approvals("decision", "Refuse"),
+    *_approvals("reason", "INC-1\nbecause", "r" * 1024),
+]
+
+BAD = [
+    *_policies("rules.0.patience", "", "5", "5 s", "-5s", "+5s", "1d", "1e3s", "٣s", ".5s", "1.s", 30, ["1s"]),
+    # Go reads these, and Python rounds them: the two would not agree.
+    *_policies("rules.0.patience", "5ns", "5us", "5µs", "1.0001ms", says="should match"),
+    *_policies("rules.0.patience", "24h0.001ms", "25h", says="must be at most 24h"),
+    *_policies("rules.0.patience", "9" * 30 + "h", "0" * 32 + "1s"),
+    *_policies("rules.0.evidence.deadline", "0s", "0.001ms", says="must be at least 1ms and at most 10m"),
+    *_policies("rules.0.evidence", {"deadline": "11m", "maxAge": "1h"}, says="must be at least 1ms and at most 10m"),
+    *_policies("rules.0.evidence", {"maxAge": "2s"}, {"deadline": "61s"}, says="maxAge must not be shorter"),
+    *_policies("rules.0.evidence.maxAge", "61m", says="must be at least 1ms and at most 1h"),
+    *_policies("rules.0.evidence.attempts", 0, 21, 1.5, "3", True),
+    *_policies("rules.0.evidence.requiredAnswers", "all", "Most"),
+    *_policies("rules.0.name", "", "a b", "-a", "n" * 64, "a\n", GONE, 7),
+    *_policies("rules.0.topics", {}, says="give names or prefixes"),
+    *_policies("rules.0.topics.names", [], ["."], [".."], [""], ["a b"], ["é"], ["t" * 250], ["t\n"], "t", [7]),
+    *_policies("rules.0.topics.names", ["t"] * 1001),
+    *_policies("rules.0.topics.prefixes", [], [""], ["p" * 249], ["a/"]),
+    *_policies("rules.0.tier", 0, 10),
+    *_policies("rules.0.minReplicationFactor", 0, 32768),
+    *_policies("rules.0.candidateOrder", "LeastLoss", "epochfirst", ""),
+    *_policies("rules.0.approval", "Maybe"),
+    *_policies("rules", [], GONE, {"name": "a"}),
+    *_policies("rules", [*_RULES, _RULES[1]], [_RULES[0], _RULES[0]], says="rule names must be unique"),
+    *_policies("rules", _RULES[::-1], [{"name": "a"}, {"name": "b"}], says="it must be the last one"),
+    *_policies("rules", [{"name": f"r{number}", "topics": {"names": ["t"]}} for number in range(201)]),
+    *_policies("limits.partitions", 0, 1_000_001),
+    *_policies("limits.brokersDownPercent", 0, 101),
+    *_policies("limits.waveSizes", [], [0], [10_001], [1] * 101),
+    *_policies("limits.coolDown", "168h1ms", "-1s"),
+    *_policies("limits.lossBudgetRecords", -1, 10**15 + 1, 2**63),
+    *_clusters("clusterId", "", "a b", "x" * 65, GONE),
+    *_clusters("bootstrapServers", [], GONE, ["k"], ["k:"], ["k:0"], ["k:65536"], ["k:09"], [":9092"], ["k:9092 "]),
+    *_clusters(
+        "bootstrapServers", ["a,b:9092"], ["http://k:9092"], ["::1:9092"], ["k:9092"] * 65, ["h" * 257 + ":9092"]
+    ),
+    *_clusters(
+        "tls", {"caSecretRef": {}}, {"caSecretRef": {"name": "S"}}, {"certSecretRef": {"name": "s", "keyKey": "a/b"}}
+    ),
+    *_clusters("sasl", {}, {"mechanism": "PLAIN", "username": "u"}),
+    *_clusters("sasl", {"mechanism": "OAUTHBEARER", "username": "u", "passwordSecretRef": {"name": "s", "key": "p"}}),
+    *_clusters("sasl", {"mechanism": "PLAIN", "username": "", "passwordSecretRef": {"name": "s", "key": "p"}}),
+    *_clusters("sasl", {"mechanism": "PLAIN", "username": "a\nb", "passwordSecretRef": {"name": "s", "key": "p"}}),
+    *_clusters("sasl", {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "s"}}),
+    *_clusters("policyRef", {}, {"name": "a/b"}, {"name": "-a"}),
+    *_clusters("authority", "Everything", "observe"),
+    *_clusters("suspend", "yes", 1),
+    *_clusters("history", {"ttl": "100h", "lossyTTL": "99h"}, {"ttl": "2161h"}, says="lossyTTL must not be shorter"),
+    *_clusters("history", {"lossyTTL": "87601h"}, says="must be at most 87600h"),
+    *_clusters("history.limit", -1, 10_001),
+    *_recoveries("scope", {}, says="give either allOffline or partitions"),
+    *_recoveries("scope.partitions", [{"topic": "t", "partition": 0}], says="give either allOffline or partitions"),
+    *_recoveries("scope", {"allOffline": False}, {"partitions": []}, {"partitions": [{"topic": "t"}]}, GONE),
+    *_recoveries(
+        "scope", {"partitions": [{"topic": "..", "partition": 0}]}, {"partitions": [{"topic": "t", "partition": -1}]}
+    ),
+    *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 0, "designatedLeader": 2**31}]}),
+    *_recoveries("scope", {"partitions": [{"topic": "t", "partition": number} for number in range(20_001)]}),
+    *_recoveries("clusterRef", {}, GONE, {"name": ""}),
+    *_recoveries("clusterId", "", GONE),
+    *_recoveries("abort", "true"),
+    *_approvals(
+        "recoveryRef", {"name": "a"}, {"uid": "b"}, {"name": "n" * 64, "uid": "b"}, {"name": "a", "uid": "b/c"}
+    ),
+    *_approvals("planDigest", "AB" * 32, "ab" * 31, "ab" * 33, "", GONE),
+    *_approvals("decision", "approve", "Maybe", GONE),
+    *_approvals("approver", "", "a" * 513, "a\tb", GONE),
+    *_approvals("maxLossClass", "None"),
+    Case(APPROVALS, "reason", ""),
+    Case(APPROVALS, "reason", "r" * 1025),
+]

@@ -1,0 +1,171 @@
+"""Journals whose recovery was deleted by force: their orders are put back, and what lies about is removed later."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.kube.orphans import OrphanedJournal, orphaned, prune
+from kafka_recovery.recovery.journal_files import JournalUnwritable
+from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, RECOVERY, UID, begin, engine, journal_of
+from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
+from unit.recovery.brokers import CLUSTER, Crash
+from unit.recovery.world import ORDERS, World, crash
+
+DAY = timedelta(days=1)
+
+
+@pytest.fixture
+def api() -> KubernetesInMemory:
+    api = KubernetesInMemory()
+    api.put_recovery(NAMESPACE, NAME, UID)
+    return api
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.offline()
+    return world
+
+
+async def mid_way(world: World, api: KubernetesInMemory) -> None:
+    """The operator died after an election: the assignment order is altered still."""
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await engine(world, api).recover(ALL_OFFLINE)
+    assert world.unrestored() == [ORDERS]
+
+
+def removed_by_force(api: KubernetesInMemory) -> None:
+    """Its finalizer was taken off by hand."""
+    del api.objects[RECOVERY]
+
+
+async def orphans(api: KubernetesInMemory, *living: str) -> list[OrphanedJournal]:
+    return await orphaned(api, NAMESPACE, CLUSTER, living)
+
+
+async def pruned(api: KubernetesInMemory, *living: str, older_than: timedelta = DAY) -> int:
+    return await prune(api, NAMESPACE, CLUSTER, living, api.now - older_than)
+
+
+async def test_the_orders_of_a_recovery_that_was_removed_by_force_are_put_back(
+    world: World, api: KubernetesInMemory
+) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+
+    (journal,) = await orphans(api)
+    await engine(world, api, journal=journal).undo()
+
+    assert world.kept_its_promises()
+    assert await orphans(api) == []
+
+
+async def test_an_undoing_that_was_cut_short_is_found_again(world: World, api: KubernetesInMemory) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+    (journal,) = await orphans(api)
+    world.before("restore", crash)
+    with pytest.raises(Crash):
+        await engine(world, api, journal=journal).undo()
+
+    (journal,) = await orphans(api)
+    await engine(world, api, journal=journal).undo()
+
+    assert world.kept_its_promises()
+    assert await orphans(api) == []
+
+
+async def test_a_recovery_that_lives_is_no_orphan(world: World, api: KubernetesInMemory) -> None:
+    await mid_way(world, api)
+
+    assert await orphans(api, UID) == []
+    assert await orphans(api) == [], "it may be younger than the list of those that live"
+    api.put_recovery(NAMESPACE, NAME, "another-uid")
+    assert len(await orphans(api, "another-uid")) == 1
+
+
+async def test_orphans_of_other_clusters_and_plans_that_never_began_are_left_alone(
+    world: World, api: KubernetesInMemory
+) -> None:
+    await begin(journal_of(api, cluster_id="another"), await world.plan())
+    await journal_of(api).record(await engine(world, api).plan(ALL_OFFLINE))
+    removed_by_force(api)
+
+    assert await orphans(api) == []
+    assert len(await orphaned(api, NAMESPACE, "another", ())) == 1
+
+
+async def test_nothing_new_is_begun_for_a_recovery_that_is_gone(world: World, api: KubernetesInMemory) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+    (journal,) = await orphans(api)
+    (run,) = await journal.unfinished()
+
+    for begin_it in (lambda: journal.record(run.plan), lambda: journal.approved(run.digest, "ann")):
+        with pytest.raises(JournalUnwritable, match=f"{NAME} is gone"):
+            await begin_it()
+
+
+async def test_the_record_of_an_orphan_stays_until_it_is_old(world: World, api: KubernetesInMemory) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+    (journal,) = await orphans(api)
+    await engine(world, api, journal=journal).undo()
+    kept = len(api.config_maps())
+
+    assert await pruned(api) == 0
+    api.pass_time(2 * DAY)
+    assert await pruned(api) == kept > 0
+    assert api.objects == {}
+
+
+async def test_a_journal_with_something_left_to_undo_is_never_pruned(world: World, api: KubernetesInMemory) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+    api.pass_time(1000 * DAY)
+
+    assert await pruned(api) == 0
+
+
+async def test_plans_that_nobody_approved_go_after_their_recovery(world: World, api: KubernetesInMemory) -> None:
+    await journal_of(api).record(await world.plan())
+    api.pass_time(2 * DAY)
+
+    assert await pruned(api) == await pruned(api, UID) == 0, "it lives"
+    removed_by_force(api)
+    assert await pruned(api) == 1
+    assert api.config_maps() == {}
+
+
+async def test_a_pruning_that_was_cut_short_never_leaves_half_a_run(world: World, api: KubernetesInMemory) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+    (journal,) = await orphans(api)
+    await engine(world, api, journal=journal).undo()
+    api.pass_time(2 * DAY)
+
+    for _ in range(len(api.config_maps())):
+        api.faults = {len(api.writes) + 1: (False, Crash())}
+        try:
+            await pruned(api)
+        except Crash:
+            api.died = None
+        assert await orphans(api) == []
+
+    assert api.config_maps() == {}
+
+
+async def test_times_are_read_as_the_api_server_writes_them(world: World, api: KubernetesInMemory) -> None:
+    name = await journal_of(api).record(await world.plan())
+    made = api.objects[f"{CONFIG_MAPS}/{NAME}-{name[:16]}-plan"]["metadata"]["creationTimestamp"]
+    removed_by_force(api)
+
+    assert made == "2026-11-21T12:00:00Z"
+    assert await prune(api, NAMESPACE, CLUSTER, (), NOON) == 0
+    assert await prune(api, NAMESPACE, CLUSTER, (), NOON + timedelta(seconds=1)) == 1
