@@ -80,7 +80,7 @@ demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its
 demo-kube: $(INSTALLED) ## The operator's whole story on a real Kafka and a real Kubernetes API; says first what it needs
 	$(BIN)/python demo/kube.py
 
-bench: kafka-newest ## Measure, as a table and as build/bench.json
+bench: kube kafka-newest ## Measure, as a table and as build/bench.json
 	@mkdir -p build
 	$(BIN)/python bench/run.py $(ARGS)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from testbed.cluster import RealKafka
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import decision, elections, simulated
+from bench import decision, elections, in_kubernetes, simulated
 
 WARM_UP = 200
 """Partitions that are elected first, so that no method pays for the brokers' cold code."""
@@ -105,21 +106,58 @@ def at_scale(partitions: int) -> Iterator[Result]:
     yield Result("simulated histories, every promise checked", round(rate, 1), "histories/s")
 
 
-def measurements(quick: bool) -> Iterator[Result]:
-    yield from decided()
-    yield from at_scale(20_000 if quick else 200_000)
+def operator(quick: bool) -> Iterator[Result]:
+    """The operator: from the controller's fence to a leader that answered, and what it costs to stand by."""
+    with in_kubernetes.site() as at:
+        runs = in_kubernetes.fenced_to_verified(at, repeats=8 if quick else 30)
+        seconds = [run.seconds for run in runs]
+        label = f"last ISR broker fenced to verified leader ({len(runs)} times)"
+        yield below(f"{label}: median", statistics.median(seconds), "s", 0.5)
+        yield below(f"{label}: 99th percentile", in_kubernetes.percentile(seconds, 99), "s", 2)
+        for step in in_kubernetes.STEPS.values():
+            yield Result(f"  {step}, median", round(statistics.median(run.steps[step] for run in runs), 3), "s")
+        latencies = in_kubernetes.latencies(at, 50)
+        yield Result("recovery created to its first status: median", round(statistics.median(latencies), 3), "s")
+        slowest = in_kubernetes.percentile(latencies, 99)
+        yield Result("recovery created to its first status: 99th percentile", round(slowest, 3), "s")
+        finished, open_ = 500 if quick else 5000, 50
+        restarted = in_kubernetes.restarted(at, finished, open_)
+        label = f"restart with {finished} finished recoveries until {open_} open ones were looked at"
+        yield below(label, restarted.seconds, "s", 3)
+        yield below(f"{label}: memory at the peak", restarted.peak_mib, "MiB", 200)
+        idle = in_kubernetes.idle(at, clusters=3, seconds=20 if quick else 60)
+        yield Result("watching 3 idle clusters: memory", round(idle.mib, 1), "MiB")
+        yield Result("watching 3 idle clusters: CPU", round(100 * idle.cpu, 1), "% of a core")
+
+
+def below(name: str, value: float, unit: str, most: float) -> Result:
+    return Result(name, round(value, 3), unit, aim=f"<= {most:g} {unit}", met=value <= most)
+
+
+def elections_of_all_sizes(quick: bool) -> Iterator[Result]:
+    """Ours against bare ones."""
     yield from urgent()
     for partitions in (1000,) if quick else (1000, 5000):
         yield from elected(partitions, (3,), at_most=1.10)
         yield from elected(partitions, (2, 3), at_most=0.6)
 
 
+CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
+    "decision": lambda quick: decided(),
+    "simulated": lambda quick: at_scale(20_000 if quick else 200_000),
+    "elections": elections_of_all_sizes,
+    "operator": operator,
+}
+
+
 def main() -> None:
     """Measure, print as it comes, and write build/bench.json. Aims that are not met are shown as such."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--quick", action="store_true", help="leave out the sets of 5000 partitions")
+    options.add_argument("--quick", action="store_true", help="leave out the large sets, repeat less often")
+    options.add_argument("--only", choices=CHAPTERS, action="append", help="this chapter; again for more")
+    chosen = options.parse_args()
     results = []
-    for result in measurements(options.parse_args().quick):
+    for result in (result for name in chosen.only or CHAPTERS for result in CHAPTERS[name](chosen.quick)):
         console.print(
             f"{result.name}: {result.value:g} {result.unit}" + (f" ({result.ratio:g})" if result.ratio else "")
         )

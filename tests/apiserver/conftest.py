@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.incidents import Start
+from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import KubernetesUnavailable, fetch
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
 
 DEFINITIONS = Path(__file__).parents[2] / "crds"
-ADMISSION = Path(__file__).parents[2] / "manifests" / "admission"
+MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 
 def pytest_collection_finish(session: pytest.Session) -> None:
@@ -34,7 +37,7 @@ def control_plane() -> Iterator[ControlPlane]:
     """A Kubernetes API that knows our definitions and admission policies, and no nodes."""
     with ControlPlane() as started:
         started.apply_definitions(DEFINITIONS)
-        started.kubectl()("apply", "--server-side", f"--filename={ADMISSION}")
+        started.kubectl()("apply", "--server-side", f"--filename={MANIFESTS / 'admission'}")
         yield started
 
 
@@ -50,3 +53,41 @@ def namespace(control_plane: ControlPlane, request: pytest.FixtureRequest) -> It
 def kubectl(control_plane: ControlPlane, namespace: str) -> Kubectl:
     """The administrator's, at home in the test's namespace."""
     return control_plane.kubectl(control_plane.administrator(namespace))
+
+
+@pytest.fixture
+def account(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Iterator[Path]:
+    """The operator's own service account in the test's namespace, with the Roles that we ship and no other right."""
+    home, reader = "kafka-recovery", "kafka-recovery-admission-reader"
+    role = re.sub(rf"(?<=namespace: ){home}\b", namespace, (MANIFESTS / "rbac" / "operator.yaml").read_text())
+    kubectl("apply", "--server-side", "-f", "-", given=role)
+    kubectl("apply", "--server-side", "-f", "-", given=(MANIFESTS / "rbac" / "admission-reader.yaml").read_text())
+    name, who = f"{reader}-{namespace}", f"--serviceaccount={namespace}:{home}-operator"
+    kubectl("create", "clusterrolebinding", name, f"--clusterrole={reader}", who)
+    yield control_plane.service_account(namespace, f"{home}-operator")
+    kubectl("delete", "clusterrolebinding", name, "--wait=false")
+
+
+@pytest.fixture
+def kafka() -> Iterator[RealKafka]:
+    """The newest Kafka: one controller, three brokers, nothing in it."""
+    with RealKafka() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def start(account: Path, namespace: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts operators of the namespace with full authority, each with its own log; they end with the test."""
+    started: list[OperatorProcess] = []
+
+    def start_one(*options: str, lease: int = 6) -> OperatorProcess:
+        folder = tmp_path / f"operator-{len(started)}"
+        folder.mkdir()
+        given = ("--authority=Automatic", f"--lease-duration={lease}", *options)
+        started.append(OperatorProcess(account, namespace, folder, *given))
+        return started[-1].__enter__()
+
+    yield start_one
+    for process in started:
+        print(process.log.read_text()[-8000:])  # for whoever reads a failed test
+        process.__exit__(None, None, None)

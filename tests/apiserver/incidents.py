@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
 
 API_VERSION = "kafka-recovery.dev/v1alpha1"
+FINALIZER = "kafka-recovery.dev/assignment-order"
+SURVIVOR = 3
+ORIGINAL = frozenset({(1, 2, 3), (2, 1, 3)})
+"""Assignments of a topic of which only broker 3 survives; in an altered order it is the first."""
 
 Object = dict[str, Any]
+Start = Callable[..., OperatorProcess]
+"""Starts an operator with options and a `lease` in seconds."""
 
 
 def watched_cluster(kafka: RealKafka, name: str = "prod", **spec: Any) -> Object:
@@ -95,6 +103,40 @@ def seen(kubectl: Kubectl, name: str, good: Any, within: float = 60) -> Object:
 def orders(kafka: RealKafka, topic: str) -> dict[int, tuple[int, ...]]:
     """The assignment of each partition, in its order."""
     return {index: tuple(state.replicas) for index, state in kafka.describe(topic).items()}
+
+
+def accident(kafka: RealKafka, partitions: int = 12) -> None:
+    """All of topic `orders` is offline; broker 3 has all of it."""
+    kafka.offline_by_freezing("orders", [SURVIVOR], partitions=partitions)
+
+
+def recovered_with_its_orders(kafka: RealKafka, ended: Object) -> None:
+    """The end that every fault of the operator must lead to."""
+    assert ended["status"]["outcome"] == "Recovered", told(ended)
+    assert {state.leader for state in kafka.describe("orders").values()} == {SURVIVOR}
+    assert set(orders(kafka, "orders").values()) <= ORIGINAL
+    assert "finalizers" not in ended["metadata"]
+
+
+def caught_in_the_middle(kafka: RealKafka, operator: OperatorProcess, topic: str = "orders") -> None:
+    """Freeze the operator at a moment when an assignment order is altered."""
+
+    def altered() -> bool:
+        return not set(orders(kafka, topic).values()) <= ORIGINAL
+
+    while True:
+        wait_until("an order is altered", altered, bool)
+        operator.freeze()
+        time.sleep(0.5)  # what it had sent before takes effect
+        if altered():
+            return
+        operator.thaw()
+
+
+def journal(kubectl: Kubectl, uid: str) -> list[str]:
+    """The ConfigMaps of a recovery's journal."""
+    found = kubectl.json("get", "configmaps", "-l", f"kafka-recovery.dev/recovery-uid={uid}")["items"]
+    return sorted(each["metadata"]["name"] for each in found)
 
 
 def plan_digest(of: Object) -> str:

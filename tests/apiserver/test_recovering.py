@@ -10,7 +10,6 @@ import pytest
 from apiserver import incidents
 from apiserver.incidents import approval, awaiting, condition, finished, only_recovery, orders, policy, reason, seen
 from testbed.cluster import RealKafka
-from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
@@ -22,17 +21,9 @@ SURVIVOR = 3
 
 
 @pytest.fixture
-def kafka() -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it."""
-    with RealKafka() as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def operator(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
-    """An operator for the test's namespace with full authority."""
-    kubeconfig = control_plane.administrator(namespace)
-    process = OperatorProcess(kubeconfig, namespace, tmp_path, "--authority=Automatic", "--lease-duration=6")
+def operator(account: Path, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """An operator for the test's namespace with full authority, as its own service account."""
+    process = OperatorProcess(account, namespace, tmp_path, "--authority=Automatic", "--lease-duration=6")
     with process:
         yield process
 

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
@@ -139,3 +140,26 @@ def test_the_moment_of_death_is_heard() -> None:
     process.kill("again")
 
     assert heard == ["dead"]
+
+
+def test_how_finely_the_hosts_clock_ticks_makes_no_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An event loop lets timers fire together that lie within one tick of the host's clock."""
+
+    def story() -> list[float]:
+        scheduler, woke = Scheduler(), list[float]()
+
+        async def sleeper(seconds: float) -> None:
+            await asyncio.sleep(seconds)
+            woke.append(scheduler.now)
+
+        async def main() -> None:
+            await asyncio.gather(sleeper(1.0), sleeper(1.01), sleeper(1.02))
+
+        VirtualLoop(scheduler).finish(main())
+        return woke
+
+    fine = story()
+    coarse = SimpleNamespace(resolution=1 / 64)
+    monkeypatch.setattr(time, "get_clock_info", lambda name: coarse)
+
+    assert story() == fine == [1.0, 1.01, 1.02]

@@ -21,7 +21,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery import consent
+from kafka_recovery.recovery import consent, supervision
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.wave import Wave
@@ -173,16 +173,16 @@ def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
     honest = consent.Consent.ask
     remembered: dict[int, str | None] = {}
 
-    async def ask(self: Any, plan: Plan, digest: str, elected: Any) -> str | None:
+    async def ask(self: Any, plan: Plan, digest: str, *rest: Any) -> str | None:
         if id(self) not in remembered:
-            remembered[id(self)] = await honest(self, plan, digest, elected)
+            remembered[id(self)] = await honest(self, plan, digest, *rest)
         return remembered[id(self)]
 
     patch.setattr(consent.Consent, "ask", ask)
 
 
 def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(consent.Consent, "_needed", lambda self, decision: False)
+    patch.setattr(supervision.Mandate, "wants_approval", lambda self, decision: False)
 
 
 def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:
@@ -257,7 +257,7 @@ def orders_never_restored(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_last_look(patch: pytest.MonkeyPatch) -> None:
-    async def recheck(self: Wave, decisions: Sequence[Decision], **rest: Any) -> dict[TopicPartition, Any]:
+    async def recheck(self: Wave, *decisions: Any, **rest: Any) -> dict[TopicPartition, Any]:
         return {}
 
     patch.setattr(Wave, "recheck", recheck)

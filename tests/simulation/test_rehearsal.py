@@ -6,9 +6,9 @@ import pytest
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
-from kafka_recovery.simulator.histories.scenario import VERSION, Kind, Scenario
+from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
-from kafka_recovery.simulator.histories.schedules import seeds
+from kafka_recovery.simulator.histories.schedules import VERSION, seeds
 from kafka_recovery.simulator.rehearsal.fates import Ending, Fate
 from kafka_recovery.simulator.rehearsal.rehearse import Method, drawn, given, never_rehearsed, rehearse
 from kafka_recovery.simulator.rehearsal.sums import Allowed, broken, by_rule, costliest, tally

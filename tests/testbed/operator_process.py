@@ -6,8 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -75,14 +73,17 @@ class OperatorProcess:
         self._running.terminate()
         return self._running.wait(within)
 
-    @contextmanager
-    def frozen(self) -> Iterator[None]:
-        """It stands still, as in a paused VM."""
+    def freeze(self) -> None:
+        """SIGSTOP: it stands still, as in a paused VM."""
         self._running.send_signal(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            self._running.send_signal(signal.SIGCONT)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        self._running.send_signal(signal.SIGCONT)
+
+    def ends(self, within: float = 30) -> int:
+        """Wait until it has ended by itself; returns the exit code."""
+        return self._running.wait(within)
 
     def says(self, text: str, within: float = 30) -> None:
         """Wait until its log holds this."""

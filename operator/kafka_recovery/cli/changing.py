@@ -126,10 +126,13 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
         return await carry_out(site, room, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume())
 
 
-async def undo(site: Site) -> ExitCode:
-    """Put back every assignment order that is still ours."""
+async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
+    """Put back every assignment order that is still ours. `config_maps`: an operator's journal, printed by kubectl."""
     policy = Policy()
-    async with site.entered("undo", policy, anew=False) as room:
+    async with site.entered("undo", policy, anew=config_maps is not None) as room:
+        if config_maps:
+            taken = await _taken_over(config_maps, room)
+            say(f"{taken} unfinished run{'' if taken == 1 else 's'} of the operator taken over into {room.place.root}")
         engine = Engine(room.connection.cluster, room.connection.election, room.journal, NobodyToAsk(), policy)
         site.interrupts.gently(engine.stop)
         report = await engine.undo()
@@ -137,6 +140,16 @@ async def undo(site: Site) -> ExitCode:
     if all(outcome.order_restored for outcome in report.outcomes):
         return ExitCode.DONE
     return stopped(site.interrupts) if site.interrupts.received else ExitCode.NOT_RECOVERED
+
+
+async def _taken_over(file: Path, room: Room) -> int:
+    try:
+        from kafka_recovery.cli.config_maps import take_over
+    except ImportError as missing:
+        raise Refusal(
+            ExitCode.BAD_INPUT, f"--configmaps needs pip install 'kafka-recovery-operator[operator]' ({missing})"
+        ) from None
+    return await take_over(file, room.journal, room.place.root.name)
 
 
 async def carry_out(

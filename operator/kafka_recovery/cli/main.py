@@ -177,11 +177,15 @@ def undo(
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
     journal: JournalDirectory = None,
+    configmaps: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="The journal of an operator that is gone: kubectl get configmaps … -o json."),
+    ] = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Put back the assignment orders that an unfinished run left behind. Leaders stay: an election has no undo."""
     target = Target(bootstrap_server, command_config, expect_cluster_id)
-    run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop)))
+    run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop), configmaps))
 
 
 @app.command()

@@ -63,6 +63,9 @@ class PlainLines:
         """Leave nothing unsaid."""
         self._repeats.flush()
 
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """Nothing: what will be done is told when it is durable."""
+
     def planned(self, plan: Plan, digest: str) -> None:
         """Say what will be done."""
         self._repeats.flush()
@@ -120,6 +123,9 @@ class ProgressBar:
         self._repeats.flush()
         with _whatever_the_terminal_does():
             self._progress.stop()
+
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """Nothing: what will be done is told when it is durable."""
 
     def planned(self, plan: Plan, digest: str) -> None:
         """Count what is to come: every partition of the plan gets its outcome, elected or not."""

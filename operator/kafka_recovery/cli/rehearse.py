@@ -27,9 +27,9 @@ from kafka_recovery.cli.text import complain, safe, say
 from kafka_recovery.cli.words import records
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.simulator.histories.scenario import VERSION, Scenario
+from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
-from kafka_recovery.simulator.histories.schedules import seeds
+from kafka_recovery.simulator.histories.schedules import VERSION, seeds
 from kafka_recovery.simulator.rehearsal.rehearse import (
     Method,
     Rehearsed,
@@ -62,7 +62,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """A history to come, by its name: `v1:17` for a seed, a file's name for a scenario."""
+    """A history to come, by its name: `v2:17` for a seed, a file's name for a scenario."""
 
     name: str
     scenario: Callable[[], Scenario]

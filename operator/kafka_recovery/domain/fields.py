@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-NOT_YET = frozenset({"controllerServers", "salvage", "strimziRef", "LeastLoss"})
+NOT_YET = frozenset({"controllerServers", "salvage", "LeastLoss"})
 """Words of the wider design that nothing honours yet: accepting them would promise what is not done."""
 
 ABSENT: Any = None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import urlsplit
 
 import durationpy
 import typer
+from prometheus_client import CollectorRegistry, start_http_server
 
 from kafka_recovery.kube.api import unfenced
 from kafka_recovery.kube.lease import Leader
@@ -83,13 +87,30 @@ def run(
         Operator(settings, metrics, unfenced).run()
         _exit()
     leader = Leader(name, own, duration=lease_duration)
-    leader.acquire()
+    with _answering(liveness):
+        leader.acquire()
     metrics.leading(True)
     operator = Operator(settings, metrics, leader.fence)
     operator.run()
     if operator.clean:  # else it runs out by itself: what is still at work may act
         leader.release()
     _exit()
+
+
+@contextmanager
+def _answering(liveness: str) -> Iterator[None]:
+    """Answer the liveness probe while another process holds the Lease: kopf does so only once it runs."""
+    if not liveness:
+        yield
+        return
+    place = urlsplit(liveness)
+    server, thread = start_http_server(place.port or 80, place.hostname or "127.0.0.1", CollectorRegistry())
+    try:
+        yield
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
 
 
 def _own_namespace() -> str:

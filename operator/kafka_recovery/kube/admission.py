@@ -34,6 +34,8 @@ class Admission:
                 return _missing(f"{plural}/{APPROVALS_POLICY} is not there; kubectl apply -f manifests/admission/")
             except ApiError as error:
                 return _missing(f"{plural}/{APPROVALS_POLICY} can't be read ({error}): see manifests/rbac/")
+            if plural.endswith("bindings") and found["spec"].get("policyName") != APPROVALS_POLICY:
+                return _missing(f"{plural}/{APPROVALS_POLICY} binds another policy (spec.policyName)")
             if plural.endswith("bindings") and "Deny" not in found["spec"].get("validationActions", ()):
                 return _missing(f"{plural}/{APPROVALS_POLICY} does not deny (spec.validationActions)")
         self._good_until = time.monotonic() + _REMEMBERED.total_seconds()

@@ -14,6 +14,7 @@ from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.objects import Key, Objects
@@ -59,9 +60,10 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
 
 @dataclass
 class KubeApprovals:
-    """Asks for as long as the plan holds. Looks at the cluster again whenever the evidence grew older than `maxAge`.
+    """Asks for as long as the plan holds. Looks again whenever the evidence grew older than `maxAge`, or rules changed.
 
-    `refused_by`: who ended the recovery by saying Refuse. `void`: why the plan asked about last does not hold any more.
+    `refused`: who ended the recovery, and why. `void`: why the plan asked about last does not hold any more.
+    `answered` tells an author whether the approval counts; False: that could not be told yet.
     `admission`: why approvals can't be trusted (the admission policy is not installed); then no lossy plan is executed.
     """
 
@@ -72,16 +74,17 @@ class KubeApprovals:
     supervision: KubeSupervision
     progress: Progress
     admission: Callable[[], Awaitable[Reason | None]]
-    answered: Callable[[RecoveryApproval, Reason | None], Awaitable[None]]
+    answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
     designated: dict[TopicPartition, BrokerId] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
-    refused_by: ApprovedBy | None = None
+    refused: Reason | None = None
     void: Reason | None = None
     _asked: set[str] = field(default_factory=set)
+    _answers: dict[str, Reason | None] = field(default_factory=dict)
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
-        """Who said yes, or None: somebody said no (`refused_by`), the plan is void (`void`), or the run was halted.
+        """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
 
         Elections that need no approval don't wait for those that do: asked for the first time about a plan with both,
         the answer is None, and the engine elects what it may; asked for the rest of it, a person is waited for.
@@ -92,48 +95,57 @@ class KubeApprovals:
         if digest not in self._asked and any(not now.wants_approval(decision) for decision in elections(plan)):
             self._asked.add(digest)
             return None
-        age = longest_age(plan)
-        fresh_until = self.clock.monotonic() + age
-        expires_at = self.clock.now() + 2 * age
-        shown = plan_now(plan, digest, expires_at)
+        look = _Look(longest_age(plan), self.clock, plan.policy)
+        shown = plan_now(plan, digest, look.expires_at)
         while True:
             self.wake.clear()
-            if (await self.supervision.mandate()).halted:
+            now = await self.supervision.mandate()
+            if now.halted:
                 return None
             said, reason = await self._said(shown)
             if said and said.decision is Word.REFUSE:
-                self.refused_by = _author(said)
+                why = f": {said.reason}" if said.reason else ""
+                self.refused = Reason("ApprovalRefused", f"{said.approver} refused the plan{why}")
                 return None
-            stale = self.clock.monotonic() >= fresh_until
-            if stale:
-                changed = await self._changed(plan)
-                if changed is None:
-                    fresh_until, expires_at = self.clock.monotonic() + age, self.clock.now() + 2 * age
-                    stale = False
-                elif changed.code == "PlanChanged" or self.clock.now() >= expires_at:
-                    self.void = changed
-                    return None
-            if said and not stale and reason is None:
-                author = _author(said)
-                self.progress.approved(author)
-                return author.by
-            self.progress.awaiting(expires_at, reason or self._why_asked(digest))
-            await self._a_while(fresh_until)
+            doubt = await self._doubt(plan, now.policy, look)
+            if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
+                self.void = doubt
+                return None
+            if said and doubt is None and reason is None:
+                self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
+                return said.approver
+            self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
+            await self._a_while(look.good_until)
+
+    async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:
+        """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""
+        if self.clock.monotonic() < look.good_until and policy == look.policy:
+            return None
+        changed = await self._changed(plan, policy)
+        if changed is None:
+            look.was_good(self.clock, policy)
+        return changed
 
     async def _said(self, plan: PlanNow) -> tuple[RecoveryApproval | None, Reason | None]:
-        """The first approval that counts, and why it is not acted on, if so."""
+        """The approval that counts, and why none is acted on, if so. One that says no comes before all others."""
         try:
             said = await self.objects.approvals(self.recovery)
         except (ApiError, InvalidDocument) as error:
             _LOG.warning("approvals can't be read: %s", error)
-            return None, None
-        for approval in said:
+            return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
+        for approval in sorted(said, key=lambda each: each.decision is not Word.REFUSE):
             against = objection(approval, self.recovery, self.uid, plan)
             held = None if against or approval.decision is Word.REFUSE else await self._held(plan)
-            await self.answered(approval, against or held)
+            await self._answer(approval, against or held)
             if against is None:
                 return approval, held
         return None, None
+
+    async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
+        """Tell its author, once for each answer."""
+        uid = approval.meta.uid
+        if (uid not in self._answers or self._answers[uid] != against) and await self.answered(approval, against):
+            self._answers[uid] = against
 
     async def _held(self, plan: PlanNow) -> Reason | None:
         """Why even a good approval is not acted on now."""
@@ -142,9 +154,8 @@ class KubeApprovals:
             return caution
         return None if plan.worst is LossClass.LOSSLESS else await self.admission()
 
-    async def _changed(self, plan: Plan) -> Reason | None:
+    async def _changed(self, plan: Plan, policy: Policy) -> Reason | None:
         """Why the plan would be another one now. A clean member that came back is seen by the re-check of its wave."""
-        policy = (await self.supervision.mandate()).policy
         scope = Scope(tuple(decision.id for decision in elections(plan)))
         try:
             evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
@@ -162,12 +173,27 @@ class KubeApprovals:
         )
 
     async def _a_while(self, until: timedelta) -> None:
-        left = max(timedelta(milliseconds=100), until - self.clock.monotonic())
+        left = until - self.clock.monotonic()
+        pause = min(left, LOOK) if left > timedelta(0) else LOOK  # else it was looked at just now, in vain
         try:
-            await asyncio.wait_for(self.wake.wait(), min(left, LOOK).total_seconds())
+            await asyncio.wait_for(self.wake.wait(), pause.total_seconds())
         except TimeoutError:
             return
 
 
-def _author(approval: RecoveryApproval) -> ApprovedBy:
-    return ApprovedBy(approval.meta.name, approval.meta.uid, approval.approver)
+class _Look:
+    """The last look at which a plan held, and under which rules.
+
+    `good_until` (monotonic): as long as the evidence may be old. `expires_at`: without another good look by then the
+    plan is void.
+    """
+
+    def __init__(self, age: timedelta, clock: Clock, policy: Policy) -> None:
+        self._age = age
+        self.was_good(clock, policy)
+
+    def was_good(self, clock: Clock, policy: Policy) -> None:
+        """The plan was found to hold just now."""
+        self.policy = policy
+        self.good_until = clock.monotonic() + self._age
+        self.expires_at = clock.now() + 2 * self._age

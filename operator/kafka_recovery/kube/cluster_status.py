@@ -11,11 +11,14 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.conditions import condition, merged
 from kafka_recovery.kube.open_cluster import LastAutomatic
+from kafka_recovery.kube.waits import WAITS
 from kafka_recovery.kube.watcher import WatchView
 from kafka_recovery.kube.watching import BrokerState
 
 FIRST = 10
-"""So many topics are named."""
+"""So many topics are named, and so many whom partitions wait for."""
+
+_CONNECTING = Reason("Connecting", "no broker has answered yet")
 
 
 def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -63,6 +66,11 @@ def watched(
     if view.unclean is not None and view.unclean.topics:
         topics = view.unclean.topics
         status["uncleanElectionTopics"] = {"count": len(topics), "first": list(topics[:FIRST])}
+    if waits := Counter(why for why in view.left.values() if why.code in WAITS):
+        told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
+        status["waitsFor"] = [
+            {"reason": why.code, "message": why.message, "partitions": number} for why, number in told
+        ]
     if view.pulsed_at is not None:
         status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
     if last:
@@ -73,7 +81,7 @@ def watched(
 def _ready(view: WatchView, policy: Policy | Reason) -> Reason | None:
     """Why observing does not work, or works without rules."""
     if view.pulsed_at is None:
-        return view.isolated or Reason("Connecting", "no broker has answered yet")
+        return view.isolated or _CONNECTING
     if view.isolated and view.at - view.pulsed_at > timedelta(seconds=10):
         return view.isolated
     return policy if isinstance(policy, Reason) and policy.code != "NoPolicy" else None
@@ -86,12 +94,14 @@ def _healthy(view: WatchView) -> Reason | None:
         first = view.offline[0].partition.id
         more = f" and {len(view.offline) - 1} more" if len(view.offline) > 1 else ""
         return Reason("OfflinePartitions", f"{first}{more} have no leader")
+    if view.isolated:
+        return Reason("NotSeen", "what it looks like can't be seen at the moment: see Isolated")
     if view.scan_fault:
         return view.scan_fault
 
 
 def _isolation(view: WatchView) -> Reason | None:
-    return view.isolated
+    return view.isolated or (_CONNECTING if view.pulsed_at is None else None)
 
 
 def _conditions(
@@ -114,7 +124,7 @@ def _conditions(
     return merged(old.get("conditions", ()), new, now)
 
 
-_UNKNOWN = frozenset({"NotWatched", "NotScanned", "Connecting"})
+_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting"})
 
 
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:

@@ -17,7 +17,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import cluster_status
 from kafka_recovery.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.credentials import SecretMissing, credentials
+from kafka_recovery.kube.credentials import SecretMissing
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.incidents import Incident
 from kafka_recovery.kube.logs import about
@@ -25,6 +25,7 @@ from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.resources import API_VERSION, CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
+from kafka_recovery.kube.strimzi import StrimziPending, StrimziProblem, others, way_in
 from kafka_recovery.kube.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.kube.work_queue import Requeue
 from kafka_recovery.recovery.clock import SystemClock
@@ -34,9 +35,15 @@ _LOG = logging.getLogger(__name__)
 RESYNC = timedelta(seconds=30)
 """How often Secrets are read again and the status says when the last look was."""
 
+AGAIN = timedelta(seconds=5)
+"""The same while the cluster can't be seen: a Secret may be what is mended."""
+
 
 class Clusters:
-    """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have."""
+    """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have.
+
+    `opened`: told of each recovery that was just created here; a watch would tell some time later.
+    """
 
     def __init__(
         self,
@@ -48,6 +55,7 @@ class Clusters:
         *,
         soon: Callable[[Key, timedelta], None],
         changed: Callable[[Key], None],
+        opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
     ) -> None:
         self.api = api
@@ -58,6 +66,7 @@ class Clusters:
         self._fence = fence
         self._soon = soon
         self._changed = changed
+        self.opened = opened
         self.claims = claims
         self._open: dict[Key, OpenCluster] = {}
         self._problems: dict[Key, Reason] = {}
@@ -70,6 +79,14 @@ class Clusters:
     def open(self) -> Sequence[OpenCluster]:
         """Every open one."""
         return tuple(self._open.values())
+
+    def beat(self) -> None:
+        """Tell metrics when each cluster answered last; called several times a second."""
+        now = SystemClock().monotonic()
+        for cluster in self._open.values():
+            view = cluster.watcher.view
+            if view.pulsed_at is not None:
+                self._metrics.probed(cluster.label, now - view.pulsed_at)
 
     def soon(self, key: Key) -> None:
         """Have a cluster's status written."""
@@ -93,7 +110,7 @@ class Clusters:
         try:
             spec = read_cluster(raw)
             cluster = await self._opened(key, spec, raw)
-        except (InvalidDocument, SecretMissing, InvalidConfiguration) as problem:
+        except (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration) as problem:
             reason = problem.reason if not isinstance(problem, InvalidDocument) else Reason("InvalidSpec", str(problem))
             self._problems[key] = reason
             await self._close(key)
@@ -101,7 +118,7 @@ class Clusters:
             await self._write(
                 raw, cluster_status.unopened(reason, raw["metadata"]["generation"], old, datetime.now(UTC))
             )
-            return RESYNC
+            return AGAIN
         self._problems.pop(key, None)
         await self._read_policy(cluster)
         await self._write(
@@ -116,7 +133,7 @@ class Clusters:
                 datetime.now(UTC),
             ),
         )
-        return RESYNC
+        return RESYNC if cluster.reachable() else AGAIN
 
     async def stop(self) -> None:
         """The process ends."""
@@ -125,17 +142,26 @@ class Clusters:
 
     async def _opened(self, key: Key, spec: WatchedCluster, raw: Object) -> OpenCluster:
         """The cluster, open with what its spec and Secrets say now."""
-        found = await credentials(self.api, spec)
         cluster = self._open.get(key)
-        if cluster and cluster.fingerprint == found.fingerprint and cluster.spec.meta.uid == spec.meta.uid:
+        same = cluster is not None and cluster.spec.meta.uid == spec.meta.uid
+        try:
+            found = await way_in(self.api, spec)
+        except StrimziPending:
+            if cluster is None or not same or cluster.spec.strimzi != spec.strimzi:
+                raise
+            cluster.spec, cluster.raw = spec, raw  # Strimzi forgets the addresses of a Kafka in trouble
+            return cluster
+        if cluster and same and cluster.fingerprint == found.fingerprint:
             cluster.spec, cluster.raw = spec, raw
             return cluster
+        if cluster:
+            _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
         await self._close(key)
-        kafka = KafkaCluster(spec.bootstrap_servers, found.security, spec.cluster_id)
+        kafka = KafkaCluster(found.servers, found.security, spec.cluster_id)
         desk = ClusterDesk(self, key, spec.cluster_id)
-        watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace)
+        watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
-        cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, unread)
+        cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
         cluster.remember(raw.get("status", {}))
         cluster.untaken = await self._open_recoveries(key, spec.cluster_id)
         await self._read_policy(cluster)
@@ -254,6 +280,7 @@ class ClusterDesk:
             return
         except ApiError as error:
             raise NotOpened(str(error)) from error
+        self.clusters.opened((namespace, incident.name))
         _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
 
 

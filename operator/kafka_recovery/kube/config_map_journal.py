@@ -84,7 +84,12 @@ class ConfigMapJournal:
         return digest
 
     async def approved(self, digest: str, by: str | None) -> None:
-        """Keep that the run begins, and who approved it; the first approval stands."""
+        """Keep that the run begins, and who approved it; the first approval stands.
+
+        Raises InvalidDocument if the plan was deleted or replaced while somebody read it: a run without its plan could
+        never be undone.
+        """
+        await self._raw_plan(await self._fact_of_plan(digest), digest)
         await self._finalizer.put_on()
         if by is not None:
             await self._facts.keep(digest, "approval", canonical(_Approval(by)))
@@ -130,8 +135,11 @@ class ConfigMapJournal:
         return [outcome for fact in ends for outcome in (await self._read(_WaveEnd, fact)).outcomes]
 
     async def kept(self, digest: str) -> Plan | None:
-        """A recorded plan that has not ended; None if there is none of this digest, or it has."""
-        fact = await self._facts.find(digest, "plan")
+        """A recorded plan that has not ended; None if there is none of this digest, or it has.
+
+        A status that was restored from a backup may name a plan of an earlier recovery: that is none of this one's.
+        """
+        fact = await self._facts.own(digest, "plan")
         if fact is None or await self._facts.find(digest, "finished"):
             return None
         return (await self._plan(fact, digest))[1]
@@ -140,11 +148,7 @@ class ConfigMapJournal:
         """A recorded plan, wherever its run stands. Raises InvalidDocument if it is not whole and as it was."""
         if not re.fullmatch(r"[0-9a-f]{64}", digest):
             raise InvalidDocument(f"{digest!r} is not a plan's digest (64 hexadecimal digits)")
-        fact = await self._facts.find(digest, "plan")
-        if fact is None:
-            name = self._facts.config_map(digest, "plan")
-            raise InvalidDocument(f"ConfigMap {name} is not there: plan {digest[:12]} was never recorded, or deleted")
-        return (await self._plan(fact, digest))[1]
+        return (await self._plan(await self._fact_of_plan(digest), digest))[1]
 
     async def plans(self) -> list[Plan]:
         """Every plan recorded for this recovery, oldest first, whatever became of it."""
@@ -203,13 +207,24 @@ class ConfigMapJournal:
         approved_by = (await self._read(_Approval, approval)).by if approval else None
         return Run.of_waves(digest, plan, approved_by, started, ended)
 
+    async def _fact_of_plan(self, digest: str) -> Fact:
+        fact = await self._facts.find(digest, "plan")
+        if fact is None:
+            name = self._facts.config_map(digest, "plan")
+            raise InvalidDocument(f"ConfigMap {name} is not there: plan {digest[:12]} was never recorded, or deleted")
+        return fact
+
     async def _plan(self, fact: Fact, wanted: str) -> tuple[str, Plan]:
         """The plan and its digest, which begins with `wanted`."""
+        digest, raw = await self._raw_plan(fact, wanted)
+        return digest, await asyncio.to_thread(read, Plan, raw, fact.config_map)
+
+    async def _raw_plan(self, fact: Fact, wanted: str) -> tuple[str, bytes]:
         raw = await self._facts.content(fact)
         digest = digest_of_canonical(raw)
         if not digest.startswith(wanted):
             raise InvalidDocument(damaged(fact.config_map, f"it was replaced: it holds plan {digest}, not {wanted}"))
-        return digest, await asyncio.to_thread(read, Plan, raw, fact.config_map)
+        return digest, raw
 
     async def _read(self, kind: type[_Note], fact: Fact) -> _Note:
         return read(kind, await self._facts.content(fact), fact.config_map)

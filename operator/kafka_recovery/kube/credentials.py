@@ -7,11 +7,14 @@ import binascii
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.security import Password, Protocol, Sasl, Security, Store, StoreKind, Tls
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Api, NotFound
-from kafka_recovery.kube.resources import SaslSpec, TlsSpec, WatchedCluster
+from kafka_recovery.kube.api import Api, ApiError, NotFound
+from kafka_recovery.kube.resources import Certificates, SaslSpec, TlsSpec, WatchedCluster
 
 
 class SecretMissing(Exception):
@@ -27,10 +30,20 @@ class SecretMissing(Exception):
         return Reason("SecretMissing", str(self))
 
 
+class SecretForbidden(InvalidConfiguration):
+    """The operator's Role does not let it read a Secret."""
+
+    code = "SecretForbidden"
+
+    def __init__(self, secret: str, where: str) -> None:
+        super().__init__(f"{where}: the operator may not get Secret {secret}; its Role needs the verb get on secrets")
+
+
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """How to talk to the cluster, and a fingerprint that changes with anything in it."""
+    """Where and how to talk to the cluster, and a fingerprint that changes with anything in it."""
 
+    servers: tuple[Address, ...]
     security: Security
     fingerprint: str = field(repr=False)
 
@@ -48,7 +61,7 @@ async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
     }[tls is not None, sasl is not None]
     security = Security(protocol, tls, sasl)
     security.tls_context()
-    return Credentials(security, reader.fingerprint(cluster))
+    return Credentials(cluster.bootstrap_servers, security, reader.fingerprint(cluster))
 
 
 class _Reader:
@@ -60,7 +73,9 @@ class _Reader:
 
     async def tls(self, spec: TlsSpec) -> Tls:
         trust = identity = None
-        if spec.ca:
+        if isinstance(spec.ca, Certificates):
+            trust = Store(StoreKind.PEM, pem=spec.ca.pem, setting=spec.ca.source)
+        elif spec.ca:
             pem = await self._value(spec.ca.name, spec.ca.key, "spec.tls.caSecretRef")
             trust = Store(StoreKind.PEM, pem=pem, setting=f"Secret {spec.ca.name}, {spec.ca.key}")
         if own := spec.certificate:
@@ -75,7 +90,7 @@ class _Reader:
         return Sasl(spec.mechanism, Password(spec.username, password))
 
     def fingerprint(self, cluster: WatchedCluster) -> str:
-        spec = (cluster.cluster_id, cluster.bootstrap_servers, cluster.tls, cluster.sasl)
+        spec = (cluster.cluster_id, cluster.bootstrap_servers, cluster.tls, cluster.sasl, cluster.strimzi)
         self._hash.update(repr(spec).encode())
         return self._hash.hexdigest()
 
@@ -85,6 +100,10 @@ class _Reader:
                 found = await self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{secret}")
             except NotFound:
                 raise SecretMissing(secret, None, where) from None
+            except ApiError as error:
+                if error.status == HTTPStatus.FORBIDDEN:
+                    raise SecretForbidden(secret, where) from None
+                raise
             self._secrets[secret] = found.get("data") or {}
         try:
             text = base64.b64decode(self._secrets[secret].get(key, ""), validate=True).decode()

@@ -158,6 +158,11 @@ class Facts:
             )
         return fact
 
+    async def own(self, digest: str, name: str) -> Fact | None:
+        """A fact of this very recovery; that of an earlier one with its name is none."""
+        found = await self._facts(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]},{FACT_LABEL}={name}")
+        return found[0] if found else None
+
     async def notes(self) -> list[Fact]:
         """All facts but the plans themselves, oldest first."""
         return await self._facts(f"{FACT_LABEL} notin (plan,{PART})")

@@ -17,11 +17,15 @@ from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.orphans import orphaned, prune
 from kafka_recovery.kube.resources import RECOVERIES, History
+from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
 
 FIRST = timedelta(seconds=5)
 EVERY = timedelta(minutes=1)
+
+_TROUBLE = (ApiError, ClusterFault, InvalidDocument, JournalUnwritable, PlanForAnotherCluster)
 
 
 class Housekeeping:
@@ -42,14 +46,15 @@ class Housekeeping:
                 for chore in (self._restore_orphans, self._prune):
                     try:
                         await chore(cluster)
-                    except (ApiError, ClusterFault, InvalidDocument) as trouble:
-                        _LOG.warning("%s of %s: %s", chore.__name__.strip("_"), cluster.spec.meta.name, trouble)
+                    except _TROUBLE as trouble:
+                        _LOG.warning("%s of %s: %s", chore.__name__.strip("_"), cluster.label, trouble)
+                    except Exception:  # noqa: BLE001 - a defect in a chore must not end the process
+                        _LOG.exception("%s of %s met an error of our own", chore.__name__.strip("_"), cluster.label)
 
     async def _restore_orphans(self, cluster: OpenCluster) -> None:
         """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs."""
         namespace, _ = cluster.key
-        living = {each["metadata"]["uid"] for each in await self._api.list_all(RECOVERIES.path(namespace))}
-        for journal in await orphaned(self._api, namespace, cluster.spec.cluster_id, living):
+        for journal in await orphaned(self._api, namespace, cluster.spec.cluster_id, ()):  # few: it asks for each
             report = await cluster.undoer(journal).undo()
             left = [outcome.id for outcome in report.outcomes if not outcome.order_restored]
             message = f"the journal of a deleted recovery had {len(report.outcomes)} partitions; "

@@ -15,6 +15,7 @@ from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.resource_fields import MOST_PARTITIONS
+from kafka_recovery.kube.waits import ASK_AGAIN, NO_WAITS, Waits
 
 LARGEST_SCOPE = 1000 * 1024
 """Bytes of JSON of one incident's partitions: an object of Kubernetes may have 1.5 MiB in etcd, status included."""
@@ -97,28 +98,34 @@ def docket(
     opened: Mapping[Outage, str],
     names: Names,
     at: timedelta,
+    waits: Waits = NO_WAITS,
 ) -> Docket:
     """Sort offline partitions into those for new incidents, those to wait for, and those to leave alone.
 
     `open`: partitions in open recoveries, by the recovery's name. `opened`: outages that have had an incident already.
+    `waits`: what others do to the cluster; it holds back what is due.
     """
     rules = Rules(policy or Policy(()))
     waiting: list[_Waiting] = []
     left: dict[TopicPartition, Reason] = {}
+    held: dict[TopicPartition, Reason] = {}
     for spell in offline:
         partition = spell.partition
         rule = rules[partition.id.topic]
         why = _taken(partition, open, opened) or _unruled(partition, policy, rule)
         if rule is None or why is not None:
             left[partition.id] = why or _NO_POLICY
+        elif at >= spell.since + rule.patience and (hold := waits.holding(partition, at - spell.since)):
+            held[partition.id] = hold
         else:
             waiting.append(_Waiting(spell, rule))
     now = any(each.opens_at <= at for each in waiting)
     due = [each.offline for each in waiting if now and each.due_at <= at]
     rest = [each for each in waiting if not now or each.due_at > at]
     reasons = {each.rule.name: _patience(each.rule) for each in rest}
-    left |= {each.offline.partition.id: reasons[each.rule.name] for each in rest}
-    return Docket(tuple(_incidents(due, names)), min((each.opens_at for each in rest), default=None), left)
+    left |= held | {each.offline.partition.id: reasons[each.rule.name] for each in rest}
+    looks = [each.opens_at for each in rest] + [at + ASK_AGAIN for _ in held]
+    return Docket(tuple(_incidents(due, names)), min(looks, default=None), left)
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,9 @@ class Metrics:
         self._offline.labels(cluster).set(offline)
         self._isolated.labels(cluster).set(isolated)
 
-    def probed(self, cluster: str) -> None:
-        """A cluster answered just now."""
-        self._last_probe.labels(cluster).set(self._now().timestamp())
+    def probed(self, cluster: str, ago: timedelta = timedelta(0)) -> None:
+        """A cluster answered so long ago."""
+        self._last_probe.labels(cluster).set((self._now() - ago).timestamp())
 
     def recoveries_open(self, cluster: str, count: int) -> None:
         """So many of its recoveries are not finished."""

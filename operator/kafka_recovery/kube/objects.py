@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.kube.api import Api
@@ -26,6 +27,10 @@ Key = tuple[str, str]
 """Namespace and name."""
 
 
+SOON = timedelta(seconds=5)
+"""An answer that takes longer is none: between two waves nobody waits for the API server."""
+
+
 @dataclass(frozen=True, slots=True)
 class Objects:
     """Reads raise NotFound, other ApiErrors, and InvalidDocument for what a newer or older schema let through."""
@@ -34,11 +39,11 @@ class Objects:
 
     async def cluster(self, key: Key) -> WatchedCluster:
         """A cluster that somebody wants watched."""
-        return read_cluster(await self.api.get(CLUSTERS.path(*key)))
+        return read_cluster(await self.api.get(CLUSTERS.path(*key), deadline=SOON))
 
     async def policy(self, key: Key) -> RecoveryPolicy:
         """Rules from Git."""
-        return read_policy(await self.api.get(POLICIES.path(*key)))
+        return read_policy(await self.api.get(POLICIES.path(*key), deadline=SOON))
 
     async def recovery(self, key: Key) -> PartitionRecovery:
         """An incident."""
@@ -46,7 +51,7 @@ class Objects:
 
     async def raw_recovery(self, key: Key) -> dict[str, Any]:
         """An incident as the API server has it, for its status and resource version."""
-        return await self.api.get(RECOVERIES.path(*key))
+        return await self.api.get(RECOVERIES.path(*key), deadline=SOON)
 
     async def approvals(self, recovery: Key) -> Sequence[RecoveryApproval]:
         """What people said about a recovery of that name, oldest first."""

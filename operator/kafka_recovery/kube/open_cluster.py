@@ -15,10 +15,12 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.measured import MeasuredCluster
+from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.kube.resources import WatchedCluster
 from kafka_recovery.kube.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.ports import Approvals, Election, Journal, Observer
+from kafka_recovery.recovery.ports import Approvals, Cluster, Election, Journal, Observer
 from kafka_recovery.recovery.supervision import Supervision, Unsupervised
 
 SCAN_DEADLINE = timedelta(seconds=10)
@@ -27,9 +29,10 @@ SCAN_DEADLINE = timedelta(seconds=10)
 class FencedElection:
     """Port `Election`: nothing is sent to Kafka once the Lease may be another's."""
 
-    def __init__(self, election: Election, fence: Callable[[], None]) -> None:
+    def __init__(self, election: Election, fence: Callable[[], None], metrics: Metrics) -> None:
         self._election = election
         self._fence = fence
+        self._metrics = metrics
 
     async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         """See the port."""
@@ -39,7 +42,8 @@ class FencedElection:
     async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         """See the port."""
         self._fence()
-        return await self._election.elect(ballots)
+        with self._metrics.timing(Step.ELECT):
+            return await self._election.elect(ballots)
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         """See the port."""
@@ -65,6 +69,7 @@ class OpenCluster:
     kafka: KafkaCluster
     watcher: Watcher
     fence: Callable[[], None]
+    metrics: Metrics
     policy: Policy | Reason
     task: asyncio.Task[None] | None = None
     last_automatic: LastAutomatic | None = None
@@ -80,6 +85,11 @@ class OpenCluster:
     def label(self) -> str:
         """The metrics' label."""
         return "/".join(self.key)
+
+    @property
+    def measured(self) -> Cluster:
+        """The cluster as engines and approvals look at it."""
+        return MeasuredCluster(self.kafka, self.metrics, self.label)
 
     def isolated(self) -> Reason | None:
         """Why our own look at this cluster can't be trusted, if it can't."""
@@ -135,7 +145,7 @@ class OpenCluster:
 
     def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
         """The engine for one recovery in this cluster."""
-        return Engine(self.kafka, self._election(), journal, approvals, supervision, observer=observer)
+        return Engine(self.measured, self._election(), journal, approvals, supervision, observer=observer)
 
     def undoer(self, journal: Journal) -> Engine:
         """An engine that only puts back what a journal says is altered."""
@@ -149,7 +159,7 @@ class OpenCluster:
         await self.kafka.__aexit__(None, None, None)
 
     def _election(self) -> Election:
-        return FencedElection(AssignmentOrderElection(self.kafka), self.fence)
+        return FencedElection(AssignmentOrderElection(self.kafka), self.fence, self.metrics)
 
 
 class _NobodyToAsk:

@@ -124,6 +124,7 @@ class Operator:
             self._fence,
             soon=self._cluster_soon,
             changed=self._cluster_changed,
+            opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
         )
         self._recoveries = Recoveries(
@@ -173,11 +174,13 @@ class Operator:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._recoveries.stop()
         await self._clusters.stop()
+        await self._events.flush(timedelta(seconds=1))
         self.clean = not left
 
     async def _heartbeat(self) -> None:
         while True:
             self._beat = time.monotonic()
+            self._clusters.beat()
             await asyncio.sleep(0.5)
 
     async def _loop_age(self, **_: Any) -> float:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.measured import tell_of
+from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase, PlanNow, plan_now
 
 _LOG = logging.getLogger(__name__)
@@ -21,19 +24,26 @@ class Progress:
     """Port `Observer` for one recovery.
 
     `changed` is called after every change, `electing` before every wave with whether a person approved it; they must be
-    quick and not raise.
+    quick and not raise. `label`: the cluster's, for metrics.
     """
 
     changed: Callable[[], None]
-    electing: Callable[[bool], None] = lambda approved: None
+    electing: Callable[[bool], None]
+    metrics: Metrics
+    label: str
     phase: Phase = Phase.PLANNING
     reason: Reason = field(default_factory=lambda: Reason("Planning", "every replica is being asked"))
     total: int = 0
     outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
     plan: Plan | None = None
     plan_shown: PlanNow | None = None
+    decided_last: Plan | None = None
     approval: ApprovedBy | None = None
     end: End | None = None
+    news: list[Reason] = field(default_factory=list)
+    """What an event should say though the conditions may have gone on already."""
+    awaiting_since: datetime | None = None
+    _wave_began: float | None = None
 
     def known(self) -> Known:
         """What the status says now."""
@@ -41,6 +51,9 @@ class Progress:
 
     def enter(self, phase: Phase, reason: Reason) -> None:
         """A new phase, or another reason for the present one."""
+        if phase is not Phase.AWAITING_APPROVAL and self.awaiting_since:
+            self.metrics.took(Step.APPROVE, datetime.now(UTC) - self.awaiting_since)
+            self.awaiting_since = None
         if (phase, reason) != (self.phase, self.reason):
             self.phase, self.reason = phase, reason
             self.changed()
@@ -50,6 +63,12 @@ class Progress:
         self.end = end
         self.phase, self.reason = Phase.ENDED, reason
         self.changed()
+
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """A plan was made; it may elect nobody."""
+        self.decided_last = plan
+        self.metrics.decided(took)
+        tell_of(plan, self.metrics, self.label)
 
     def planned(self, plan: Plan, digest: str) -> None:
         """A plan was made and is durable."""
@@ -64,13 +83,22 @@ class Progress:
     def plan_void(self, why: Reason) -> None:
         """The plan that was shown does not hold any more, and no approval of it counts."""
         _LOG.warning("the plan is void: %s", why)
+        if self.plan_shown:
+            message = f"plan {self.plan_shown.digest[:12]} is void, and so is any approval of it: {why.message}"
+            self.news.append(Reason(why.code, message))
         self.plan, self.plan_shown, self.approval = None, None, None
         self.enter(Phase.PLANNING, why)
 
     def awaiting(self, expires_at: datetime, reason: Reason) -> None:
         """Somebody has to say yes, by then; after that the plan is looked at again."""
+        self.awaiting_since = self.awaiting_since or datetime.now(UTC)
         if self.plan_shown is not None:
-            self.plan_shown = replace(self.plan_shown, expires_at=expires_at, needs_approval=True)
+            shown, self.plan_shown = (
+                self.plan_shown,
+                replace(self.plan_shown, expires_at=expires_at, needs_approval=True),
+            )
+            if shown != self.plan_shown:
+                self.changed()
         self.enter(Phase.AWAITING_APPROVAL, reason)
 
     def approved(self, approval: ApprovedBy) -> None:
@@ -81,6 +109,7 @@ class Progress:
     def wave_started(self, wave: int, waves: int, partitions: int) -> None:
         """A wave is about to be elected."""
         _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
+        self._wave_began = time.monotonic()
         self.electing(self.approval is not None)
         self.enter(Phase.ELECTING, Reason("Electing", f"wave {wave} of {waves} is being elected"))
 
@@ -89,6 +118,8 @@ class Progress:
         known, self.outcomes[outcome.id] = self.outcomes.get(outcome.id), outcome
         if known == outcome:
             return
+        if outcome.outcome.is_recovered and self._wave_began is not None:
+            self.metrics.took(Step.VERIFY, timedelta(seconds=time.monotonic() - self._wave_began))
         level = logging.INFO if outcome.outcome.is_recovered else logging.WARNING
         partition = str(outcome.id)
         _LOG.log(level, "%s: %s %s", partition, outcome.outcome, outcome.reason or "", extra={"partition": partition})

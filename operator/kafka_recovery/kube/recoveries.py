@@ -25,7 +25,7 @@ from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.progress import Progress
 from kafka_recovery.kube.recovery_run import RecoveryRun
-from kafka_recovery.kube.recovery_status import Known, status_of, untaken
+from kafka_recovery.kube.recovery_status import ApprovedBy, Known, Phase, status_of, untaken
 from kafka_recovery.kube.resources import (
     APPROVALS,
     FINALIZER,
@@ -48,11 +48,18 @@ GIVE_UP_UNDOING = timedelta(minutes=10)
 """So long a deletion waits for orders to be restored, counted from when Kafka could be reached for it."""
 
 
+_STUCK = frozenset({"JournalDamaged", "OtherCluster"})
+"""Why a recovery can't be taken up that a person has to mend."""
+
+_NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
+
+
 @dataclass
 class _Open:
     """A recovery that this process works on."""
 
     uid: str
+    generation: int
     created_at: datetime
     cluster: OpenCluster
     run: RecoveryRun
@@ -82,12 +89,22 @@ class Recoveries:
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Runs of recoveries that are gone: they restore what they altered, and end."""
+        self._untaken: dict[Key, str] = {}
+        """Recoveries that can't be worked on for now, and the cluster that each is for."""
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
         """Have runs look again whose (key, cluster name) match: their cluster, policy or an approval changed."""
         for key, open_ in self._open.items():
             if matching(key, open_.cluster.spec.meta.name):
-                open_.run.wake()
+                if self._is_current(open_):
+                    open_.run.wake()
+                else:
+                    self._soon(key, timedelta(0))
+        for key, name in self._untaken.items():
+            if matching(key, name):
+                self._soon(key, timedelta(0))
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
         """The partitions of a cluster that an open recovery has, and its name; the oldest one has them."""
@@ -104,44 +121,90 @@ class Recoveries:
         except NotFound:
             self._drop(key, deleted=True)
             return None
-        recovery = read_recovery(raw)
-        open_ = self._open.get(key)
-        if open_ and open_.uid != recovery.meta.uid:
-            self._drop(key)
-            open_ = None
         if raw.get("status", {}).get("finished"):
+            self._drop(key)
             return None
-        if open_ is None:
-            waits = await self._take_up(key, recovery)
-            cluster = self._clusters.get((key[0], recovery.cluster_name))
-            if isinstance(cluster, OpenCluster) and (waits is None or waits.code == "JournalDamaged"):
-                cluster.taken(key[1])
-            if waits:
-                now = datetime.now(UTC)
-                await self._apply(raw, recovery, untaken(waits, recovery.meta.generation, recovery.status, now))
-                return timedelta(seconds=10)
-            open_ = self._open[key]
-        elif recovery.meta.deleting_since or recovery.abort:
+        try:
+            recovery = read_recovery(raw)
+        except InvalidDocument as wrong:
+            self._drop(key)
+            await self._write_untaken(raw, Reason("InvalidSpec", str(wrong)), stuck=True)
+            return None
+        await self._leave_what_is_past(key, recovery)
+        if key not in self._open and (waits := await self._take_up(key, recovery)):
+            self._untaken[key] = recovery.cluster_name
+            if waits != _NOT_YET:  # that is over in a moment, and nothing to tell
+                await self._write_untaken(raw, waits, stuck=waits.code in _STUCK)
+            return timedelta(seconds=10)
+        open_ = self._open[key]
+        if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
+            open_.generation = recovery.meta.generation
             open_.run.wake()
         await self._give_up_undoing(raw, recovery, open_)
-        await self._write(raw, recovery, open_.run.progress.known())
+        self._count(open_.cluster)
+        if open_.run.taken_up:
+            await self._write(raw, recovery, open_.run.progress.known())
+            await self._tell(raw, open_.run.progress.news)
+        else:
+            progress = open_.run.progress
+            await self._write_untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
         if open_.run.progress.end:
             self._drop(key)
             return None
         return RESYNC
 
+    def _count(self, cluster: OpenCluster) -> None:
+        """Tell metrics how many of a cluster's recoveries are open, and since when plans wait for a person."""
+        progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
+        self._metrics.recoveries_open(cluster.label, len(progress))
+        self._metrics.awaiting_approval(
+            cluster.label, [each.awaiting_since for each in progress if each.awaiting_since]
+        )
+
     async def stop(self) -> None:
         """The process ends: leave everything as it is, the next one goes on."""
-        tasks = [open_.task for open_ in self._open.values()]
+        tasks = [*self._leaving, *(open_.task for open_ in self._open.values())]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _is_current(self, open_: _Open) -> bool:
+        """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""
+        return self._clusters.get(open_.cluster.key) is open_.cluster
+
+    async def _leave_what_is_past(self, key: Key, recovery: PartitionRecovery) -> None:
+        """End the run of an object that had this name before; leave one whose cluster was closed as a crash would."""
+        open_ = self._open.get(key)
+        if open_ and open_.uid != recovery.meta.uid:
+            self._drop(key)
+        elif open_ and not self._is_current(open_):
+            del self._open[key]
+            open_.task.cancel()
+            await asyncio.gather(open_.task, return_exceptions=True)
 
     async def _take_up(self, key: Key, recovery: PartitionRecovery) -> Reason | None:
         """Start the run of a recovery; returns why that can't be, for now."""
         cluster = self._clusters.get((key[0], recovery.cluster_name))
         if isinstance(cluster, Reason):
-            return cluster
+            return await self._why_not_open((key[0], recovery.cluster_name), cluster)
+        waits = await self._start(key, recovery, cluster)
+        if waits is None or waits.code == "JournalDamaged":
+            cluster.taken(key[1])
+        if waits is None:
+            self._untaken.pop(key, None)
+        return waits
+
+    async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
+        """A process that has just started has not opened it yet: that is no reason to call it missing."""
+        if told.code != "WatchedClusterMissing":
+            return told
+        try:
+            await self._objects.cluster(cluster)
+        except (NotFound, InvalidDocument):
+            return told
+        return _NOT_YET
+
+    async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
             return Reason("OtherCluster", f"{message} {cluster.spec.cluster_id}; delete this recovery")
@@ -152,20 +215,25 @@ class Recoveries:
             return fault.reason
         except InvalidDocument as damaged:
             return Reason("JournalDamaged", str(damaged))
+        if isinstance(scope, Reason):
+            return scope
         run = self._run(key, recovery, cluster, journal, scope)
         with about(cluster=cluster.label, recovery="/".join(key)):
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
-        self._open[key] = _Open(recovery.meta.uid, recovery.meta.created_at, cluster, run, journal, task)
+        meta = recovery.meta
+        self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, cluster, run, journal, task)
         return None
 
     async def _freeze(
         self, recovery: PartitionRecovery, cluster: OpenCluster, journal: ConfigMapJournal
-    ) -> Sequence[TopicPartition]:
-        """The partitions of a recovery: those named, else those of its plans, else all that is offline."""
+    ) -> Sequence[TopicPartition] | Reason:
+        """The partitions of a recovery: those named, else those of its plans, else what is offline under its rules."""
         if recovery.scope.partitions is not None:
             return recovery.scope.partitions
         planned = {decision.id for plan in await journal.plans() for decision in plan.decisions}
-        return sorted(planned) if planned else await cluster.offline_by_rules()
+        if planned:
+            return sorted(planned)
+        return cluster.policy if isinstance(cluster.policy, Reason) else await cluster.offline_by_rules()
 
     def _run(
         self,
@@ -183,11 +251,12 @@ class Recoveries:
                 self._clusters.soon(cluster.key)
 
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
-        progress = Progress(changed=lambda: self._soon(key, pause), electing=electing)
+        progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
         supervision = KubeSupervision(
             self._objects,
             key,
             uid,
+            recovery.cluster_name,
             self._house,
             cluster,
             begun=lambda: journal.begun,
@@ -198,7 +267,7 @@ class Recoveries:
             self._objects,
             key,
             uid,
-            cluster.kafka,
+            cluster.measured,
             supervision,
             progress,
             self._admission,
@@ -209,7 +278,7 @@ class Recoveries:
         def held_elsewhere() -> Mapping[TopicPartition, str]:
             return {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
 
-        shown = recovery.status.get("plan", {}).get("digest")
+        approval = recovery.status.get("approval")
         return RecoveryRun(
             engine=lambda: cluster.engine(journal, approvals, supervision, progress),
             journal=journal,
@@ -219,35 +288,47 @@ class Recoveries:
             scope=scope,
             held_elsewhere=held_elsewhere,
             designated=recovery.designated,
-            shown=shown,
+            shown=recovery.status.get("plan", {}).get("digest"),
+            approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
         )
 
     async def _write(self, raw: Object, recovery: PartitionRecovery, known: Known) -> None:
         """The status of a recovery that has its run."""
         status = status_of(known, recovery.meta.generation, recovery.status, datetime.now(UTC))
-        written = await self._apply(raw, recovery, status)
+        written = await self._apply(raw, status)
         if known.end and written:
             self._metrics.recovery_ended(
                 f"{recovery.meta.namespace}/{recovery.cluster_name}", str(known.end), _loss_class(known)
             )
 
-    async def _apply(self, raw: Object, recovery: PartitionRecovery, status: dict[str, Any]) -> bool:
+    async def _tell(self, raw: Object, news: list[Reason]) -> None:
+        """Events of what came and went between two looks."""
+        while news:
+            why = news.pop(0)
+            await self._events.say(raw, "Warning", why.code, "Approve", why.message)
+
+    async def _write_untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
+        """The status of a recovery whose journal was not read yet: the plan that people see must not go from it."""
+        meta, old = raw["metadata"], raw.get("status", {})
+        await self._apply(raw, untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck))
+
+    async def _apply(self, raw: Object, status: dict[str, Any]) -> bool:
         """Write the status, and an event if it took a turn; False: the object is gone. Raises Requeue."""
-        path = RECOVERIES.path(recovery.meta.namespace, recovery.meta.name)
+        meta = raw["metadata"]
         try:
-            await self._api.apply_status(path, raw, status)
+            await self._api.apply_status(RECOVERIES.path(meta["namespace"], meta["name"]), raw, status)
         except Conflict as lost:
             raise Requeue from lost
         except NotFound:
             return False
-        turn = _turn(recovery.status, status)
+        turn = _turn(raw.get("status", {}), status)
         if turn:
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
             await self._events.say(raw, "Warning" if stalled else "Normal", turn.code, "Recover", turn.message)
         return True
 
-    async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> None:
-        """Say to the author of an approval whether it counts, once."""
+    async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
+        """Say to the author of an approval whether it counts; False: it could not be said."""
         path = APPROVALS.path(approval.meta.namespace, approval.meta.name)
         reason = against or Reason("Accepted", "it holds for the plan of this recovery")
         said = condition("Accepted", against is None, reason.code, reason.message, approval.meta.generation)
@@ -257,9 +338,10 @@ class Recoveries:
             await self._api.apply_status(path, seen, {"conditions": merged(old, [said], datetime.now(UTC))})
         except ApiError as error:
             _LOG.warning("approval %s can't be answered: %s", approval.meta.name, error)
-            return
+            return False
         if against and against.code not in {each.get("reason") for each in old}:
             await self._events.say(seen, "Warning", against.code, "Approve", against.message)
+        return True
 
     async def _give_up_undoing(self, raw: Object, recovery: PartitionRecovery, open_: _Open) -> None:
         """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off."""
@@ -283,11 +365,15 @@ class Recoveries:
                 cluster.taken(key[1])
                 if deleted:
                     cluster.watcher.forget(key[1])
+        self._untaken.pop(key, None)
         open_ = self._open.pop(key, None)
         if open_ is None:
             return
+        self._count(open_.cluster)
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
         if open_.run.progress.end is None:
+            self._leaving.add(open_.task)
+            open_.task.add_done_callback(self._leaving.discard)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 
+from kafka_recovery.decision.sameness import elections
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -22,7 +23,7 @@ from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.approvals import KubeApprovals
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.progress import Progress
-from kafka_recovery.kube.recovery_status import End, Phase
+from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
 from kafka_recovery.kube.supervision import OVER, KubeSupervision
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import JournalUnwritable
@@ -33,6 +34,12 @@ _LOG = logging.getLogger(__name__)
 SHORTEST_PAUSE = timedelta(seconds=2)
 LONGEST_PAUSE = timedelta(minutes=5)
 """Between two tries while nobody tells of a change, doubling."""
+
+LONGEST_HOLD = timedelta(seconds=15)
+"""The same while nothing may be done: the operator's own ConfigMap is read, not watched."""
+
+BREATH = timedelta(milliseconds=500)
+"""Between two tries however much changes: each of them asks every replica."""
 
 _TROUBLE = (ClusterFault, JournalUnwritable, InvalidDocument, PlanFinished, PlanForAnotherCluster, ApiError)
 
@@ -52,7 +59,8 @@ class _Step(Enum):
 class RecoveryRun:
     """`scope`: the partitions, frozen. `held_elsewhere`: those that an older open recovery has, and which one.
 
-    `shown`: the digest of the plan that the status showed when the operator started.
+    `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
+    `taken_up`: whether the journal was read; until then an earlier process knows more about it.
     """
 
     engine: Callable[[], Engine]
@@ -64,9 +72,12 @@ class RecoveryRun:
     held_elsewhere: Callable[[], Mapping[TopicPartition, str]]
     designated: Mapping[TopicPartition, BrokerId]
     shown: str | None
+    approval: ApprovedBy | None
+    taken_up: bool = False
     _step: _Step = _Step.RECOVER
     _plan: Plan | None = None
     _pause: timedelta = SHORTEST_PAUSE
+    _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:
@@ -78,19 +89,15 @@ class RecoveryRun:
     async def go(self) -> None:
         """Until the recovery has ended. Cancelled only when the process ends: what is open then is resumed."""
         self.progress.total = len(self.scope)
-        begun = False
         while not self.progress.end:
             self._woken.clear()
             try:
-                if not begun:
+                if not self.taken_up:
                     await self._begin()
-                    begun = True
                 at_once = await self._once()
             except _TROUBLE as trouble:
                 at_once = False
-                reason = trouble.reason if isinstance(trouble, ClusterFault) else _reason(trouble)
-                _LOG.warning("the recovery can't go on: %s", reason)
-                self.progress.enter(Phase.HELD if isinstance(trouble, ClusterFault) else Phase.STUCK, reason)
+                self._met(trouble)
             except Exception:  # noqa: BLE001 - a defect in one recovery must neither end nor hide it
                 at_once = False
                 _LOG.exception("the recovery met an error of our own")
@@ -98,20 +105,45 @@ class RecoveryRun:
             if not self.progress.end and not at_once:
                 await self._a_while()
 
+    def _met(self, trouble: Exception) -> None:
+        """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
+        of_cluster = isinstance(trouble, ClusterFault)
+        reason = trouble.reason if isinstance(trouble, ClusterFault) else _reason(trouble)
+        _LOG.warning("the recovery can't go on: %s", reason)
+        self.progress.enter(Phase.HELD if of_cluster else Phase.STUCK, reason)
+        if isinstance(trouble, PlanFinished):
+            self._plan, self._step = None, _Step.RECOVER
+        elif self._step is _Step.RECOVER and self.taken_up and not of_cluster:
+            self._step = _Step.RESUME
+
     async def _begin(self) -> None:
         """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
-        for outcome in await self.journal.outcomes():
+        outcomes, unfinished = await asyncio.gather(self.journal.outcomes(), self.journal.unfinished())
+        for outcome in outcomes:
             self.progress.concluded(outcome)
-        if await self.journal.unfinished():
+        if unfinished:
             self._step = _Step.RESUME
+            self._show(unfinished[-1].plan, unfinished[-1].digest)
         elif self.shown and (plan := await self.journal.kept(self.shown)):
-            self._plan, self._step = plan, _Step.EXECUTE
+            self._show(plan, self.shown)
+            if elections(plan):
+                self._plan, self._step = plan, _Step.EXECUTE
+        self.taken_up = True
+        self.progress.changed()
+
+    def _show(self, plan: Plan, digest: str) -> None:
+        """What the status says of a plan must outlive the process that wrote it."""
+        self.progress.planned(plan, digest)
+        if self.approval and digest == self.shown:
+            self.progress.approved(self.approval)
 
     async def _once(self) -> bool:
         """One try; whether the next one should follow at once."""
         halt = (await self.supervision.mandate()).halted
         if halt and halt.code in OVER:
             return await self._call_off(halt)
+        if self.approvals.refused:
+            return await self._call_off(self.approvals.refused, End.REFUSED)
         if halt and self._step is not _Step.RESUME:
             self.progress.enter(Phase.HELD, halt)
             return False
@@ -124,12 +156,17 @@ class RecoveryRun:
     async def _try(self) -> Report:
         engine = self.engine()
         if self._step is _Step.RESUME:
-            self.progress.enter(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
+            self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
             return await engine.resume()
         if self._step is _Step.EXECUTE and self._plan is not None:
             return await engine.execute(self._plan)
-        self.progress.enter(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
+        self._trying(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
         return await engine.recover(Scope(self._free()), dict(self.designated))
+
+    def _trying(self, phase: Phase, reason: Reason) -> None:
+        """To try again what is stuck is no progress yet: tools that watch must not see it come and go."""
+        if self.progress.phase is not Phase.STUCK:
+            self.progress.enter(phase, reason)
 
     def _free(self) -> tuple[TopicPartition, ...]:
         """What is open and not in another recovery's hands."""
@@ -144,12 +181,12 @@ class RecoveryRun:
 
     async def _judge(self, tried: _Step) -> bool:
         """What the outcomes mean for the next step; whether that should follow at once."""
-        if self.approvals.refused_by:
-            by = self.approvals.refused_by.by
-            return await self._call_off(Reason("ApprovalRefused", f"{by} refused the plan"), End.REFUSED)
+        if self.approvals.refused:
+            return True
         unfinished = await self.journal.unfinished()
         left = self.progress.open_partitions(self.scope)
         if not left and not unfinished:
+            await self._discard_unbegun()
             await self.journal.settle()
             self._end_well()
             return True
@@ -163,6 +200,8 @@ class RecoveryRun:
         if any(reason.code == "ApprovalMissing" for reason in reasons):
             self._plan = unfinished[-1].plan if unfinished else self.progress.plan
             self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
+            if halt:
+                self.progress.enter(Phase.HELD, halt)
             return halt is None
         self._step = _Step.RESUME if unfinished else _Step.RECOVER
         if halt:
@@ -170,8 +209,20 @@ class RecoveryRun:
             return False
         if tried is not _Step.RECOVER and not unfinished:
             return True
+        await self._keep_refusals()
         self.progress.enter(Phase.STUCK, _foremost(reasons))
         return False
+
+    async def _keep_refusals(self) -> None:
+        """Keep a plan that elects nobody as well, once for each cause, so that its refusals can be explained."""
+        plan = self.progress.decided_last
+        if plan is None or elections(plan):
+            return
+        causes = {(each.id, each.reason.code if each.reason else None) for each in plan.decisions}
+        if causes != self._refusals:
+            await self._discard_unbegun()
+            self.progress.planned(plan, await self.journal.record(plan))
+            self._refusals = causes
 
     async def _call_off(self, why: Reason, end: End = End.ABORTED) -> bool:
         """Put orders back and end. An election has no undo: what leads stays."""
@@ -181,9 +232,8 @@ class RecoveryRun:
                 self.progress.concluded(outcome)
         if await self.journal.unfinished():
             return False
-        if why.code != "Deleted":  # else there is no owner any more; what lies about is pruned
-            await self._discard_unbegun()
-            await self.journal.settle()
+        await self._discard_unbegun()
+        await self.journal.settle()  # a crash may have left the finalizer where no run was begun
         self.progress.ended(end, why)
         return True
 
@@ -206,9 +256,11 @@ class RecoveryRun:
             self.progress.ended(End.RECOVERED, Reason("Recovered", message))
 
     async def _a_while(self) -> None:
-        pause, self._pause = self._pause, min(self._pause * 2, LONGEST_PAUSE)
+        longest = LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE
+        pause, self._pause = min(self._pause, longest), min(self._pause * 2, LONGEST_PAUSE)
+        await asyncio.sleep(BREATH.total_seconds())
         try:
-            await asyncio.wait_for(self._woken.wait(), pause.total_seconds())
+            await asyncio.wait_for(self._woken.wait(), (pause - BREATH).total_seconds())
         except TimeoutError:
             return
 

@@ -56,7 +56,6 @@ class PlanNow:
     needs_approval: bool
     worst: LossClass
     at_most: int | None
-    parts: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,10 +121,14 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
     return status
 
 
-def untaken(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The status while nobody can work on it: what an earlier process told of plan and partitions still stands."""
+def untaken(why: Reason, generation: int, old: Mapping[str, Any], now: datetime, *, stuck: bool) -> dict[str, Any]:
+    """The status while nobody can work on it: what an earlier process told of plan and partitions still stands.
+
+    `stuck`: no waiting mends it.
+    """
+    how = Standing.STUCK if stuck else Standing.WORKING
     kept = {kind: each for each in old.get("conditions", ()) if (kind := each.get("type")) in _BESIDES}
-    conditions = [*standing(Standing.WORKING, why.code, why.message, generation), *kept.values()]
+    conditions = [*standing(how, why.code, why.message, generation), *kept.values()]
     told = {name: value for name, value in old.items() if name not in ("conditions", "observedGeneration")}
     return {
         **told,
@@ -159,8 +162,6 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
     }
     if plan.at_most is not None:
         told["atMost"] = plan.at_most
-    if plan.parts:
-        told["parts"] = [dict(part) for part in plan.parts]
     return told
 
 
@@ -184,7 +185,11 @@ def _conditions(known: Known, generation: int) -> Sequence[Mapping[str, Any]]:
 def _planned(known: Known) -> tuple[str, str]:
     if known.plan is None:
         return "NoPlan", "no plan with an election was made yet"
-    return "Planned", f"plan {known.plan.digest[:12]} elects {known.plan.elections} leaders"
+    return "Planned", f"plan {known.plan.digest[:12]} elects {_leaders(known.plan.elections)}"
+
+
+def _leaders(count: int) -> str:
+    return {0: "nobody", 1: "1 leader"}.get(count, f"{count} leaders")
 
 
 def _approved(known: Known) -> tuple[bool, str, str]:
@@ -203,7 +208,8 @@ def _verified(known: Known) -> tuple[str, str]:
     recovered = sum(outcome.outcome.is_recovered for outcome in known.outcomes.values())
     total = max(known.total, len(known.outcomes))
     if known.end is End.RECOVERED:
-        return "LeadersAnswer", f"each of {total} partitions has a leader that answered itself"
+        gone = f"; {total - recovered} are gone" if recovered < total else ""
+        return "LeadersAnswer", f"{recovered} of {total} partitions have a leader that answered itself{gone}"
     return "NotYet" if known.end is None else str(known.end), f"{recovered} of {total} partitions have a leader"
 
 

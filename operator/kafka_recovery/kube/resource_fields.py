@@ -35,6 +35,8 @@ UID = Text(r"[A-Za-z0-9-]+", 64, "an object's uid")
 DIGEST = Text(r"[0-9a-f]{64}", 64, "a digest of 64 hexadecimal digits")
 CLUSTER_ID = Text(r"[A-Za-z0-9._-]+", 64, "a cluster id of letters, digits, dots, underscores and dashes")
 ADDRESS = Text(rf"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):{_PORT}", 261, "host:port, for example kafka-0.kafka:9092")
+STRIMZI_CLUSTER = Text(NAME.pattern, 63, "the name of a Strimzi Kafka")
+LISTENER = Text(r"[a-z0-9]+", 11, "the name of a listener: lower-case letters and digits")
 USERNAME = Text(r"[^\x00-\x1f\x7f]+", 255, "a user's name")
 APPROVER = Text(r"[^\x00-\x1f\x7f]+", 512, "the name of an authenticated user")
 REASON = Text(None, 1024, "a reason")
@@ -116,6 +118,14 @@ class SaslFields(Fields):
     password_secret_ref: SecretKeyReference
 
 
+class StrimziReference(Fields):
+    """A Kafka of Strimzi's in the same namespace, and whom to go in as. Its listeners are named as Strimzi allows."""
+
+    name: Annotated[str, STRIMZI_CLUSTER]
+    listener: Annotated[str, LISTENER] = ABSENT
+    user: Annotated[str, NAME] = ABSENT
+
+
 class HistoryFields(Fields):
     """How long finished recoveries are kept."""
 
@@ -128,13 +138,22 @@ class ClusterSpec(Fields):
     """A WatchedCluster's spec."""
 
     cluster_id: Annotated[str, CLUSTER_ID]
-    bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)]
+    bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)] = ABSENT
+    strimzi_ref: StrimziReference | None = None
     tls: TlsFields | None = None
     sasl: SaslFields | None = None
     policy_ref: Reference | None = None
     authority: Annotated[Authority, OneOf(Authority)] = ABSENT
     suspend: Annotated[bool, Flag()] = ABSENT
     history: HistoryFields | None = None
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if len({"bootstrap_servers", "strimzi_ref"} & self.model_fields_set) != 1:
+            raise wrong("give either bootstrapServers or strimziRef")
+        if self.strimzi_ref and (self.tls or self.sasl):
+            raise wrong("tls and sasl go with bootstrapServers only: with strimziRef they are Strimzi's")
+        return self
 
 
 class ScopedPartition(Fields):

@@ -115,10 +115,18 @@ class CertificateSecret:
 
 
 @dataclass(frozen=True, slots=True)
+class Certificates:
+    """Certificates themselves, in PEM, and where they were read."""
+
+    pem: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class TlsSpec:
     """Whom to trust (None: the system's CAs), and who we are (None: no client certificate)."""
 
-    ca: SecretKey | None = None
+    ca: SecretKey | Certificates | None = None
     certificate: CertificateSecret | None = None
 
 
@@ -132,6 +140,15 @@ class SaslSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StrimziRef:
+    """A Kafka of Strimzi's in the same namespace. `listener` None: `strimzi` chooses; `user`: a KafkaUser's name."""
+
+    name: str
+    listener: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class History:
     """How long finished recoveries are kept: `lossy_ttl` those that may have lost records; at most `limit` of them."""
 
@@ -142,7 +159,10 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class WatchedCluster:
-    """A Kafka cluster, how to get in, and how far the operator may go there. `tls` None: plain text."""
+    """A Kafka cluster, how to get in, and how far the operator may go there. `tls` None: plain text.
+
+    `strimzi`: what stands here instead of addresses, `tls` and `sasl`; those are then read from Strimzi's objects.
+    """
 
     meta: Meta
     cluster_id: str
@@ -153,6 +173,7 @@ class WatchedCluster:
     authority: Authority = Authority.OBSERVE
     suspend: bool = False
     history: History = field(default_factory=History)
+    strimzi: StrimziRef | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +225,8 @@ def read_cluster(obj: object) -> WatchedCluster:
     return WatchedCluster(
         meta,
         cluster_id=spec.cluster_id,
-        bootstrap_servers=tuple(Address.parse(address) for address in spec.bootstrap_servers),
+        bootstrap_servers=tuple(Address.parse(address) for address in spec.bootstrap_servers or ()),
+        strimzi=StrimziRef(**spec.strimzi_ref.given()) if spec.strimzi_ref else None,
         tls=_tls(spec.tls) if spec.tls else None,
         sasl=_sasl(spec.sasl) if spec.sasl else None,
         policy_name=spec.policy_ref.name if spec.policy_ref else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
@@ -14,6 +14,8 @@ from kafka_recovery.kube.api import Api, ApiError, NotFound
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.resources import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.recovery.supervision import Authority, Mandate
+
+T = TypeVar("T")
 
 OVER = frozenset({"Deleted", "Aborted"})
 """Halts that end a recovery: its orders are restored, and that is all."""
@@ -51,13 +53,14 @@ class ClusterState(Protocol):
 
 
 class KubeSupervision:
-    """Reads recovery, cluster and policy anew for each question; the strictest word of all holds."""
+    """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds."""
 
     def __init__(
         self,
         objects: Objects,
         key: Key,
         uid: str,
+        cluster: str,
         house: Callable[[], Awaitable[House]],
         state: ClusterState,
         *,
@@ -68,6 +71,8 @@ class KubeSupervision:
         self._objects = objects
         self._key = key
         self._uid = uid
+        self._cluster_name = cluster
+        self._policy_name: str | None = None
         self._house = house
         self._state = state
         self._begun = begun
@@ -80,13 +85,7 @@ class KubeSupervision:
     async def mandate(self) -> Mandate:
         """What is allowed now. Whatever can't be read halts: silence is no permission."""
         try:
-            recovery = await self._objects.recovery(self._key)
-            if over := self._over(recovery):
-                return Mandate(self._last, halt=over)
-            house, cluster = await asyncio.gather(
-                self._house(), self._objects.cluster((self._key[0], recovery.cluster_name))
-            )
-            policy = await self._policy(cluster)
+            return await self._read()
         except NotFound as missing:
             return Mandate(self._last, halt=self._missing(missing))
         except InvalidDocument as wrong:
@@ -94,21 +93,43 @@ class KubeSupervision:
         except ApiError as error:
             message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
             return Mandate(self._last, halt=Reason("KubernetesUnreachable", message))
-        self._last = policy.policy
-        return Mandate(policy.policy, self._authority(house, cluster), self._halt(house, recovery, cluster))
+
+    async def _read(self) -> Mandate:
+        """All of it is asked for at once: an election waits for half a dozen of these."""
+        looked = await asyncio.gather(
+            self._objects.recovery(self._key), self._house(), self._ruled(), return_exceptions=True
+        )
+        recovery = _held(looked[0])
+        if over := self._over(recovery):
+            return Mandate(self._last, halt=over)
+        house, (cluster, policy) = _held(looked[1]), _held(looked[2])
+        if unruled := _unruled(recovery, cluster):
+            return Mandate(self._last, halt=unruled)
+        if policy is not None:
+            self._last = policy.policy
+        return Mandate(self._last, self._authority(house, cluster), self._halt(house, recovery, cluster))
+
+    async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
+        """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""
+        looked = await asyncio.gather(
+            self._objects.cluster((self._key[0], self._cluster_name)),
+            self._policy(self._policy_name),
+            return_exceptions=True,
+        )
+        cluster = _held(looked[0])
+        if cluster.policy_name == self._policy_name:
+            return cluster, _held(looked[1])
+        self._policy_name = cluster.policy_name
+        return cluster, await self._policy(cluster.policy_name)
+
+    async def _policy(self, name: str | None) -> RecoveryPolicy | None:
+        return None if name is None else await self._objects.policy((self._key[0], name))
 
     def _over(self, recovery: PartitionRecovery) -> Reason | None:
         if recovery.meta.uid != self._uid or recovery.meta.deleting_since:
             return Reason("Deleted", "the PartitionRecovery was deleted: nothing more is elected for it")
         if recovery.abort:
             return Reason("Aborted", "spec.abort is true: nothing more is elected, orders are restored")
-
-    async def _policy(self, cluster: WatchedCluster) -> RecoveryPolicy:
-        if cluster.policy_name is None:
-            raise InvalidDocument(
-                f"WatchedCluster {cluster.meta.name} names no policy (spec.policyRef): it is observed only"
-            )
-        return await self._objects.policy((cluster.meta.namespace, cluster.policy_name))
 
     def _missing(self, missing: NotFound) -> Reason:
         if f"partitionrecoveries/{self._key[1]}" in missing.path:
@@ -142,3 +163,20 @@ class KubeSupervision:
             return Reason("LeaderDesignated", message)
         if self._failed():
             return Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
+
+
+def _unruled(recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
+    """Why no policy holds for a recovery, whatever its cluster's policy says."""
+    name = cluster.meta.name
+    if cluster.cluster_id != recovery.cluster_id:
+        message = f"this recovery is for cluster {recovery.cluster_id}; WatchedCluster {name} is another one now"
+        return Reason("OtherCluster", f"{message} ({cluster.cluster_id})")
+    if cluster.policy_name is None:
+        return Reason("NoPolicy", f"WatchedCluster {name} names no policy (spec.policyRef): it is observed only")
+
+
+def _held(looked: T | BaseException) -> T:
+    """What was looked at together with other things; raises what came instead."""
+    if isinstance(looked, BaseException):
+        raise looked
+    return looked

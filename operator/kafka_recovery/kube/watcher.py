@@ -9,12 +9,14 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
 
+from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable, TlsFailed
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.incidents import Docket, Incident, Offline
+from kafka_recovery.kube.waits import NO_WAITS, Others
 from kafka_recovery.kube.watching import Watch, WatchedBroker
 from kafka_recovery.recovery.ports import Clock
 
@@ -25,6 +27,9 @@ _RETRY = timedelta(seconds=1)
 
 _DOUBLINGS = 3
 """Of the interval, while a cluster can't be seen."""
+
+_UNTRUSTED = frozenset({AuthenticationFailed.code, TlsFailed.code})
+"""What no broker gets over by itself: said by its name if all of them say so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +111,23 @@ class WatchView:
 
 
 class Watcher:
-    """One task a cluster. A hung or dead Kafka costs nobody else anything."""
+    """One task a cluster. A hung or dead Kafka costs nobody else anything. `others`: who else is at work on it."""
 
-    def __init__(self, name: str, sights: Sights, desk: Desk, clock: Clock, pace: Pace = Pace()) -> None:
+    def __init__(
+        self,
+        name: str,
+        sights: Sights,
+        desk: Desk,
+        clock: Clock,
+        pace: Pace = Pace(),
+        others: Others | None = None,
+    ) -> None:
         self._sights = sights
         self._desk = desk
         self._clock = clock
         self._pace = pace
+        self._others = others
+        self._waits = NO_WAITS
         self._watch = Watch(name, pace.rescan)
         self._wake = asyncio.Event()
         self._topics: tuple[str, ...] | None = None
@@ -173,10 +188,10 @@ class Watcher:
             self._wake.clear()
             if self._watch.scan_due(self._clock.monotonic()):
                 await self._scan()
-            docket = self._docket()
+            docket = await self._docket()
             if not docket.incidents and self._watch.scan_due(self._clock.monotonic()):
                 await self._scan()  # something is due, and the last scan was too old for it
-                docket = self._docket()
+                docket = await self._docket()
             await self._open(docket)
 
     async def _scan(self) -> None:
@@ -203,11 +218,23 @@ class Watcher:
             )
         )
 
-    def _docket(self) -> Docket:
-        docket = self._watch.incidents(self._desk.policy(), self._desk.open(), self._clock.monotonic())
+    async def _docket(self) -> Docket:
+        await self._look_at_others()
+        now = self._clock.monotonic()
+        docket = self._watch.incidents(self._desk.policy(), self._desk.open(), now, self._waits)
         self._next_at = docket.next_at
         self._show(replace(self.view, left=docket.left))
         return docket
+
+    async def _look_at_others(self) -> None:
+        """Whom to wait for. Asked only when something is due: what they did earlier does not count."""
+        if self._others is None:
+            return
+        due = self._watch.due(self._desk.policy(), self._desk.open(), self._clock.monotonic())
+        waits = await self._others.at_work() if due else NO_WAITS
+        if self._waits not in (NO_WAITS, waits):
+            self._watch.waits_ended()
+        self._waits = waits
 
     async def _open(self, docket: Docket) -> None:
         for incident in docket.incidents:
@@ -258,4 +285,8 @@ def _told(view: WatchView) -> WatchView:
 
 
 def _reason(error: ClusterFault | TimeoutError) -> Reason:
+    if isinstance(error, ClusterUnavailable):
+        codes = {why.code for why in error.problems.values()}
+        if codes and codes <= _UNTRUSTED:
+            return Reason(min(codes), str(error))
     return error.reason if isinstance(error, ClusterFault) else Reason("Silent", "the pulse has no end")

@@ -16,6 +16,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.incidents import Docket, Incident, Names, Offline, Outage, docket
+from kafka_recovery.kube.waits import NO_WAITS, Waits
 
 STANDSTILL = timedelta(milliseconds=1500)
 """A broker applies metadata twice a second, if only no-ops (metadata.max.idle.interval.ms, KIP-835); when none has for
@@ -255,15 +256,28 @@ class Watch:
 
     # Incidents
 
-    def incidents(self, policy: Policy | None, open: Mapping[TopicPartition, str], at: timedelta) -> Docket:
+    def due(self, policy: Policy | None, open: Mapping[TopicPartition, str], at: timedelta) -> bool:
+        """Whether an incident would be opened now, if there were nobody else to wait for."""
+        if self.cluster_id is None or self.isolated is not None:
+            return False
+        names = Names(self._name, self.cluster_id)
+        return bool(docket(self.offline.values(), policy, open, self._opened, names, at).incidents)
+
+    def waits_ended(self) -> None:
+        """Somebody else is done: what was offline before that may be back, and is looked at again first."""
+        self._scans.ended = None
+
+    def incidents(
+        self, policy: Policy | None, open: Mapping[TopicPartition, str], at: timedelta, waits: Waits = NO_WAITS
+    ) -> Docket:
         """What is to be opened now. Nothing is opened from an old scan: then a new one is due instead.
 
-        `open`: partitions in open recoveries, by the recovery's name.
+        `open`: partitions in open recoveries, by the recovery's name. `waits`: what others do to the cluster.
         """
         if self.cluster_id is None:
             return Docket()
         names = Names(self._name, self.cluster_id)
-        found = docket(self.offline.values(), policy, open, self._opened, names, at)
+        found = docket(self.offline.values(), policy, open, self._opened, names, at, waits)
         if not found.incidents:
             return found
         if self.isolated is not None:

@@ -179,12 +179,14 @@ class Engine:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         histories = await self._histories.known(evidence.partitions)
         policy = (await self._mandate()).policy
+        began = self._clock.monotonic()
         plan = decide(evidence, policy, designated=designated, histories=histories)
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = ledger.clean_members.shortest(waiting, self._clock.monotonic())
-        if not waited:
-            return plan
-        return decide(evidence, policy, waited=waited, designated=designated, histories=histories)
+        if waited:
+            plan = decide(evidence, policy, waited=waited, designated=designated, histories=histories)
+        self._observer.decided(plan, self._clock.monotonic() - began)
+        return plan
 
     def _worth_trying(
         self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger

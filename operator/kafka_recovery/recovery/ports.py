@@ -192,8 +192,11 @@ class Clock(Protocol):
 class Observer(Protocol):
     """Somebody who watches progress: a progress bar, a log, metrics. It must not raise."""
 
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """A plan was made; it may elect nobody."""
+
     def planned(self, plan: Plan, digest: str) -> None:
-        """A plan was made and is durable."""
+        """A plan with elections is durable."""
 
     def wave_started(self, wave: int, waves: int, partitions: int) -> None:
         """A wave that was looked at and prepared is about to be elected."""
@@ -207,6 +210,9 @@ class Observer(Protocol):
 
 class Silent:
     """An observer that watches nothing."""
+
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """Nothing."""
 
     def planned(self, plan: Plan, digest: str) -> None:
         """Nothing."""

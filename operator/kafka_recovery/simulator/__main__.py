@@ -13,9 +13,9 @@ from pathlib import Path
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.many import Told, many
-from kafka_recovery.simulator.histories.scenario import VERSION, Scenario
+from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
-from kafka_recovery.simulator.histories.schedules import draw, seeds, the_seed
+from kafka_recovery.simulator.histories.schedules import VERSION, draw, seeds, the_seed
 from kafka_recovery.simulator.histories.shrink import shrink
 
 _FOUND, _MISUSED = 1, 2
@@ -26,12 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="kafka_recovery.simulator", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="let many histories happen; a failing one is shortened and printed")
-    run.add_argument("--seeds", default="500", help="how many, or first..last+1, with or without v1: (default: 500)")
+    run.add_argument("--seeds", default="500", help="how many, or first..last+1, with or without v2: (default: 500)")
     run.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes (default: one a core)")
     run.add_argument("--failures", type=int, default=5, help="how many failing seeds to shorten (default: 5)")
     run.add_argument("--scenarios", type=Path, default=Path("build/scenarios"), help="where shortened ones are written")
     replay = commands.add_parser("replay", help="let one history happen and print all of it")
-    replay.add_argument("--seed", help="the seed of a run, as it printed it (v1:17)")
+    replay.add_argument("--seed", help="the seed of a run, as it printed it (v2:17)")
     replay.add_argument("--scenario", type=Path, help="a scenario file, as a run writes it")
     given = parser.parse_args(arguments)
     try:

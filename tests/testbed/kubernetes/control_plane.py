@@ -67,6 +67,11 @@ class ControlPlane:
         return self._processes.endpoint.url
 
     @property
+    def etcd_url(self) -> str:
+        """Where the API server's own storage answers anybody on this machine."""
+        return self._processes.etcd_url
+
+    @property
     def folder(self) -> Path:
         return self._processes.folder
 

@@ -43,6 +43,10 @@ class Processes:
             self._plan(stack)
             self._stack = stack.pop_all()
 
+    @property
+    def etcd_url(self) -> str:
+        return self._addresses.etcd_url
+
     def start(self) -> None:
         self.etcd.start()
         self._ready("etcd answers", f"{self._addresses.etcd_url}/readyz")

@@ -79,6 +79,10 @@ class SmallCluster:
         """The assignment order that stands now."""
         return self._partitions[id].assignment
 
+    def alter(self, id: TopicPartition, order: tuple[BrokerId, ...]) -> None:
+        """As a run leaves it that did not end."""
+        self._partitions[id].assignment = order
+
     @asynccontextmanager
     async def open(self, target: Target) -> AsyncIterator[Connection]:
         """What the command line opens instead of a Kafka."""

@@ -14,6 +14,7 @@ GONE = object()
 DIGEST = "ab" * 32
 
 CLUSTER: Spec = {"clusterId": "Some-base64_url-ID0000", "bootstrapServers": ["kafka-0.kafka:9092"]}
+STRIMZI: Spec = {"clusterId": "Some-base64_url-ID0000", "strimziRef": {"name": "prod"}}
 POLICY: Spec = {"rules": [{"name": "default"}]}
 RECOVERY: Spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
 APPROVAL: Spec = {
@@ -27,16 +28,20 @@ SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """The smallest spec of a kind with one thing changed. `says`: words that the API server refuses it with."""
+    """The smallest spec of a kind, or `base`, with one thing changed.
+
+    `says`: words that the API server refuses it with.
+    """
 
     kind: Kind
     path: str
     value: Any
     says: str = ""
+    base: Spec | None = None
 
     @property
     def spec(self) -> Spec:
-        return changed(SMALLEST[self.kind], self.path, self.value)
+        return changed(self.base or SMALLEST[self.kind], self.path, self.value)
 
     def __str__(self) -> str:
         value = "left out" if self.value is GONE else repr(self.value)
@@ -85,6 +90,10 @@ def _clusters(path: str, *values: Any, says: str = "") -> list[Case]:
     return [Case(CLUSTERS, path, value, says) for value in values]
 
 
+def _strimzi(path: str, *values: Any, says: str = "") -> list[Case]:
+    return [Case(CLUSTERS, path, value, says, STRIMZI) for value in values]
+
+
 def _recoveries(path: str, *values: Any, says: str = "") -> list[Case]:
     return [Case(RECOVERIES, path, value, says) for value in values]
 
@@ -120,6 +129,9 @@ GOOD = [
     *_clusters("tls", {}, {"caSecretRef": _SECRET}, {"caSecretRef": {"name": "s", "key": "ca.pem"}}),
     *_clusters("tls.certSecretRef", _SECRET, {"name": "s", "certKey": "user.crt", "keyKey": "user.key"}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "Ann Ö.", "passwordSecretRef": {"name": "s", "key": "p"}}),
+    *_strimzi("strimziRef", {"name": "prod"}, {"name": "a.b-c", "listener": "tls", "user": "kafka-recovery"}),
+    *_strimzi("strimziRef.name", "n" * 63),
+    *_strimzi("strimziRef.listener", "9", "l" * 11),
     *_clusters("policyRef", {"name": "prod"}, {"name": "a.b-c"}),
     *_clusters("authority", "Observe", "Approve", "Automatic"),
     *_clusters("suspend", True, False),
@@ -178,6 +190,18 @@ BAD = [
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "", "passwordSecretRef": {"name": "s", "key": "p"}}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "a\nb", "passwordSecretRef": {"name": "s", "key": "p"}}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "s"}}),
+    *_clusters("strimziRef", {"name": "prod"}, says="give either bootstrapServers or strimziRef"),
+    *_strimzi("strimziRef", GONE, says="give either bootstrapServers or strimziRef"),
+    *_strimzi("tls", {}, {"caSecretRef": _SECRET}, says="tls and sasl go with bootstrapServers only"),
+    *_strimzi(
+        "sasl",
+        {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "s", "key": "p"}},
+        says="tls and sasl go with bootstrapServers only",
+    ),
+    *_strimzi("strimziRef", {}, {"listener": "tls"}, {"name": "prod", "namespace": "elsewhere"}),
+    *_strimzi("strimziRef.name", "", "n" * 64, "Prod", "a/b"),
+    *_strimzi("strimziRef.listener", "", "TLS", "l" * 12, "a-b"),
+    *_strimzi("strimziRef.user", "", "CN=ann", "u" * 254),
     *_clusters("policyRef", {}, {"name": "a/b"}, {"name": "-a"}),
     *_clusters("authority", "Everything", "observe"),
     *_clusters("suspend", "yes", 1),

@@ -601,9 +601,23 @@ async def test_the_journal_of_an_earlier_recovery_of_the_same_name_is_not_taken_
     await journal_of(api, uid="earlier").record(plan)
 
     assert await journal_of(api).unfinished() == []
-    for act in (lambda: journal_of(api).record(plan), lambda: journal_of(api).kept(digest(plan))):
-        with pytest.raises(InvalidDocument, match=r"an earlier PartitionRecovery.*uid earlier"):
-            await act()
+    assert await journal_of(api).kept(digest(plan)) is None
+    with pytest.raises(InvalidDocument, match=r"an earlier PartitionRecovery.*uid earlier"):
+        await journal_of(api).record(plan)
+
+
+async def test_a_run_whose_plan_was_deleted_while_somebody_read_it_does_not_begin(
+    api: KubernetesInMemory, plan: Plan
+) -> None:
+    journal = journal_of(api)
+    name = await journal.record(plan)
+    await api.delete(f"{CONFIG_MAPS}/{NAME}-{name[:16]}-plan")
+
+    with pytest.raises(InvalidDocument, match="never recorded, or deleted"):
+        await journal.approved(name, "ann")
+
+    assert await journal.unfinished() == []
+    assert FINALIZER not in (await api.get(RECOVERY))["metadata"]["finalizers"]
 
 
 @pytest.mark.parametrize("nonsense", ["", "abc", "../../secrets", "A" * 64])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from kafka_recovery.simulator.host.loop import VirtualLoop
@@ -26,6 +27,15 @@ class NothingElse:
         self.now = time
 
 
+class _WithoutThreads(VirtualLoop):
+    """What would be done in a thread is done at once."""
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        done = self.create_future()
+        done.set_result(func(*args))
+        return done
+
+
 def in_no_time(main: Coroutine[Any, Any, T]) -> T:
     """What `main` returns. Whatever it started and did not wait for is cancelled."""
-    return VirtualLoop(NothingElse()).finish(main)
+    return _WithoutThreads(NothingElse()).finish(main)

@@ -236,6 +236,9 @@ class World:
         assert digest_ == digest(plan)
         return self.approver
 
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """Seen."""
+
     def planned(self, plan: Plan, digest: str) -> None:
         """Seen."""
 

@@ -6,6 +6,7 @@ elected replica lacks) is noted at that moment.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,17 +14,21 @@ from datetime import timedelta
 from kafka_recovery.domain.documents import read
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ballots import ballot_of, elections
 from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.log import RecordId
 from kafka_recovery.simulator.model.timeline import Event, What
 
 ENGINE = "engine"
 """Every engine's process has a name that begins so."""
+
+CREATION = "creation"
+"""Who set the first assignment of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +46,14 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file of a machine's journal has become durable."""
+    """A file of a machine's journal has become durable. `wave`: the partitions whose requests it allows."""
 
     at: float
     process: str
     machine: str
     digest: str
     name: str
+    wave: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +79,31 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """The controller made somebody leader. `lost`: acknowledged records its log lacks that no leader lacked before."""
+    """The controller made somebody leader. `lost`: acknowledged records its log lacks that no leader lacked before.
+
+    `held`: the records of its log at that moment.
+    """
 
     at: float
     id: TopicPartition
+    topic_id: TopicId
     leader: BrokerId
     epoch: LeaderEpoch
     by: str
-    lost: tuple[object, ...]
+    lost: tuple[RecordId, ...]
+    held: frozenset[RecordId]
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """The controller has another assignment of a partition. `reassigned`: with other replicas, so `before` is empty."""
+    """The controller has another assignment of a partition. `reassigned`: with other replicas, so `before` is empty.
+
+    The first one of a topic is `by` CREATION.
+    """
 
     at: float
     id: TopicPartition
+    topic_id: TopicId
     before: tuple[BrokerId, ...]
     after: tuple[BrokerId, ...]
     by: str
@@ -107,26 +122,42 @@ class Led:
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """An engine gave a partition its outcome. `assignment`: the controller's at that moment."""
+    """An engine gave a partition its outcome. `topic_id`, `assignment`: the controller's at that moment."""
 
     at: float
     process: str
     machine: str
     outcome: PartitionOutcome
+    topic_id: TopicId | None
     assignment: tuple[BrokerId, ...]
 
 
 @dataclass(frozen=True, slots=True)
+class Waited:
+    """An engine waits until a request of it that nobody answered can't take effect any more."""
+
+    at: float
+    process: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
-    """A run of an engine is over. `report` None: it was killed, or ended with `error`. `scope` None: all offline."""
+    """A run of an engine is over. `scope` None: all offline.
+
+    `report` None: it was killed, or ended with `error`, or with a `sentence` for a person instead. `timed_from`: when
+    the time it may take began to count.
+    """
 
     began: float
+    timed_from: float
     ended: float
     process: str
     command: str
     scope: tuple[TopicPartition, ...] | None
     report: Report | None
     error: BaseException | None = None
+    sentence: Exception | None = None
     hangs: bool = False
 
 
@@ -144,11 +175,12 @@ class Chronicle:
     ordered: list[Ordered] = field(default_factory=list)
     led: list[Led] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)
+    waited: list[Waited] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
     when_asked: list[Callable[[Asked], object]] = field(default_factory=list)
     """Called when an engine is about to send a change."""
     _plans: dict[str, Plan] = field(default_factory=dict)
-    _lost: dict[TopicPartition, set[object]] = field(default_factory=dict)
+    _lost: dict[tuple[TopicPartition, TopicId], set[RecordId]] = field(default_factory=dict)
 
     @property
     def now(self) -> float:
@@ -170,15 +202,27 @@ class Chronicle:
         state = self.kafka.truth.state(id)
         return () if state is None else tuple(state.replicas)
 
-    def lost_since(self, id: TopicPartition) -> int:
-        """Acknowledged records that the present leader lacks and no election is charged with.
-
-        A leader that was overthrown without knowing it went on acknowledging them.
-        """
+    def topic_id(self, id: TopicPartition) -> TopicId | None:
+        """Which topic has the name now, by the controller itself; None: none."""
         state = self.kafka.truth.state(id)
-        if state is None or state.leader is None:
-            return 0
-        return len(set(self.kafka.truth.missing(state.leader, id)) - self._lost.get(id, set()))
+        return None if state is None else state.topic_id
+
+    def lost_later(self, election: Held) -> tuple[RecordId, ...]:
+        """Records that a leader whom this election overthrew acknowledged after it, and that the new one never held.
+
+        It did not know; whoever sent them (acks=all) was told that they are safe.
+        """
+        before = [h.epoch for h in self.held if (h.id, h.topic_id) == (election.id, election.topic_id)]
+        since = max((epoch for epoch in before if epoch < election.epoch), default=-1)
+        return tuple(
+            record
+            for sent in self.kafka.truth.sent(election.id)
+            if sent.acks == "all" and sent.topic_id == election.topic_id
+            if sent.acknowledged_at is not None and sent.acknowledged_at > election.at
+            if since <= sent.leader_epoch < election.epoch
+            for record in sent.ids
+            if record not in election.held
+        )
 
     def plan(self, digest: str) -> Plan:
         """A plan that some journal holds; raises KeyError if none does."""
@@ -197,15 +241,17 @@ class Chronicle:
         """The changes of one kind that engines asked for."""
         return (asked for asked in self.asked if asked.what == what)
 
-    def decisions(self, asked: Asked, ballot: Ballot) -> list[tuple[str, Decision]]:
-        """Digest and decision of the machine's begun plans that a ballot may stand for, newest first."""
-        begun = [k for k in self.kept if k.name == "begun.json" and k.machine == asked.machine and k.at <= asked.at]
-        found = []
-        for kept in reversed(begun):
-            decision = elections(self.plan(kept.digest)).get(ballot.id)
-            if decision is not None and ballot_of(decision) == ballot:
-                found.append((kept.digest, decision))
-        return found
+    def decision(self, asked: Asked, ballot: Ballot) -> tuple[str, Decision] | None:
+        """Digest and decision that a request stands on: of the plan of whose waves the partition was in the newest.
+
+        None: no begun plan of the machine allows it. Another plan that wants exactly the same is no excuse.
+        """
+        mine = [kept for kept in self.kept if kept.machine == asked.machine and kept.at <= asked.at]
+        newest = next((kept for kept in reversed(mine) if ballot.id in kept.wave), None)
+        if newest is None or not any((kept.name, kept.digest) == ("begun.json", newest.digest) for kept in mine):
+            return None
+        decision = elections(self.plan(newest.digest)).get(ballot.id)
+        return None if decision is None or ballot_of(decision) != ballot else (newest.digest, decision)
 
     def last_look(self, asked: Asked, id: TopicPartition) -> Looked | None:
         """The newest evidence about a partition that the process had when it asked."""
@@ -216,35 +262,43 @@ class Chronicle:
 
     def _hear(self, event: Event) -> None:
         id, details = event.partition, event.details
+        if event.what is What.TOPIC and "created" in details:
+            self._created(event.at, details["created"])
         if id is None:
-            if event.what is What.TOPIC and "deleted" in details:
-                self._forget(details["deleted"])
+            return
+        if event.what is What.LEADS:
+            self.led.append(Led(event.at, id, event.actor, details["leader_epoch"]))
+        topic_id = self.topic_id(id)
+        if topic_id is None:
             return
         if event.what is What.ELECTED and details["leader"] is not None:
-            before = self._lost.setdefault(id, set())
-            missing = [record for record in self.kafka.truth.missing(details["leader"], id) if record not in before]
-            before.update(missing)
-            self.held.append(
-                Held(event.at, id, details["leader"], details["leader_epoch"], str(details["by"]), tuple(missing))
-            )
+            self._elected(event, id, topic_id)
         elif event.what is What.ORDER:
-            self.ordered.append(
-                Ordered(event.at, id, tuple(details["before"]), tuple(details["after"]), str(details["by"]))
-            )
+            before, after = tuple(details["before"]), tuple(details["after"])
+            self.ordered.append(Ordered(event.at, id, topic_id, before, after, str(details["by"])))
         elif event.what is What.REASSIGNMENT:
             after = tuple(broker for broker in details["replicas"] if broker not in details["removing"])
-            self.ordered.append(Ordered(event.at, id, (), after, str(details["by"]), reassigned=True))
-        elif event.what is What.LEADS:
-            self.led.append(Led(event.at, id, event.actor, details["leader_epoch"]))
+            self.ordered.append(Ordered(event.at, id, topic_id, (), after, str(details["by"]), reassigned=True))
 
-    def _forget(self, topic: str) -> None:
-        """A topic is deleted: what will have its name is another one."""
-        self.ordered = [change for change in self.ordered if change.id.topic != topic]
-        self._lost = {id: lost for id, lost in self._lost.items() if id.topic != topic}
+    def _created(self, at: float, topic: str) -> None:
+        for id, state in self.kafka.controllers.state.partitions.items():
+            if id.topic == topic:
+                after = tuple(state.replicas)
+                self.ordered.append(Ordered(at, id, state.topic_id, (), after, CREATION, reassigned=True))
+
+    def _elected(self, event: Event, id: TopicPartition, topic_id: TopicId) -> None:
+        leader, truth = event.details["leader"], self.kafka.truth
+        known = self._lost.setdefault((id, topic_id), set())
+        lost = tuple(record for record in truth.missing(leader, id) if record not in known)
+        known.update(lost)
+        epoch, by = event.details["leader_epoch"], str(event.details["by"])
+        self.held.append(Held(event.at, id, topic_id, leader, epoch, by, lost, truth.records(leader, id)))
 
     def _hear_disk(self, disk: Disk, digest: str, name: str) -> None:
         process = disk.holder.name if disk.holder else "nobody"
-        self.kept.append(Kept(self.now, process, disk.name, digest, name))
+        begun = json.loads(disk.runs[digest][name]) if name.endswith("-started.json") else ()
+        wave = frozenset(map(TopicPartition.parse, begun))
+        self.kept.append(Kept(self.now, process, disk.name, digest, name, wave))
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,6 +324,9 @@ class Ears:
         for listener in self.chronicle.when_asked:
             listener(asked)
 
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """Nothing: what will be done is told when it is durable."""
+
     def planned(self, plan: Plan, digest: str) -> None:
         """A plan was made and is durable."""
         told = ", ".join(
@@ -289,9 +346,20 @@ class Ears:
         left = "" if outcome.order_restored else "; its order is still altered"
         why = f": {outcome.reason}" if outcome.reason else ""
         chronicle.kafka.note(self.process, f"says {outcome.id} is {outcome.outcome.value}{lead}{left}{why}")
-        assignment = chronicle.assignment(outcome.id)
-        chronicle.concluded.append(Concluded(chronicle.now, self.process, self.machine, outcome, assignment))
+        chronicle.concluded.append(
+            Concluded(
+                chronicle.now,
+                self.process,
+                self.machine,
+                outcome,
+                chronicle.topic_id(outcome.id),
+                chronicle.assignment(outcome.id),
+            )
+        )
 
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """The engine waits."""
+        if why.code == "Quarantine":
+            now = self.chronicle.now
+            self.chronicle.waited.append(Waited(now, self.process, now + duration.total_seconds()))
         self.chronicle.kafka.note(self.process, f"waits {duration.total_seconds():g} s: {why}")

@@ -171,7 +171,18 @@ class _Theatre:
         error = result.error or (broken[0] if broken else None)
         self.kafka.note(process.name, f"ends: {result.ending}" if not process.dead else "is dead")
         self.story.ran.append(
-            Ran(began, self.story.now, process.name, run.command.value, scope, result.report, error, bool(late))
+            Ran(
+                began,
+                began if result.timed_from is None else result.timed_from,
+                self.story.now,
+                process.name,
+                run.command.value,
+                scope,
+                result.report,
+                error,
+                result.sentence,
+                bool(late),
+            )
         )
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
@@ -179,10 +190,10 @@ class _Theatre:
             with MemoryJournal(machine.disk, process) as journal:
                 machine.process = process
                 engine = self._engine(process, machine, journal, ears, run)
-                result.report = await _commanded(engine, run, self.scenario, ears)
+                result.report = await _commanded(engine, run, self.scenario, ears, result)
                 result.ending = "with a report"
         except _SENTENCES as error:
-            result.ending = str(error)
+            result.ending, result.sentence = str(error), error
         except (Killed, asyncio.CancelledError):
             if not process.dead:
                 raise
@@ -211,10 +222,12 @@ class _Theatre:
 
 @dataclass(slots=True)
 class _Result:
-    """How a run ended."""
+    """How a run ended. `timed_from`: when its time began to count, if not at its start."""
 
     report: Report | None = None
     error: BaseException | None = None
+    sentence: Exception | None = None
+    timed_from: float | None = None
     ending: str = "killed"
 
 
@@ -222,13 +235,16 @@ def _ballots(plan: Plan) -> list[Ballot]:
     return [ballot_of(decision) for decision in elections(plan).values()]
 
 
-def _commanded(engine: Engine, run: EngineRun, scenario: Scenario, ears: Ears) -> Coroutine[Any, Any, Report]:
+def _commanded(
+    engine: Engine, run: EngineRun, scenario: Scenario, ears: Ears, result: _Result
+) -> Coroutine[Any, Any, Report]:
     scope = ALL_OFFLINE if run.whole_cluster else Scope(scenario.partitions)
 
     async def plan_and_execute() -> Report:
         plan = await engine.plan(scope)
         ears.asked("approve", _ballots(plan))
         await asyncio.sleep(run.thinking)
+        result.timed_from = ears.chronicle.now
         return await engine.execute(plan)
 
     match run.command:

@@ -58,21 +58,20 @@ def _same(one: Replica, other: Replica) -> bool:
 
 def _spread(log: ReplicaLog) -> list[int]:
     """The leader epoch of each offset that is still there; what stands before the first entry counts as under it."""
+    return [_under(log, offset) for offset in range(log.start, log.end)]
+
+
+def _under(log: ReplicaLog, offset: int) -> int:
     assert log.epochs is not None
-    spread = []
-    for offset in range(log.start, log.end):
-        under: int = log.epochs[0].epoch if log.epochs else NOTHING_WRITTEN
-        for epoch, start in log.epochs:
-            if start <= offset:
-                under = epoch
-        spread.append(under)
-    return spread
+    under: int = log.epochs[0].epoch if log.epochs else NOTHING_WRITTEN
+    for epoch, start in log.epochs:
+        if start <= offset:
+            under = epoch
+    return under
 
 
 def _epoch_of_last(log: ReplicaLog) -> int:
-    """Epoch of the last record; of a log emptied by retention, the oldest it knows of; below all: it never held any."""
+    """Epoch of the last record, also where retention removed it; below all: the log never held any."""
     if log.epochs is None:
         return -2  # unknown ranks last
-    if spread := _spread(log):
-        return spread[-1]
-    return log.epochs[0].epoch if log.epochs and log.end > 0 else NOTHING_WRITTEN
+    return _under(log, log.end - 1) if log.end > 0 else NOTHING_WRITTEN

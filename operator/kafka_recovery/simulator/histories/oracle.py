@@ -10,6 +10,7 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.findings import Finding, Invariant
 from kafka_recovery.simulator.histories.oracle_changes import (
     no_order_is_left_behind,
+    nothing_that_was_not_asked,
     nothing_without_its_record,
     only_own_orders_are_replaced,
     restored_is_restored,
@@ -28,6 +29,7 @@ from kafka_recovery.simulator.histories.oracle_limits import (
     everybody_has_an_outcome,
     limits_hold,
     patience_is_kept,
+    the_deadline_is_kept,
     waves_hold,
 )
 from kafka_recovery.simulator.histories.scenario import Scenario
@@ -39,6 +41,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     recovered_means_verified,
     best_first,
     nothing_without_its_record,
+    nothing_that_was_not_asked,
     only_own_orders_are_replaced,
     no_order_is_left_behind,
     restored_is_restored,
@@ -47,6 +50,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     waves_hold,
     a_failed_wave_stops_the_next,
     patience_is_kept,
+    the_deadline_is_kept,
     everybody_has_an_outcome,
     engines_never_break,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.simulator.histories.chronicle import ENGINE, Asked, Chronicle, Ordered
+from kafka_recovery.simulator.histories.chronicle import ENGINE, Asked, Chronicle, Kept, Ordered
 from kafka_recovery.simulator.histories.findings import Finding, Findings
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -19,9 +19,24 @@ def nothing_without_its_record(story: Chronicle, scenario: Scenario) -> Findings
     """Invariant 4. Before each change its plan is durable, begun, and its wave is known to be under way."""
     for asked in story.asked:
         for ballot in asked.ballots if asked.what != "approve" else ():
-            if not any(_wave_is_known(story, asked, digest, ballot.id) for digest, _ in story.decisions(asked, ballot)):
+            if story.decision(asked, ballot) is None:
                 text = f"{asked.process} asks to {asked.what} {ballot.id} {list(ballot.order)}, which no durable plan"
                 yield Finding("nothing_without_its_record", asked.at, f"{text} with a begun wave holds")
+
+
+def nothing_that_was_not_asked(story: Chronicle, scenario: Scenario) -> Findings:
+    """Invariant 4. What the controller did for an engine is what that engine said it asks for, and nothing else."""
+    for change in story.ordered:
+        if _is_engine(change.by) and _cause(story, change) is None:
+            text = f"{change.by} gave {change.id} the assignment {list(change.after)}, which no request of it holds"
+            yield Finding("nothing_that_was_not_asked", change.at, text)
+    for held in story.held:
+        if _is_engine(held.by) and not any(
+            asked.process == held.by and asked.at <= held.at and any(ballot.id == held.id for ballot in asked.ballots)
+            for asked in story.requests("elect")
+        ):
+            text = f"{held.by} had broker {held.leader} elected for {held.id}, which no request of it holds"
+            yield Finding("nothing_that_was_not_asked", held.at, text)
 
 
 def only_own_orders_are_replaced(story: Chronicle, scenario: Scenario) -> Findings:
@@ -39,15 +54,16 @@ def only_own_orders_are_replaced(story: Chronicle, scenario: Scenario) -> Findin
 def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Findings:
     """Invariant 4. When all is quiet, every partition stands in the order its owner wants."""
     for id in _partitions(story):
-        mine = [change for change in story.ordered if change.id == id and _is_engine(change.by)]
+        changes = [change for change in story.ordered if (change.id, change.topic_id) == (id, story.topic_id(id))]
+        mine = [change for change in changes if _is_engine(change.by)]
         if not mine or mine[0].reassigned or _same_idea(story, id) or any(_raced(story, change) for change in mine):
             continue
         wanted = mine[0].before
-        for change in story.ordered:
-            if change.id == id and change.at >= mine[0].at and not _is_engine(change.by):
+        for change in changes:
+            if change.at >= mine[0].at and not _is_engine(change.by):
                 wanted = change.after
         found = story.assignment(id)
-        if found and found != wanted and set(found) == set(wanted):
+        if found != wanted and set(found) == set(wanted):
             text = f"{id} is left in the order {list(found)}; its owner wants {list(wanted)}"
             yield Finding("no_order_is_left_behind", story.now, f"{text} (last altered by {mine[-1].by})")
 
@@ -55,7 +71,8 @@ def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Findings:
 def restored_is_restored(story: Chronicle, scenario: Scenario) -> Findings:
     """Invariant 4. Who says that the order is the original one is right, or warns that somebody else changed it."""
     for said in story.concluded:
-        changes = [c for c in story.ordered if c.id == said.outcome.id and c.at <= said.at]
+        topic = said.outcome.id, said.topic_id
+        changes = [c for c in story.ordered if (c.id, c.topic_id) == topic and c.at <= said.at]
         told = said.outcome.warnings or (said.outcome.reason and said.outcome.reason.code in _CHANGED_BY_OTHERS)
         if not said.outcome.order_restored or not changes or changes[-1].by != said.process or told:
             continue
@@ -63,16 +80,6 @@ def restored_is_restored(story: Chronicle, scenario: Scenario) -> Findings:
         if cause is not None and cause.what == "designate" and changes[-1].before != changes[-1].after:
             text = f"{said.process} says that {said.outcome.id} is {said.outcome.outcome} and its order the original"
             yield Finding("restored_is_restored", said.at, f"{text} one, but it is still {list(said.assignment)}")
-
-
-def _wave_is_known(story: Chronicle, asked: Asked, digest: str, id: TopicPartition) -> bool:
-    """Whether a wave of this plan with this partition was begun before."""
-    for kept in story.kept:
-        if kept.digest == digest and kept.machine == asked.machine and kept.at <= asked.at:
-            named = f'"{id}"'.encode()
-            if kept.name.endswith("-started.json") and named in story.disks[kept.machine].runs[digest][kept.name]:
-                return True
-    return False
 
 
 def _cause(story: Chronicle, change: Ordered) -> Asked | None:
@@ -110,9 +117,11 @@ def _seen_at(story: Chronicle, asked: Asked, id: TopicPartition) -> float:
 def _same_idea(story: Chronicle, id: TopicPartition) -> bool:
     """Whether somebody set an order between an engine's look and its change, or the very order of a begun wave.
 
-    Whose an order is can't be seen in Kafka: once ours may be under way, one that looks the same counts as ours.
+    Whose an order is can't be seen in Kafka: once ours may be under way, one that looks the same counts as ours. That
+    is over when the journal says that nothing of the plan is left to do or undo.
     """
-    others = [change for change in story.ordered if change.id == id and not _is_engine(change.by)]
+    topic = id, story.topic_id(id)
+    others = [c for c in story.ordered if (c.id, c.topic_id) == topic and not _is_engine(c.by)]
     return any(
         _seen_at(story, asked, id) <= change.at <= asked.at + RACE
         for asked in story.requests("designate")
@@ -120,13 +129,19 @@ def _same_idea(story: Chronicle, id: TopicPartition) -> bool:
         if ballot.id == id
         for change in others
     ) or any(
-        change.at >= kept.at and change.after == decision.order
-        for kept in story.kept
-        if kept.name.endswith("-started.json")
-        for decision in story.plan(kept.digest).decisions
-        if decision.id == id
+        begun.at <= change.at <= _over_at(story, begun) and change.after == decision.order
+        for begun in story.kept
+        if id in begun.wave
+        for decision in story.plan(begun.digest).decisions
+        if (decision.id, decision.topic_id) == topic
         for change in others
     )
+
+
+def _over_at(story: Chronicle, begun: Kept) -> float:
+    """When a machine's journal says that a plan is finished; never, if it does not say so."""
+    plan = begun.machine, begun.digest, "finished.json"
+    return next((k.at for k in story.kept if (k.machine, k.digest, k.name) == plan), float("inf"))
 
 
 def _partitions(story: Chronicle) -> list[TopicPartition]:

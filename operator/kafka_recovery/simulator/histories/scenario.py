@@ -25,7 +25,7 @@ from kafka_recovery.domain.policy import (
 )
 
 VERSION = 1
-"""What a seed means: raised whenever the same seed or scenario would give another history than before."""
+"""What a scenario means: raised whenever the same one would give another history. Seeds have one of their own."""
 
 _STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 
@@ -52,12 +52,18 @@ class Kind(StrEnum):
     """A broker and the controller don't hear each other."""
     HIDE = "hide"
     """The engines can't reach a broker, though the others can."""
+    LOSE = "lose"
+    """Every message is lost with the probability `chance`, whoever sends it."""
+    REORDER = "reorder"
+    """Every message is late with the probability `chance`, so that others overtake it."""
     HEAL = "heal"
     """Every network fault is over."""
     FAILOVER = "failover"
     """Another controller takes over."""
     NO_CONTROLLER = "no-controller"
     """Every controller is frozen; brokers go on forwarding what they are asked."""
+    REBALANCE = "rebalance"
+    """The controller moves leaderships to preferred leaders that are in sync."""
     REASSIGN = "reassign"
     """Somebody else gives a partition other replicas, or the same in another order."""
     RECREATE = "recreate"
@@ -104,6 +110,7 @@ class Fault:
     replicas: tuple[int, ...] = ()
     machine: int | None = None
     delay: float = 0.0
+    chance: float = 0.0
     lasting: float | None = None
 
 

@@ -181,6 +181,8 @@ def _needed(fault: Fault) -> Iterator[tuple[str, bool]]:
         yield "partition", fault.partition is not None
     if fault.kind is Kind.REASSIGN:
         yield "replicas", bool(fault.replicas)
+    if fault.kind in (Kind.LOSE, Kind.REORDER):
+        yield "chance", fault.chance != 0
 
 
 def _out_of_range(scenario: Scenario) -> Iterator[tuple[Path, str]]:
@@ -207,6 +209,7 @@ def _out_of_range(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 _FARTHEST_JUMP,
             ),
             (("faults", place, "lasting"), fault.lasting, 0, _LONGEST),
+            (("faults", place, "chance"), fault.chance, 0, 1),
         ]
     for place, traffic in enumerate(scenario.traffic):
         checks += [
@@ -244,7 +247,7 @@ def _line(node: yaml.Node, path: Path) -> int:
     return line
 
 
-_USUAL: dict[str, object] = {"delay": 0.0, "later": 0.0, "designated": False}
+_USUAL: dict[str, object] = {"delay": 0.0, "chance": 0.0, "later": 0.0, "designated": False}
 
 
 def _told(data: object) -> object:

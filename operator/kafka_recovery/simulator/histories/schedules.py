@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
+from kafka_recovery.simulator.histories.scenario import VERSION as SCENARIOS
 from kafka_recovery.simulator.histories.scenario import (
-    VERSION,
     Command,
     Driver,
     EngineRun,
@@ -27,16 +27,29 @@ from kafka_recovery.simulator.histories.scenario import (
     Upon,
 )
 
+VERSION = 2
+"""What a seed means: raised whenever the same seed would draw another scenario than before."""
+
 _TROUBLE = (
     *(Kind.KILL,) * 4, *(Kind.START,) * 5, Kind.STOP, *(Kind.CRASH,) * 2, Kind.REPLACE_DISK, *(Kind.FREEZE,) * 2,
     *(Kind.SLOW,) * 2, *(Kind.CUT,) * 2, *(Kind.ISOLATE,) * 2, *(Kind.HIDE,) * 2, Kind.FAILOVER, Kind.NO_CONTROLLER,
     Kind.REASSIGN, Kind.RECREATE, Kind.LOG_DIR, Kind.JUMP, *(Kind.KILL_ENGINE,) * 2, Kind.DISK_FULL,
+    *(Kind.LOSE,) * 2, *(Kind.REORDER,) * 2, *(Kind.REBALANCE,) * 2,
 )  # fmt: skip
 _AMBUSHES = (
     *(Kind.KILL,) * 3, Kind.CRASH, Kind.FREEZE, *(Kind.ISOLATE,) * 2, *(Kind.HIDE,) * 3, *(Kind.START,) * 3,
     *(Kind.REASSIGN,) * 2, Kind.FAILOVER, *(Kind.NO_CONTROLLER,) * 2, *(Kind.KILL_ENGINE,) * 2,
+    Kind.LOSE, Kind.REORDER, Kind.REBALANCE,
 )  # fmt: skip
-_PASSING = frozenset({Kind.NO_CONTROLLER, Kind.FREEZE, Kind.SLOW, Kind.CUT, Kind.ISOLATE, Kind.HIDE, Kind.DISK_FULL})
+_PASSING = frozenset(
+    {
+        Kind.NO_CONTROLLER, Kind.FREEZE, Kind.SLOW, Kind.CUT, Kind.ISOLATE, Kind.HIDE, Kind.DISK_FULL, Kind.LOSE,
+        Kind.REORDER,
+    }
+)  # fmt: skip
+_WITHOUT_A_PLACE = frozenset({Kind.FAILOVER, Kind.NO_CONTROLLER, Kind.LOSE, Kind.REORDER, Kind.REBALANCE})
+_LOST = (0.01, 0.05, 0.2, 0.5)
+_OVERTAKEN = (0.1, 0.3, 0.9)
 _DIVERGING = 14.0
 """Seconds from the first leader's fall to the second one's."""
 _MOST_SEEDS = 1_000_000
@@ -45,7 +58,7 @@ _MANY_STEPS = 150
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v1:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v2:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -63,7 +76,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v1:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v2:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -95,14 +108,15 @@ class _Draw:
         quiet = called + chance.uniform(60, 110)
         diverges = chance.random() < 0.3
         burst = Traffic(f"{topics[0].name}-0", False, fallen - _DIVERGING, fallen - _DIVERGING + 2.5, 0.2, 3)
+        engines = tuple(sorted(self._engines(called, quiet), key=lambda run: run.at))
+        machines = sorted({run.machine for run in engines})
         faults = [
             *(self._divergence if diverges else self._incident)(topics, fallen),
-            *self._trouble(topics, brokers, quiet),
+            *self._trouble(topics, brokers, machines, quiet),
             *self._ambushes(topics, brokers, called),
         ]
-        engines = tuple(sorted(self._engines(called, quiet), key=lambda run: run.at))
         return Scenario(
-            VERSION,
+            SCENARIOS,
             seed,
             brokers,
             topics,
@@ -168,7 +182,7 @@ class _Draw:
             if self.chance.random() < 0.9:
                 yield Fault(self._moment(fallen + 5, fallen + 12), Kind.START, broker)
 
-    def _trouble(self, topics: tuple[Topic, ...], brokers: int, quiet: float) -> Iterator[Fault]:
+    def _trouble(self, topics: tuple[Topic, ...], brokers: int, machines: list[int], quiet: float) -> Iterator[Fault]:
         """Anything, at any time, to anybody."""
         for _ in range(self.chance.choice((0, 1, 2, 4, 7, 12))):
             kind, at = self.chance.choice(_TROUBLE), self._moment(2, quiet - 1)
@@ -183,9 +197,9 @@ class _Draw:
                 yield Fault(at, kind, partition=partition)
             elif kind in (Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL):
                 delay = self.chance.choice((-86400.0, -30.0, 45.0, 86400.0)) if kind is Kind.JUMP else 0.0
-                yield Fault(at, kind, machine=self.chance.randint(0, 1), delay=delay, lasting=lasting)
-            elif kind in (Kind.FAILOVER, Kind.NO_CONTROLLER):
-                yield Fault(at, kind, lasting=lasting)
+                yield Fault(at, kind, machine=self.chance.choice(machines), delay=delay, lasting=lasting)
+            elif kind in _WITHOUT_A_PLACE:
+                yield Fault(at, kind, chance=self._probability(kind), lasting=lasting)
             elif kind in (Kind.KILL, Kind.CRASH) and self.chance.random() < 0.4:
                 yield Fault(at, kind, leader_of=partition)
             else:
@@ -206,14 +220,18 @@ class _Draw:
             if kind is Kind.REASSIGN:
                 others = self._others(topic.assignments[index], brokers)
                 yield Fault(at, kind, upon=upon, later=later, partition=f"{topic.name}-{index}", replicas=others)
-            elif kind in (Kind.FAILOVER, Kind.KILL_ENGINE):
-                yield Fault(at, kind, upon=upon, later=later, machine=0 if kind is Kind.KILL_ENGINE else None)
-            elif kind is Kind.NO_CONTROLLER:
-                yield Fault(at, kind, upon=upon, later=later, lasting=lasting)
+            elif kind is Kind.KILL_ENGINE:
+                yield Fault(at, kind, upon=upon, later=later, machine=0)
+            elif kind in _WITHOUT_A_PLACE:
+                yield Fault(at, kind, upon=upon, later=later, chance=self._probability(kind), lasting=lasting)
             elif kind is Kind.START:
                 yield Fault(at, kind, self.chance.randint(1, brokers), upon=upon, later=later)
             else:
                 yield Fault(at, kind, designated=True, upon=upon, later=later, lasting=lasting)
+
+    def _probability(self, kind: Kind) -> float:
+        """How many of the messages are concerned."""
+        return self.chance.choice({Kind.LOSE: _LOST, Kind.REORDER: _OVERTAKEN}.get(kind, (0.0,)))
 
     def _others(self, replicas: tuple[int, ...], brokers: int) -> tuple[int, ...]:
         """The same replicas in another order, or with one of them somewhere else."""

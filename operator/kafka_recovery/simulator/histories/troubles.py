@@ -38,6 +38,8 @@ class Troubles:
     clients: list[str]
     done: set[int] = field(default_factory=set)
     slowed: set[BrokerId] = field(default_factory=set)
+    unreliable: set[Kind] = field(default_factory=set)
+    """What became of messages since the network was last mended."""
 
     @property
     def kafka(self) -> SimulatedKafka:
@@ -94,6 +96,10 @@ class Troubles:
             if broker in self.slowed:
                 self.kafka.slow(broker, 0)
         self.slowed.clear()
+        if self.unreliable:
+            self.kafka.lose(0)
+            self.kafka.reorder(0)
+            self.unreliable.clear()
 
     def _freeze(self, broker: BrokerId, fault: Fault) -> None:
         self.kafka.pause(broker)
@@ -118,6 +124,16 @@ class Troubles:
         for client in self.clients:
             self.kafka.cut(client, broker)
             self._later(fault, lambda client=client: self.kafka.mend(client, broker))  # type: ignore[misc]
+
+    def _lose(self, fault: Fault) -> None:
+        self.unreliable.add(fault.kind)
+        self.kafka.lose(fault.chance)
+        self._later(fault, lambda: self.kafka.lose(0))
+
+    def _reorder(self, fault: Fault) -> None:
+        self.unreliable.add(fault.kind)
+        self.kafka.reorder(fault.chance)
+        self._later(fault, lambda: self.kafka.reorder(0))
 
     def _replace_disk(self, broker: BrokerId, fault: Fault) -> None:
         self.kafka.replace_disk(broker)
@@ -175,9 +191,12 @@ _ON_A_BROKER: dict[Kind, Callable[[Troubles, BrokerId, Fault], object]] = {
     Kind.LOG_DIR: Troubles._log_dir,
 }
 _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
+    Kind.LOSE: Troubles._lose,
+    Kind.REORDER: Troubles._reorder,
     Kind.HEAL: lambda it, fault: it._mend_network(),
     Kind.FAILOVER: lambda it, fault: it.kafka.fail_over_controller(),
     Kind.NO_CONTROLLER: Troubles._no_controller,
+    Kind.REBALANCE: lambda it, fault: it.kafka.rebalance(),
     Kind.REASSIGN: Troubles._reassign,
     Kind.RECREATE: Troubles._recreate,
     Kind.JUMP: Troubles._jump,

@@ -19,6 +19,10 @@ FIRST_INSTANT = datetime(2026, 11, 21, tzinfo=UTC)
 """The wall clock's reading at virtual time 0, as long as it does not jump."""
 
 
+_RESOLUTION = 1e-9
+"""Seconds that count as the same moment. An event loop takes it from the host's clock, which must not matter here."""
+
+
 class Happenings(Protocol):
     """What is going to happen, in order of virtual time (seconds)."""
 
@@ -45,10 +49,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
     """An event loop whose time is the model's. Close it when done."""
 
     _ready: deque[asyncio.Handle]
+    _clock_resolution: float
 
     def __init__(self, model: Happenings) -> None:
         super().__init__()
         self._model = model
+        self._clock_resolution = _RESOLUTION
         self._selector = self  # where BaseEventLoop would ask the kernel, it asks this
 
     def time(self) -> float:

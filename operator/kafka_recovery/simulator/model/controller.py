@@ -155,9 +155,13 @@ class Controllers:
             self._push()
         self.scheduler.after(self.settings.no_op, self._no_op)
 
-    def _rebalance(self) -> None:
+    def rebalance(self) -> None:
+        """The leader imbalance check, now."""
         if self._attentive():
             self.administration.move_to_preferred()
+
+    def _rebalance(self) -> None:
+        self.rebalance()
         self.scheduler.after(self.settings.preferred_check or 1.0, self._rebalance)
 
     def _elect_uncleanly(self) -> None:

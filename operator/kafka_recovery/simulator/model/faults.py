@@ -123,6 +123,16 @@ class Faults:
         self._fault("network", slow=node, seconds=seconds)
         self.network.slow(node, seconds)
 
+    def lose(self, probability: float) -> None:
+        """Every message is lost with this probability, whoever sends it; 0 ends it."""
+        self._fault("network", loses=probability)
+        self.network.lose(probability)
+
+    def reorder(self, probability: float) -> None:
+        """Every message is overtaken by later ones with this probability; 0 ends it."""
+        self._fault("network", reorders=probability)
+        self.network.reorder(probability)
+
     def hold(self, source: NodeName, target: NodeName, kind: str) -> Hold:
         """Keep back one kind of message on one way: one connection that stalls. See `Network.send` for the kinds."""
         return self.network.hold(source, target, kind)
@@ -157,6 +167,11 @@ class Faults:
     def fail_over_controller(self) -> None:
         """Another controller becomes active."""
         self.controllers.fail_over()
+
+    def rebalance(self) -> None:
+        """The controller moves leaderships to preferred replicas that are in sync, as it does every few minutes."""
+        self._fault("controller", rebalances=True)
+        self.controllers.rebalance()
 
     def reassign(self, partition: TopicPartition, replicas: Sequence[int], by: str = "another admin") -> Error:
         """Somebody sets other replicas, or another order, at the controller itself."""

@@ -117,7 +117,7 @@ class Leading:
             self.broker.written(log)
             self.moved(self.partition)
         if acks != "all":
-            reply(Produced(Error.NONE, first))
+            reply(Produced(Error.NONE, first, self.epoch))
         else:
             self.waiting.append(Waiting(end, first, reply))
         self.advance()
@@ -175,7 +175,7 @@ class Leading:
         enough = len(set(self.state.isr) | set(self.proposal or ())) >= self.min_isr
         error = Error.NONE if enough else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         for one in done:
-            one.reply(Produced(error, one.first))
+            one.reply(Produced(error, one.first, self.epoch))
 
     def _in_maximal_isr(self, broker: BrokerId) -> bool:
         return broker in self.state.isr or (self.proposal is not None and broker in self.proposal)

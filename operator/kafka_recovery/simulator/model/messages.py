@@ -123,7 +123,8 @@ class Fetched(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """The leader's answer to a Produce."""
+    """The leader's answer to a Produce. `leader_epoch`: under which it acknowledges; real Kafka does not say."""
 
     error: Error
     offset: int = -1
+    leader_epoch: int = -1

@@ -144,6 +144,7 @@ class Producer:
         if answer.error is Error.NONE:
             sent = self._queue[0]
             sent.acknowledged_at, sent.offset = self.cluster.scheduler.now, answer.offset
+            sent.leader_epoch = answer.leader_epoch
             self._conclude(sent, Error.NONE)
         else:
             self._failed_soon(attempt)

@@ -17,7 +17,8 @@ from kafka_recovery.simulator.model.metadata import PartitionState
 class Sent:
     """`count` records that a producer sent at once, with ids from `sequence` on. Times in virtual seconds.
 
-    `topic_id` and `offset` are set when a leader has appended them; `acknowledged_at` when the producer heard of it.
+    `topic_id` is set when a leader is about to append them; `offset`, `leader_epoch` (of who acknowledged them) and
+    `acknowledged_at` when the producer heard of it.
     """
 
     partition: TopicPartition
@@ -27,6 +28,7 @@ class Sent:
     acks: str
     sent_at: float
     topic_id: TopicId | None = None
+    leader_epoch: int = -1
     offset: int | None = None
     acknowledged_at: float | None = None
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Concluded
 from kafka_recovery.simulator.model.timeline import Event, What
 
 _METHODS = ("engine", "person")
@@ -39,7 +39,7 @@ class Fate:
     `ending` None: it always had a leader. `offline`: seconds without one that led, until all was well again. `lost`:
     records acknowledged with acks=all that a leader lacked whom the method elected, with those that the leader it
     overthrew acknowledged later; `lost_otherwise`: whom Kafka itself elected, as where every disk of an ISR is gone.
-    `said`: the engine's last word about it.
+    `said`, `reason`: the engine's last word about it; None if it lost another leader since.
     """
 
     partition: str
@@ -102,22 +102,20 @@ class _Watch:
 def fates(story: Chronicle, until: float, policy: Policy) -> Iterator[Fate]:
     """The fate of every partition, up to the moment `until` at which all is well again. Needs the whole timeline."""
     watch = _watched(story.kafka.timeline.events, until)
-    said = {c.outcome.id: c.outcome for c in story.concluded if c.at <= until}
+    said = {c.outcome.id: c for c in story.concluded if c.at <= until}
     for id in sorted(watch.spells):
         rule, spells = policy.rule_for(id.topic), watch.spells[id]
-        last = said.get(id)
+        last = _since(spells, said.get(id))
         ending = _ending(spells, last) if spells.times else None
         if spells.since is not None:
             spells.online(until)
-        late = story.lost_since(id)
-        overthrown = any(held.by.startswith(_METHODS) for held in story.held if held.id == id)
         yield Fate(
             str(id),
             None if rule is None else rule.name,
             ending,
             round(spells.seconds, 3),
-            _lost(story, id, by_method=True) + (late if overthrown else 0),
-            _lost(story, id, by_method=False) + (0 if overthrown else late),
+            _lost(story, id, by_method=True),
+            _lost(story, id, by_method=False),
             sum(sent.count for sent in story.kafka.truth.acknowledged(id) if (sent.acknowledged_at or 0) <= until),
             None if last is None else last.outcome.value,
             None if last is None or last.reason is None else last.reason.code,
@@ -132,6 +130,13 @@ def _watched(events: Iterable[Event], until: float) -> _Watch:
     return watch
 
 
+def _since(spells: _Spells, said: Concluded | None) -> PartitionOutcome | None:
+    """The engine's last word, unless the partition has lost a leader since: what was said before is about another."""
+    if said is None or (spells.since is not None and said.at < spells.since):
+        return None
+    return said.outcome
+
+
 def _ending(spells: _Spells, last: PartitionOutcome | None) -> Ending:
     if spells.since is None:
         return Ending.ELECTED if spells.chosen else Ending.CLEAN
@@ -141,4 +146,8 @@ def _ending(spells: _Spells, last: PartitionOutcome | None) -> Ending:
 
 
 def _lost(story: Chronicle, id: TopicPartition, *, by_method: bool) -> int:
-    return sum(len(held.lost) for held in story.held if held.id == id and held.by.startswith(_METHODS) == by_method)
+    return sum(
+        len(held.lost) + len(story.lost_later(held))
+        for held in story.held
+        if held.id == id and held.by.startswith(_METHODS) == by_method
+    )

@@ -13,9 +13,8 @@ from functools import partial
 
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.policy import Approval, Policy, Rule
+from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
-from kafka_recovery.simulator.histories.findings import Finding
 from kafka_recovery.simulator.histories.history import LATE_REQUESTS, History, happen
 from kafka_recovery.simulator.histories.scenario import (
     Command,
@@ -63,29 +62,9 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Given(Rules):
-    """A whole policy in the place of a scenario's flat one.
-
-    The flat fields are what the oracle compares with. Where the policy's rules differ they hold the most lenient of
-    them, so the oracle may miss something, and never finds what is not there.
-    """
+    """A whole policy in the place of a scenario's flat one, whose fields mean nothing then."""
 
     given: Policy = field(default_factory=Policy)
-
-    @classmethod
-    def of(cls, policy: Policy) -> Given:
-        """The policy, and its most lenient bounds."""
-        rules = policy.rules
-        approvals = {rule.approval for rule in rules}
-        return cls(
-            candidate_order=rules[0].candidate_order,
-            approval=approvals.pop() if len(approvals) == 1 else Approval.AUTO,
-            patience=min(rule.patience.total_seconds() for rule in rules),
-            min_replication_factor=min(rule.min_replication_factor for rule in rules),
-            partitions=policy.limits.partitions,
-            brokers_down_percent=policy.limits.brokers_down_percent,
-            wave_sizes=policy.limits.wave_sizes,
-            given=policy,
-        )
 
     @property
     def policy(self) -> Policy:
@@ -139,7 +118,7 @@ def _the_same_for_all(fault: Fault, scenario: Scenario) -> Fault:
 
 def given(scenario: Scenario, policy: Policy) -> Scenario:
     """The same scenario under this policy."""
-    return replace(scenario, rules=Given.of(policy))
+    return replace(scenario, rules=Given(given=policy))
 
 
 def never_rehearsed(policy: Policy) -> tuple[str, ...]:
@@ -162,10 +141,7 @@ def rehearse(name: str, scenario: Scenario) -> Rehearsed:
 
 def with_engine(scenario: Scenario) -> History:
     """The history with the engine in it, and all of its timeline."""
-    history = happen(scenario, timeline=True)
-    orders = {rule.candidate_order for rule in scenario.rules.policy.rules}
-    findings = [finding for finding in history.findings if len(orders) == 1 or not _about_order(finding)]
-    return replace(history, findings=tuple(findings))
+    return happen(scenario, timeline=True)
 
 
 def without_engine(scenario: Scenario, *, elects: bool) -> Chronicle:
@@ -217,11 +193,6 @@ def _elect_as_kafka_would(story: Chronicle) -> None:
     Ears(story, PERSON, "desk").asked("elect", ballots)
     for ballot in ballots:
         kafka.elect(ballot.id, ElectionType.UNCLEAN, by=PERSON)
-
-
-def _about_order(finding: Finding) -> bool:
-    """The oracle knows one candidate order a scenario; of several it can't say which one holds."""
-    return finding.invariant == "best_first"
 
 
 def _topics_of(policy: Policy, rule: Rule) -> tuple[str, ...]:

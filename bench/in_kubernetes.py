@@ -1,0 +1,306 @@
+"""The operator on a real API server and a real Kafka: how soon partitions lead again, and what it costs to stand by."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kubernetes.client import CustomObjectsApi
+from kubernetes.watch import Watch
+
+from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
+from testbed.waiting import wait_until
+
+ROOT = Path(__file__).resolve().parent.parent
+GROUP, VERSION, PLURAL = "kafka-recovery.dev", "v1alpha1", "partitionrecoveries"
+VICTIMS, SURVIVOR = (1, 2), 3
+TOPICS = {victim: f"orders-of-{victim}" for victim in VICTIMS}
+"""One for each victim, with its other replica on the survivor."""
+SESSION = 2.0
+WARM_UP = 2
+AT_ONCE = 16
+"""Connections that objects are made with."""
+
+Object = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A control plane and a Kafka of three brokers; `folder` holds what they log."""
+
+    plane: ControlPlane
+    kafka: RealKafka
+    folder: Path
+
+    @property
+    def controller_log(self) -> str:
+        return (self.folder / "kafka" / "node-100" / "server.log").read_text()
+
+    @contextmanager
+    def operator(self, namespace: str) -> Iterator[OperatorProcess]:
+        """One that may do everything and logs with its times."""
+        options = ("--authority=Automatic", "--no-lease", "--log-format=json")
+        with OperatorProcess(self.plane.administrator(namespace), namespace, self.folder, *options) as process:
+            yield process
+
+    def kubectl(self, namespace: str) -> Kubectl:
+        return self.plane.kubectl(self.plane.administrator(namespace))
+
+
+@contextmanager
+def site() -> Iterator[Site]:
+    """Everything that the measurements need, for the length of a `with` block."""
+    with tempfile.TemporaryDirectory(prefix="bench-") as name:
+        folder = Path(name)
+        with (
+            ControlPlane() as plane,
+            RealKafka(session_timeout=SESSION, folder=folder / "kafka") as kafka,
+        ):
+            plane.apply_definitions(ROOT / "crds")
+            yield Site(plane, kafka, folder)
+
+
+# From the fence to the leader
+
+
+@dataclass(frozen=True, slots=True)
+class Fenced:
+    """Seconds from the controller's fencing of the last ISR broker on; `steps`: to each word of the operator's log."""
+
+    seconds: float
+    steps: dict[str, float]
+
+
+STEPS = {
+    "opened recovery": "incident opened",
+    "elects": "plan durable",
+    "wave 1 of": "approved and begun",
+    ": Recovered": "leader verified, order restored",
+}
+"""What a line of the log says, and what that means, in this order."""
+
+
+def fenced_to_verified(at: Site, repeats: int) -> list[Fenced]:
+    """The last ISR broker is killed, again and again; a policy approves by itself and has no patience."""
+    namespace = at.plane.create_namespace("fenced")
+    at.kubectl(namespace).apply(_policy(), _cluster(at.kafka, "prod"))
+    for victim, topic in TOPICS.items():
+        at.kafka.create_topic(topic, [[victim, SURVIVOR]])
+    measured = []
+    with at.operator(namespace) as operator:
+        wait_until("the cluster is watched", lambda: _is_ready(at.kubectl(namespace), "prod"), bool)
+        for number in range(WARM_UP + repeats):
+            measured.append(_one_outage(at, operator, number))
+    return measured[WARM_UP:]
+
+
+def _one_outage(at: Site, operator: OperatorProcess, number: int) -> Fenced:
+    """Victims take turns: while one is starting again, the survivor is being fenced for the next one's topic."""
+    kafka, victim = at.kafka, VICTIMS[number % len(VICTIMS)]
+    topic = TOPICS[victim]
+    for each in TOPICS.values():
+        kafka.wait_for(each, lambda state: len(state.isr) == 2)
+    kafka.freeze(SURVIVOR)
+    kafka.wait_until_fenced(SURVIVOR)
+    kafka.produce(topic, 0, 1, "missed")
+    kafka.kill(victim)
+    kafka.thaw(SURVIVOR)
+    offset = operator.log.stat().st_size
+    done = f"{topic}-0: {_RECOVERED}"
+    log = wait_until(f"{topic} is recovered", lambda: operator.log.read_text()[offset:], lambda text: done in text)
+    kafka.start(victim, wait=False)
+    began = _fenced_at(at.controller_log, victim)
+    steps = {step: when - began for step, when in _said(log)}
+    return Fenced(max(steps.values()), steps)
+
+
+_RECOVERED = "Recovered"
+
+
+def _fenced_at(log: str, broker: int) -> float:
+    """When the controller fenced it last, by its own log (Unix time)."""
+    line = [line for line in log.splitlines() if f"Fencing broker {broker} at epoch" in line][-1]
+    return datetime.strptime(line[:23], "%Y-%m-%dT%H:%M:%S,%f").timestamp()  # noqa: DTZ007 - Kafka logs local time
+
+
+def _said(log: str) -> Iterator[tuple[str, float]]:
+    for line in log.splitlines():
+        said = json.loads(line)
+        for words, step in STEPS.items():
+            if words in said["message"]:
+                yield step, datetime.fromisoformat(said["time"]).timestamp()
+
+
+# From an object to its handler
+
+
+def latencies(at: Site, count: int) -> list[float]:
+    """Seconds from the API server's answer to a new PartitionRecovery until its first status is seen by a watch."""
+    namespace = at.plane.create_namespace("latency")
+    at.kubectl(namespace).apply(_policy(), _cluster(at.kafka, "prod"))
+    api = CustomObjectsApi(at.plane.client())
+    with at.operator(namespace):
+        wait_until("the cluster is watched", lambda: _is_ready(at.kubectl(namespace), "prod"), bool)
+        seen: dict[str, float] = {}
+        watching = Watch()
+        thread = threading.Thread(target=_note_statuses, args=(at, namespace, watching, seen), daemon=True)
+        thread.start()
+        found = []
+        for number in range(count):
+            name = f"by-hand-{number}"
+            api.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, _recovery(at.kafka, name))
+            began = time.monotonic()
+            wait_until(f"{name} has a status", partial(seen.get, name), bool)
+            found.append(seen[name] - began)
+        watching.stop()
+    return found
+
+
+def _note_statuses(at: Site, namespace: str, watching: Watch, seen: dict[str, float]) -> None:
+    api = CustomObjectsApi(at.plane.client())
+    for event in watching.stream(api.list_namespaced_custom_object, GROUP, VERSION, namespace, PLURAL):
+        found: Any = event["object"]
+        if found.get("status", {}).get("conditions"):
+            seen.setdefault(found["metadata"]["name"], time.monotonic())
+
+
+# After a restart
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """Seconds until every open recovery was looked at, and MiB at the peak."""
+
+    seconds: float
+    peak_mib: float
+
+
+def restarted(at: Site, finished: int, open_: int) -> Restarted:
+    """An operator starts among recoveries that ended long ago, and some that it has to take up."""
+    namespace = at.plane.create_namespace("restart")
+    kubectl = at.kubectl(namespace)
+    kubectl.apply(_policy(), _cluster(at.kafka, "prod"))
+    api = CustomObjectsApi(at.plane.client())
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for made in [pool.submit(_make, at, api, namespace, f"old-{n}", ended=True) for n in range(finished)]:
+            made.result()
+        for made in [pool.submit(_make, at, api, namespace, f"new-{n}", ended=False) for n in range(open_)]:
+            made.result()
+    began = time.monotonic()
+    with at.operator(namespace) as operator:
+        wait_until("all were looked at", lambda: _looked_at(api, namespace), lambda count: count == open_, 120)
+        took = time.monotonic() - began
+        return Restarted(took, _mib(operator.pid, "VmHWM"))
+
+
+def _make(at: Site, api: CustomObjectsApi, namespace: str, name: str, *, ended: bool) -> None:
+    api.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, _recovery(at.kafka, name))
+    if ended:
+        ready = {"type": "Ready", "status": "True", "reason": "Recovered", "message": "1 of 1 partitions",
+                 "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 1}  # fmt: skip
+        status = {"finished": True, "outcome": "Recovered", "observedGeneration": 1, "conditions": [ready],
+                  "finishedAt": datetime.now().astimezone().strftime("%Y-%m-%dT%H:%M:%SZ")}  # fmt: skip
+        api.patch_namespaced_custom_object_status(GROUP, VERSION, namespace, PLURAL, name, {"status": status})
+
+
+def _looked_at(api: CustomObjectsApi, namespace: str) -> int:
+    """How many open recoveries have a status that is about them as they are."""
+    listed: Any = api.list_namespaced_custom_object(
+        GROUP, VERSION, namespace, PLURAL, field_selector="status.finished!=true"
+    )
+    return sum(each.get("status", {}).get("observedGeneration") == 1 for each in listed["items"])
+
+
+# Standing by
+
+
+@dataclass(frozen=True, slots=True)
+class Idle:
+    """MiB of memory, and the part of one core that is used."""
+
+    mib: float
+    cpu: float
+
+
+def idle(at: Site, clusters: int, seconds: float) -> Idle:
+    """Watching clusters in which nothing happens."""
+    namespace = at.plane.create_namespace("idle")
+    kubectl = at.kubectl(namespace)
+    kubectl.apply(_policy(), *[_cluster(at.kafka, f"prod-{n}") for n in range(clusters)])
+    with at.operator(namespace) as operator:
+        for n in range(clusters):
+            wait_until("it is watched", partial(_is_ready, kubectl, f"prod-{n}"), bool)
+        time.sleep(5)
+        before = _cpu_seconds(operator.pid)
+        time.sleep(seconds)
+        return Idle(_mib(operator.pid, "VmRSS"), (_cpu_seconds(operator.pid) - before) / seconds)
+
+
+def _mib(pid: int, field: str) -> float:
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError(f"/proc/{pid}/status has no {field}: this is measured on Linux only")
+
+
+def _cpu_seconds(pid: int) -> float:
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+# Objects
+
+
+def _policy() -> Object:
+    rules = [{"name": "everything", "approval": "AutoApprove", "patience": "0s"}]
+    return _object("RecoveryPolicy", "prod", {"rules": rules})
+
+
+def _cluster(kafka: RealKafka, name: str) -> Object:
+    spec = {
+        "clusterId": kafka.cluster_id,
+        "bootstrapServers": kafka.bootstrap.split(","),
+        "policyRef": {"name": "prod"},
+        "authority": "Automatic",
+    }
+    return _object("WatchedCluster", name, spec)
+
+
+def _recovery(kafka: RealKafka, name: str) -> Object:
+    """It stays open, because it is suspended."""
+    spec = {
+        "clusterRef": {"name": "prod"},
+        "clusterId": kafka.cluster_id,
+        "scope": {"partitions": [{"topic": "orders", "partition": 0}]},
+        "suspend": True,
+    }
+    return _object("PartitionRecovery", name, spec)
+
+
+def _object(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+
+def _is_ready(kubectl: Kubectl, name: str) -> bool:
+    status = kubectl.json("get", "watchedcluster", name).get("status", {})
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+
+
+def percentile(values: Sequence[float], percent: float) -> float:
+    """The smallest value that so many of all are not above."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]

@@ -1,0 +1,165 @@
+"""Plans that are deleted, replaced or somebody else's, and recoveries that come back from a backup."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+
+import pytest
+
+from apiserver.incidents import (
+    Object,
+    Start,
+    accident,
+    approval,
+    awaiting,
+    caught_in_the_middle,
+    condition,
+    finished,
+    only_recovery,
+    plan_digest,
+    policy,
+    reason,
+    recovered_with_its_orders,
+    recovery,
+    seen,
+    watched_cluster,
+)
+from testbed.cluster import RealKafka
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+
+QUARANTINED = 180.0
+"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+UID = "kafka-recovery.dev/recovery-uid"
+
+
+def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1]}), watched_cluster(kafka))
+    caught_in_the_middle(kafka, operator)
+    operator.kill()
+    name = only_recovery(kubectl)["metadata"]["name"]
+    plan = plan_of(kubectl)
+    before = kafka.describe("orders")
+
+    for damaged, said in ((None, "it is missing"), (replaced(plan), "replaced"), (of_another(plan), "uid 00000000")):
+        kubectl("delete", "configmap", plan["metadata"]["name"], "--ignore-not-found")
+        if damaged:
+            kubectl("create", "-f", "-", given=damaged)
+        operator.start()
+        stalled = seen(kubectl, name, lambda each, said=said: said in condition(each, "Stalled")["message"])
+        operator.kill()
+        assert condition(stalled, "Stalled")["status"] == "True"
+        assert reason(stalled) == "JournalDamaged"
+        assert plan["metadata"]["name"] in condition(stalled, "Stalled")["message"]
+
+    assert kafka.describe("orders") == before
+    kubectl("delete", "configmap", plan["metadata"]["name"])
+    kubectl("create", "-f", "-", given=plan)
+    operator.start()
+    recovered_with_its_orders(kafka, finished(kubectl, name, within=QUARANTINED))
+
+
+def test_a_recovery_of_everything_whose_plan_was_replaced_stalls(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(approval="ManualApprove"), recovery(kafka), watched_cluster(kafka))
+    awaiting(kubectl, "by-hand")
+    operator.kill()
+    backup = plan_of(kubectl)
+    kubectl("delete", "configmap", backup["metadata"]["name"])
+    kubectl("create", "-f", "-", given=replaced(backup))
+
+    operator.start()
+
+    stalled = seen(kubectl, "by-hand", lambda each: reason(each) == "JournalDamaged")
+    assert condition(stalled, "Stalled")["status"] == "True"
+    assert condition(stalled, "Reconciling")["status"] == "False"
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced"])
+def test_an_approval_of_a_plan_that_is_not_there_any_more_elects_nobody(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, how: str
+) -> None:
+    accident(kafka)
+    start("--no-lease")
+    kubectl.apply(policy(approval="ManualApprove"), watched_cluster(kafka))
+    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
+    backup = plan_of(kubectl)
+    kubectl("delete", "configmap", backup["metadata"]["name"])
+    if how == "replaced":
+        kubectl("create", "-f", "-", given=replaced(backup))
+
+    kubectl.apply(approval(waiting))
+
+    another = seen(
+        kubectl,
+        waiting["metadata"]["name"],
+        lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(waiting),
+    )
+    assert {state.leader for state in kafka.describe("orders").values()} == {None}
+    assert "finalizers" not in another["metadata"]
+    events = kubectl.json("get", "events.events.k8s.io")["items"]
+    assert [each["note"] for each in events if each["reason"] == "JournalDamaged"]
+
+
+def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(approval="ManualApprove"), watched_cluster(kafka))
+    old = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
+    name = old["metadata"]["name"]
+    operator.kill()
+    kubectl.apply(approval(old))
+    kubectl("delete", "prec", name)
+    kubectl("create", "-f", "-", given=anew(old))
+    kubectl("replace", "--subresource=status", "-f", "-", given=anew(old))
+
+    operator.start()
+
+    said = wait_until(
+        "the old approval is answered",
+        lambda: kubectl.json("get", "recoveryapprovals")["items"][0],
+        lambda each: bool(condition(each, "Accepted")),
+    )
+    assert reason(said, "Accepted") == "OtherRecovery"
+    asking = awaiting(kubectl, name)
+    assert plan_digest(asking) != plan_digest(old)
+    assert {state.leader for state in kafka.describe("orders").values()} == {None}
+    kubectl("delete", "rappr", "--all")
+    kubectl.apply(approval(asking))
+    recovered_with_its_orders(kafka, finished(kubectl, name))
+
+
+def plan_of(kubectl: Kubectl) -> Object:
+    """The ConfigMap of the only plan, as a backup holds it."""
+    [found] = kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/fact=plan")["items"]
+    return anew(found)
+
+
+def anew(of: Object) -> Object:
+    """An object that can be created again."""
+    kept = {field: of["metadata"][field] for field in ("name", "labels", "annotations") if field in of["metadata"]}
+    return of | {"metadata": kept}
+
+
+def replaced(plan: Object) -> Object:
+    """Somebody's own words in its place, whole in themselves."""
+    raw = b"{}"
+    content = {"json.gz": base64.b64encode(gzip.compress(raw)).decode()}
+    return plan | {"binaryData": content, "data": {"sha256": hashlib.sha256(raw).hexdigest()}}
+
+
+def of_another(plan: Object) -> Object:
+    """The same plan, of a recovery that had this name earlier."""
+    labels = plan["metadata"]["labels"] | {UID: "00000000-0000-0000-0000-000000000000"}
+    return plan | {"metadata": plan["metadata"] | {"labels": labels}}

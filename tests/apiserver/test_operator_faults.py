@@ -1,0 +1,155 @@
+"""The operator is killed, frozen, relieved and deceived on a real Kafka and a real API server, in the middle of it all.
+
+Broker 3 survives each accident and is the last one of every assignment: an order in which it is the first is altered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from apiserver import incidents
+from apiserver.gate import Gate
+from apiserver.incidents import (
+    ORIGINAL,
+    Start,
+    accident,
+    approval,
+    awaiting,
+    caught_in_the_middle,
+    finished,
+    journal,
+    only_recovery,
+    orders,
+    policy,
+    recovered_with_its_orders,
+)
+from testbed.cluster import RealKafka
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+
+QUARANTINED = 180.0
+"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+COLLECTED = 90.0
+
+
+@pytest.fixture
+def gate(kubectl: Kubectl, namespace: str, tmp_path: Path) -> Iterator[Gate]:
+    """Where writes of the journal can be held."""
+    folder = tmp_path / "gate"
+    folder.mkdir()
+    with Gate(kubectl, namespace, folder) as gate:
+        yield gate
+
+
+def test_killed_again_and_again_before_it_has_begun(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, gate: Gate
+) -> None:
+    accident(kafka, 4)
+    gate.shut("plan")
+    operator = start("--no-lease")
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
+    gate.holds("plan")
+    operator.kill()
+    gate.shut("begun")
+    operator.start()
+    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
+
+    operator.kill()
+    kubectl.apply(approval(waiting))
+    operator.start()
+    gate.holds("begun")
+    operator.kill()
+    assert set(orders(kafka, "orders").values()) <= ORIGINAL
+    gate.open()
+    operator.start()
+
+    ended = finished(kubectl, waiting["metadata"]["name"])
+    recovered_with_its_orders(kafka, ended)
+    assert ended["status"]["plan"]["digest"] == incidents.plan_digest(waiting)
+
+
+@pytest.mark.parametrize("fact", ["wave-0002-started", "wave-0002-ended", "finished"])
+def test_killed_before_it_could_write_down(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, gate: Gate, fact: str
+) -> None:
+    accident(kafka)
+    gate.shut(fact)
+    operator = start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1, 4]}), incidents.watched_cluster(kafka))
+    gate.holds(fact)
+
+    operator.kill()
+    gate.open()
+    operator.start()
+
+    recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=QUARANTINED))
+
+
+def test_killed_while_an_order_is_altered(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    caught_in_the_middle(kafka, operator)
+
+    operator.kill()
+    assert only_recovery(kubectl)["metadata"]["finalizers"] == [incidents.FINALIZER]
+    operator.start()
+
+    recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=QUARANTINED))
+
+
+def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    accident(kafka)
+    operator = start(lease=60)
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka, suspend=False))
+    caught_in_the_middle(kafka, operator)
+    doomed = only_recovery(kubectl)["metadata"]
+    kubectl("delete", "prec", doomed["name"], "--cascade=foreground", "--wait=false")
+    kubectl.apply(incidents.watched_cluster(kafka, authority="Observe"))
+
+    held = kubectl.json("get", "prec", doomed["name"])["metadata"]
+    assert held["deletionTimestamp"]
+    assert incidents.FINALIZER in held["finalizers"]
+    operator.thaw()
+
+    wait_until("it is gone", lambda: _uids(kubectl), lambda uids: doomed["uid"] not in uids, QUARANTINED)
+    assert set(orders(kafka, "orders").values()) <= ORIGINAL
+    wait_until("its journal is collected", lambda: journal(kubectl, doomed["uid"]), lambda kept: not kept, COLLECTED)
+
+
+def test_what_was_deleted_by_force_in_the_middle_is_restored_by_the_next_operator(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    caught_in_the_middle(kafka, operator)
+    operator.kill()
+    lost = only_recovery(kubectl)["metadata"]
+
+    kubectl("delete", "prec", lost["name"], "--wait=false")
+    kubectl("patch", "prec", lost["name"], "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
+
+    wait_until("it is gone", lambda: incidents.recoveries(kubectl), lambda left: not left)
+    assert journal(kubectl, lost["uid"]), "nobody owns the journal: it must stay"
+    operator.start()
+    wait_until(
+        "the orders are restored and the journal says so",
+        lambda: (set(orders(kafka, "orders").values()) <= ORIGINAL, journal(kubectl, lost["uid"])),
+        lambda now: now[0] and any(name.endswith("-finished") for name in now[1]),
+        QUARANTINED,
+    )
+    again = only_recovery(kubectl)
+    assert again["metadata"]["uid"] != lost["uid"]
+    recovered_with_its_orders(kafka, finished(kubectl, again["metadata"]["name"], within=QUARANTINED))
+
+
+def _uids(kubectl: Kubectl) -> list[str]:
+    return [each["metadata"]["uid"] for each in incidents.recoveries(kubectl)]

@@ -1,0 +1,197 @@
+"""What may be wrong in a WatchedCluster or its Secrets: the operator says so, and goes on once it is right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver import incidents
+from apiserver.incidents import Object, condition, reason
+from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
+from testbed.ports import HOST, Ports
+from testbed.security import Credentials, Mechanism, Security
+from testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+
+PASSWORD = "correct-horse-battery"
+WRONG = "tr0ub4dor-and-3"
+SECRET = "kafka-user"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[RealKafka]:
+    """One broker that wants a password over TLS."""
+    with RealKafka(brokers=1, security=Security(super_users=("User:ann",))) as cluster:
+        cluster.add_scram_user("ann", PASSWORD)
+        cluster.create_topic("orders", [[1]])
+        yield cluster
+
+
+@pytest.fixture
+def operator(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """An operator for the test's namespace."""
+    process = OperatorProcess(
+        control_plane.administrator(namespace), namespace, tmp_path, "--authority=Automatic", "--no-lease"
+    )
+    with process:
+        yield process
+
+
+def guarded(kafka: RealKafka, **spec: Any) -> Object:
+    """A WatchedCluster whose certificate authority and password are in Secrets."""
+    wanted = {
+        "bootstrapServers": kafka.bootstrap_for(Mechanism.SCRAM).split(","),
+        "tls": {"caSecretRef": {"name": "kafka-ca"}},
+        "sasl": {
+            "mechanism": "SCRAM-SHA-512",
+            "username": "ann",
+            "passwordSecretRef": {"name": SECRET, "key": "password"},
+        },
+    }
+    return incidents.watched_cluster(kafka, **(wanted | spec))
+
+
+def secret(name: str, **data: str) -> Object:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": data}
+
+
+def authority(kafka: RealKafka) -> Object:
+    """The Secret with whom to trust."""
+    who = Credentials(Mechanism.SCRAM, "ann", PASSWORD)
+    return secret("kafka-ca", **{"ca.crt": Path(kafka.confluent_properties(who)["ssl.ca.location"]).read_text()})
+
+
+def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
+    """Wait until the WatchedCluster is as it should be."""
+    return wait_until(
+        "the WatchedCluster is as expected", lambda: kubectl.json("get", "watchedcluster", "prod"), good, within
+    )
+
+
+def is_ready(each: Object) -> bool:
+    return condition(each, "Ready").get("status") == "True"
+
+
+def is_not_for(code: str) -> Any:
+    return lambda each: (condition(each, "Ready").get("status"), reason(each)) == ("False", code)
+
+
+def everything_said(kubectl: Kubectl, operator: OperatorProcess) -> str:
+    """Status, events and log."""
+    return kubectl("get", "watchedclusters,events.events.k8s.io", "-o", "json") + operator.log.read_text()
+
+
+def test_a_secret_that_is_missing_is_named_and_once_it_is_there_the_cluster_is_watched(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kubectl.apply(authority(kafka), incidents.policy(), guarded(kafka))
+    said = condition(cluster(kubectl, is_not_for("SecretMissing")), "Ready")["message"]
+    assert f"spec.sasl.passwordSecretRef: Secret {SECRET} is not there" in said
+
+    kubectl.apply(secret(SECRET, password=PASSWORD))
+
+    assert cluster(kubectl, is_ready)["status"]["clusterId"] == kafka.cluster_id
+
+
+def test_a_secret_without_its_key_is_named(kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess) -> None:
+    kubectl.apply(authority(kafka), secret(SECRET, pass_word=PASSWORD), incidents.policy(), guarded(kafka))
+
+    said = condition(cluster(kubectl, is_not_for("SecretMissing")), "Ready")["message"]
+
+    assert f"Secret {SECRET} has no key password" in said
+    assert PASSWORD not in everything_said(kubectl, operator)
+
+
+def test_what_is_no_certificate_is_told_without_a_word_of_it(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    no_certificate = secret(
+        "kafka-ca", **{"ca.crt": "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----"}
+    )
+    kubectl.apply(no_certificate, secret(SECRET, password=PASSWORD), incidents.policy(), guarded(kafka))
+
+    said = condition(cluster(kubectl, is_not_for("InvalidConfiguration")), "Ready")["message"]
+
+    assert "kafka-ca" in said
+    assert "c2VjcmV0" not in everything_said(kubectl, operator)
+
+
+def test_a_wrong_password_is_told_and_no_password_is_ever_shown_and_a_right_one_needs_no_restart(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kubectl.apply(authority(kafka), secret(SECRET, password=WRONG), incidents.policy(), guarded(kafka))
+    said = condition(cluster(kubectl, is_not_for("AuthenticationFailed")), "Ready")["message"]
+    assert "refused user ann" in said
+
+    kubectl.apply(secret(SECRET, password=PASSWORD))
+    cluster(kubectl, is_ready)
+
+    shown = everything_said(kubectl, operator)
+    assert WRONG not in shown
+    assert PASSWORD not in shown
+
+
+def test_a_rotated_password_is_taken_up_once_the_old_one_does_not_hold_any_more(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kafka.add_scram_user("rotating", "before")
+    kafka.grant("User:rotating", "cluster", "kafka-cluster", "describe")
+    sasl = guarded(kafka)["spec"]["sasl"] | {"username": "rotating"}
+    kubectl.apply(authority(kafka), secret(SECRET, password="before"), incidents.policy(), guarded(kafka, sasl=sasl))
+    cluster(kubectl, is_ready)
+
+    kafka.add_scram_user("rotating", "after")
+    kubectl.apply(secret(SECRET, password="after"))
+    wait_until("it was opened anew", operator.log.read_text, lambda log: "credentials of" in log, 60)
+
+    time_of_last_probe = cluster(kubectl, is_ready)["status"]["lastProbe"]
+    cluster(kubectl, lambda each: is_ready(each) and each["status"]["lastProbe"] > time_of_last_probe, within=90)
+
+
+def test_a_bootstrap_server_that_nobody_is_behind_is_told(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    with Ports() as ports:
+        nowhere = f"{HOST}:{ports.take()}"
+        kubectl.apply(incidents.policy(), incidents.watched_cluster(kafka, bootstrapServers=[nowhere]))
+
+        blind = cluster(kubectl, is_not_for("ClusterUnavailable"))
+
+    assert nowhere in condition(blind, "Ready")["message"]
+    assert condition(blind, "Isolated")["status"] == "True"
+    assert condition(blind, "KafkaHealthy")["status"] == "Unknown"
+
+
+def test_another_cluster_than_the_one_that_was_meant_is_told_and_left_alone(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kubectl.apply(
+        authority(kafka),
+        secret(SECRET, password=PASSWORD),
+        incidents.policy(),
+        guarded(kafka, clusterId="another-cluster-abcdef"),
+    )
+
+    other = cluster(kubectl, is_not_for("ClusterMismatch"))
+
+    assert kafka.cluster_id in condition(other, "Ready")["message"]
+    assert condition(other, "Isolated")["status"] == "True"
+    assert "clusterId" not in other["status"]
+
+
+def test_topics_in_which_kafka_elects_uncleanly_by_itself_are_shown(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kafka.create_topic("careless", [[1]], unclean_leader_election_enable="true")
+    kubectl.apply(authority(kafka), secret(SECRET, password=PASSWORD), incidents.policy(), guarded(kafka))
+
+    seen = cluster(kubectl, lambda each: "uncleanElectionTopics" in each.get("status", {}))
+
+    assert seen["status"]["uncleanElectionTopics"] == {"count": 1, "first": ["careless"]}

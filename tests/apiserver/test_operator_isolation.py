@@ -1,0 +1,168 @@
+"""Our own path to Kafka is cut, or one of several clusters hangs: nothing is done blindly, nobody else is held up."""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from apiserver import incidents
+from apiserver.incidents import (
+    Object,
+    approval,
+    awaiting,
+    condition,
+    finished,
+    only_recovery,
+    orders,
+    policy,
+    reason,
+    recoveries,
+    seen,
+)
+from apiserver.outages import LAST, SURVIVOR, Outages, outages, quick
+from testbed.cluster import RealKafka
+from testbed.faults import BlackHole
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
+from testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+
+PROBE = 1.0
+"""Seconds between two looks at a cluster."""
+BEAT = 0.5
+"""Seconds until a metric shows the last look."""
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[RealKafka]:
+    with RealKafka(session_timeout=2, proxied=(1, 2, 3)) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def made(shared: RealKafka) -> Iterator[Outages]:
+    """What happens to the Kafka; all is well again after the test."""
+    with outages(shared) as started:
+        yield started
+
+
+@pytest.fixture
+def operator(made: Outages, control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """An operator for the test's namespace with full authority."""
+    options = ("--authority=Automatic", "--no-lease", f"--probe={PROBE:g}s")
+    with OperatorProcess(control_plane.administrator(namespace), namespace, tmp_path, *options) as process:
+        yield process
+
+
+@contextmanager
+def cut_off(kafka: RealKafka) -> Iterator[None]:
+    """All of the operator's connections break, and no new one is made; among themselves the brokers are well."""
+    for broker in kafka.brokers:
+        kafka.proxy(broker).cut()
+    try:
+        yield
+    finally:
+        for broker in kafka.brokers:
+            kafka.proxy(broker).restore()
+
+
+def isolated(kubectl: Kubectl, status: str) -> Object:
+    """Wait until the WatchedCluster says so of itself."""
+    return wait_until(
+        f"Isolated is {status}",
+        lambda: kubectl.json("get", "watchedcluster", "prod"),
+        lambda each: condition(each, "Isolated").get("status") == status,
+    )
+
+
+def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
+    made: Outages, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kubectl.apply(policy(**quick()), incidents.watched_cluster(made.kafka))
+    isolated(kubectl, "False")
+
+    with cut_off(made.kafka):
+        isolated(kubectl, "True")
+        made.lose(orders=2)
+        assert recoveries(kubectl) == []
+        assert made.leaders("orders") == [None, None]
+
+    ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
+    assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
+    isolated(kubectl, "False")
+
+
+def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
+    made: Outages, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
+    made.lose(orders=2)
+    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
+    name = waiting["metadata"]["name"]
+
+    with cut_off(made.kafka):
+        isolated(kubectl, "True")
+        kubectl.apply(approval(waiting))
+        seen(kubectl, name, lambda each: reason(each) == "Isolated")
+        assert made.leaders("orders") == [None, None]
+
+    assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
+    assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
+
+
+@pytest.mark.timeout(420)
+def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_altered_in_the_end(
+    made: Outages, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    kubectl.apply(policy(limits={"waveSizes": [1]}, **quick()), incidents.watched_cluster(made.kafka))
+    made.lose(orders=8)
+    name = only_recovery(kubectl)["metadata"]["name"]
+    operator.says("wave 2 of 8")
+
+    with cut_off(made.kafka):
+        isolated(kubectl, "True")
+        before = made.leaders("orders")
+        assert None in before
+
+    ended = finished(kubectl, name, within=240)  # what was sent and not answered is waited out for a minute
+    assert ended["status"]["partitions"]["recovered"] == 8, incidents.told(ended)
+    assert set(orders(made.kafka, "orders").values()) == {(LAST, SURVIVOR)}
+
+
+def test_one_hung_cluster_of_ten_does_not_hold_up_the_others(
+    made: Outages, kubectl: Kubectl, operator: OperatorProcess
+) -> None:
+    nine = [incidents.watched_cluster(made.kafka, name=f"well-{number}") for number in range(9)]
+    with BlackHole() as hung:
+        kubectl.apply(policy(), *nine, incidents.watched_cluster(made.kafka, "hung", bootstrapServers=[hung.address]))
+        wait_until("nine are probed", lambda: probes(operator), lambda found: len(found) == 9)
+        wait_until(
+            "the hung one is told",
+            lambda: kubectl.json("get", "watchedcluster", "hung"),
+            lambda each: condition(each, "Ready").get("status") == "False",
+        )
+
+        longest = max(worst_age(operator) for _ in range(100))
+
+    assert longest <= 2 * PROBE + BEAT
+
+
+def worst_age(operator: OperatorProcess) -> float:
+    """Seconds since the last look at the cluster that was looked at least recently; sampled ten times a second."""
+    time.sleep(0.1)
+    return time.time() - min(probes(operator).values())
+
+
+def probes(operator: OperatorProcess) -> dict[str, float]:
+    """When each cluster that ever answered did so last, by its label."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{operator.metrics_port}/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    found = (line.rsplit(" ", 1) for line in lines if line.startswith("kafka_recovery_last_probe_timestamp_seconds{"))
+    return {series: float(value) for series, value in found}

@@ -1,0 +1,243 @@
+"""Two operators, a lost Lease, an API server that restarts, freezes and forgets, and 2,000 partitions at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import ProxyHandler, Request, build_opener
+
+import pytest
+from kubernetes.client import ApiException, CustomObjectsApi
+
+from apiserver import incidents
+from apiserver.incidents import (
+    Start,
+    accident,
+    approval,
+    awaiting,
+    caught_in_the_middle,
+    finished,
+    journal,
+    only_recovery,
+    policy,
+    recovered_with_its_orders,
+)
+from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+
+QUARANTINED = 180.0
+"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+LOST_LEASE = 70
+
+
+def test_a_holder_that_stood_still_for_too_long_ends_and_changes_nothing(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    accident(kafka)
+    old = start()
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    caught_in_the_middle(kafka, old)
+    start()
+    name, uid = (only_recovery(kubectl)["metadata"][field] for field in ("name", "uid"))
+    incidents.seen(kubectl, name, lambda each: incidents.reason(each) == "Waiting")  # the 60 s of another's requests
+    before = kafka.describe("orders"), journal(kubectl, uid)
+
+    old.thaw()
+
+    assert old.ends() == LOST_LEASE
+    assert (kafka.describe("orders"), journal(kubectl, uid)) == before
+    recovered_with_its_orders(kafka, finished(kubectl, name, within=QUARANTINED))
+
+
+def test_after_a_clean_stop_the_next_one_takes_over_at_once(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    accident(kafka)
+    old = start(lease=60)
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
+    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
+    new = start(lease=60)
+    new.says("holds it")
+
+    assert old.stop(within=20) == 0
+    kubectl.apply(approval(waiting))
+
+    ended = finished(kubectl, waiting["metadata"]["name"], within=30)
+    recovered_with_its_orders(kafka, ended)
+    assert ended["status"]["plan"]["digest"] == incidents.plan_digest(waiting)
+
+
+def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    accident(kafka)
+    start("--no-lease")
+    start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1, 3]}), incidents.watched_cluster(kafka))
+
+    ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=QUARANTINED)
+
+    recovered_with_its_orders(kafka, ended)
+    assert ended["status"]["partitions"] == {"total": 12, "recovered": 12, "refused": 0, "failed": 0, "waiting": 0}
+    name = ended["metadata"]["name"]
+    said = kubectl.json("get", "events.events.k8s.io")["items"]
+    reasons = [each["reason"] for each in said if each["regarding"]["name"] == name]
+    assert not {"NotVerified", "InternalError", "JournalDamaged"} & set(reasons)
+
+
+@pytest.mark.parametrize("how", ["restarted", "killed", "frozen"])
+def test_the_api_server_goes_away_in_the_middle_of_a_recovery(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
+) -> None:
+    accident(kafka)
+    operator = start(lease=60)
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    operator.says("wave 2 of", within=60)
+
+    _without_apiserver(control_plane, how)
+
+    recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=QUARANTINED))
+    assert operator.exit_code is None
+
+
+@pytest.mark.parametrize("how", ["restarted", "frozen"])
+def test_the_api_server_goes_away_while_a_person_thinks(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
+) -> None:
+    accident(kafka)
+    operator = start(lease=60)
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
+    waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
+
+    _without_apiserver(control_plane, how)
+    kubectl.apply(approval(waiting))
+
+    ended = finished(kubectl, waiting["metadata"]["name"])
+    recovered_with_its_orders(kafka, ended)
+    assert ended["status"]["plan"]["digest"] == incidents.plan_digest(waiting)
+    assert operator.exit_code is None
+
+
+def test_an_operator_whose_lease_ran_out_with_the_api_server_away_ends_and_the_next_goes_on(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane
+) -> None:
+    accident(kafka)
+    operator = start(lease=6)
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    operator.says("wave 2 of", within=60)
+
+    with control_plane.apiserver_frozen():
+        assert operator.ends(within=15) == LOST_LEASE
+    operator.start()
+
+    recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=QUARANTINED))
+
+
+def test_a_watch_that_the_api_server_no_longer_remembers_is_begun_anew(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane
+) -> None:
+    accident(kafka)
+    operator = start(lease=120)
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka, authority="Observe"))
+    only_recovery(kubectl)
+
+    operator.freeze()
+    by_hand = incidents.recovery(kafka, scope={"partitions": [{"topic": "orders", "partitions": [0]}]})
+    kubectl.apply(by_hand)
+    _forget(control_plane)
+    operator.thaw()
+
+    incidents.seen(kubectl, "by-hand", lambda each: incidents.reason(each) == "InAnotherRecovery", 90)
+
+
+def test_somebody_who_writes_labels_all_the_time_keeps_nothing_from_happening(
+    kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, namespace: str
+) -> None:
+    accident(kafka)
+    start()
+    kubectl.apply(policy(limits={"waveSizes": [1, 3]}, approval="ManualApprove"), incidents.watched_cluster(kafka))
+    name = only_recovery(kubectl)["metadata"]["name"]
+
+    with _labels_written_to(name, namespace, control_plane):
+        kubectl.apply(approval(awaiting(kubectl, name)))
+        ended = finished(kubectl, name)
+
+    recovered_with_its_orders(kafka, ended)
+
+
+def test_2000_partitions_are_recovered_in_one_recovery(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    accident(kafka, 2000)
+    operator = start(lease=15)
+    operator.says("the Lease is ours")
+    began = time.monotonic()
+    kubectl.apply(policy(), incidents.watched_cluster(kafka))
+
+    ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=240)
+
+    seconds, cpu = time.monotonic() - began, _cpu_seconds(operator.pid)
+    size = len(json.dumps(ended["status"]))
+    uid = ended["metadata"]["uid"]
+    print(f"\n2000 partitions: {seconds:.1f} s, {cpu:.1f} s CPU, status {size} bytes, journal {journal(kubectl, uid)}")
+    recovered_with_its_orders(kafka, ended)
+    assert ended["status"]["partitions"]["recovered"] == 2000
+    assert size < 10_000
+
+
+def _without_apiserver(control_plane: ControlPlane, how: str) -> None:
+    if how == "restarted":
+        control_plane.restart_apiserver()
+    elif how == "killed":
+        with control_plane.apiserver_stopped(abruptly=True):
+            pass
+    else:
+        with control_plane.apiserver_frozen():
+            time.sleep(12)  # longer than one try of a call may take
+
+
+def _forget(control_plane: ControlPlane) -> None:
+    """Compact etcd up to now and restart the API server, so that no watch can go on where it was (410)."""
+    etcd = control_plane.etcd_url
+    newest = _etcd(etcd, "kv/range", {"key": "AA==", "range_end": "AA==", "count_only": True})["header"]["revision"]
+    control_plane.restart_apiserver()
+    _etcd(etcd, "kv/compaction", {"revision": newest, "physical": True})
+
+
+def _etcd(url: str, call: str, body: object) -> dict[str, dict[str, str]]:
+    request = Request(f"{url}/v3/{call}", json.dumps(body).encode())
+    with build_opener(ProxyHandler({})).open(request, timeout=10) as answer:
+        said: dict[str, dict[str, str]] = json.load(answer)
+        return said
+
+
+@contextmanager
+def _labels_written_to(name: str, namespace: str, control_plane: ControlPlane) -> Iterator[None]:
+    """Another controller that changes the recovery twenty times a second."""
+    api, over = CustomObjectsApi(control_plane.client()), threading.Event()
+
+    def write() -> None:
+        number = 0
+        while not over.wait(0.05):
+            number += 1
+            change = {"metadata": {"labels": {"noise": str(number)}}}
+            place = ("kafka-recovery.dev", "v1alpha1", namespace, "partitionrecoveries", name)
+            try:
+                api.patch_namespaced_custom_object(*place, change)
+            except ApiException:
+                continue
+
+    noise = threading.Thread(target=write, daemon=True)
+    noise.start()
+    try:
+        yield
+    finally:
+        over.set()
+        noise.join()
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

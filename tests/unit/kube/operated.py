@@ -1,0 +1,148 @@
+"""One recovery as the operator carries it out: real run, approvals, supervision and journal on a small Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.api import Api
+from kafka_recovery.kube.approvals import KubeApprovals
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.objects import Objects
+from kafka_recovery.kube.progress import Progress
+from kafka_recovery.kube.recovery_run import RecoveryRun
+from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
+from kafka_recovery.kube.resources import RecoveryApproval
+from kafka_recovery.kube.supervision import House, KubeSupervision
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.supervision import Authority
+from unit.kube.journals import UID, WatchedJournal
+from unit.kube.our_objects import KEY, OurObjects
+from unit.recovery.world import COARSE, ORDERS, World
+
+
+@dataclass
+class SeenCluster:
+    """Port `ClusterState`."""
+
+    alone: Reason | None = None
+    cools: Reason | None = None
+
+    def isolated(self) -> Reason | None:
+        return self.alone
+
+    def cooling(self, recovery_uid: str) -> Reason | None:
+        return self.cools
+
+
+@dataclass
+class Operated:
+    """Everything a test turns: objects, Kafka, the operator's own settings; `runs` are processes, one after another."""
+
+    world: World
+    api: OurObjects
+    scope: Sequence[TopicPartition] = (ORDERS,)
+    house: House = House(Authority.AUTOMATIC)
+    state: SeenCluster = field(default_factory=SeenCluster)
+    unchecked: Reason | None = None
+    elsewhere: Mapping[TopicPartition, str] = field(default_factory=dict)
+    answers: list[tuple[str, str | None]] = field(default_factory=list)
+    phases: list[Phase] = field(default_factory=list)
+    automatic: int = 0
+
+    def process(self, shown: str | None = None, approval: ApprovedBy | None = None) -> RecoveryRun:
+        """A run as a process that has just started makes it."""
+        world, objects = self.world, Objects(cast(Api, self.api))
+        world.steps.dead = False
+        journal = WatchedJournal(world, self.api)
+        progress = Progress(lambda: self._noted(progress), self._electing, Metrics(), "kafka/prod")
+        supervision = self.supervision(lambda: journal.begun, progress.any_failed)
+        approvals = KubeApprovals(
+            objects,
+            KEY,
+            UID,
+            world.kafka,
+            supervision,
+            progress,
+            self._checked,
+            answered=self._answered,
+            clock=world.clock,
+        )
+
+        def engine() -> Engine:
+            kafka = world.kafka
+            return Engine(
+                kafka, kafka, journal, approvals, supervision, clock=world.clock, observer=progress, timing=COARSE
+            )
+
+        return RecoveryRun(
+            engine, journal, approvals, supervision, progress, self.scope, lambda: self.elsewhere, {}, shown, approval
+        )
+
+    def supervision(self, begun: object = None, failed: object = None, *, designated: bool = False) -> KubeSupervision:
+        """What owners say now."""
+
+        async def house() -> House:
+            return self.house
+
+        return KubeSupervision(
+            Objects(cast(Api, self.api)),
+            KEY,
+            UID,
+            "prod",
+            house,
+            self.state,
+            begun=begun if callable(begun) else lambda: False,
+            failed=failed if callable(failed) else lambda: False,
+            designated=designated,
+        )
+
+    def _noted(self, progress: Progress) -> None:
+        if not self.phases or self.phases[-1] is not progress.phase:
+            self.phases.append(progress.phase)
+
+    def _electing(self, approved: bool) -> None:
+        self.automatic += not approved
+
+    async def _checked(self) -> Reason | None:
+        return self.unchecked
+
+    async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
+        self.answers.append((approval.meta.name, against.code if against else None))
+        return True
+
+
+class Going:
+    """A run that goes on in the background, until the story is over or it is killed."""
+
+    def __init__(self, run: RecoveryRun) -> None:
+        self.run = run
+        self.task = asyncio.get_running_loop().create_task(run.go())
+
+    async def until(self, phase: Phase, within: float = 1000) -> RecoveryRun:
+        """Wait (virtual seconds) for a phase."""
+        async with asyncio.timeout(within):
+            while self.run.progress.phase is not phase:
+                await asyncio.sleep(0.05)
+        return self.run
+
+    async def end(self, within: float = 1000) -> End:
+        """How it ended."""
+        await asyncio.wait_for(self.task, within)
+        assert self.run.progress.end
+        return self.run.progress.end
+
+    async def killed(self) -> None:
+        """The process ends without another word."""
+        self.task.cancel()
+        await asyncio.gather(self.task, return_exceptions=True)
+
+    @property
+    def digest(self) -> str:
+        """Of the plan that people see."""
+        assert self.run.progress.plan_shown
+        return self.run.progress.plan_shown.digest
