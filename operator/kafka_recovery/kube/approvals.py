@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -175,10 +176,10 @@ class KubeApprovals:
     async def _a_while(self, until: timedelta) -> None:
         left = until - self.clock.monotonic()
         pause = min(left, LOOK) if left > timedelta(0) else LOOK  # else it was looked at just now, in vain
-        try:
-            await asyncio.wait_for(self.wake.wait(), pause.total_seconds())
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
+            async with asyncio.timeout(pause.total_seconds()):
+                await self.wake.wait()
 
 
 class _Look:

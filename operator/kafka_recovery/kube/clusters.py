@@ -88,6 +88,10 @@ class Clusters:
             if view.pulsed_at is not None:
                 self._metrics.probed(cluster.label, now - view.pulsed_at)
 
+    def tell(self, key: Key) -> None:
+        """Have a cluster's recoveries look again."""
+        self._changed(key)
+
     def soon(self, key: Key) -> None:
         """Have a cluster's status written."""
         self._soon(key, timedelta(0))
@@ -164,6 +168,7 @@ class Clusters:
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
         cluster.remember(raw.get("status", {}))
         cluster.untaken = await self._open_recoveries(key, spec.cluster_id)
+        await cluster.look_for_orphans(self.api)
         await self._read_policy(cluster)
         self._open[key] = cluster
         with about(cluster=cluster.label):
@@ -172,12 +177,16 @@ class Clusters:
         self._changed(key)
         return cluster
 
-    async def _open_recoveries(self, key: Key, cluster_id: str) -> set[str]:
+    async def _open_recoveries(self, key: Key, cluster_id: str) -> dict[str, datetime]:
         params = {"fieldSelector": "status.finished!=true"}
         found = await self.api.list_all(RECOVERIES.path(key[0]), params=params)
-        specs = {each["metadata"]["name"]: each["spec"] for each in found}
-        ours = (key[1], cluster_id)
-        return {name for name, spec in specs.items() if (spec["clusterRef"]["name"], spec["clusterId"]) == ours}
+        ours = [
+            each
+            for each in found
+            if (each["spec"]["clusterRef"]["name"], each["spec"]["clusterId"]) == (key[1], cluster_id)
+        ]
+        metas = [each["metadata"] for each in ours]
+        return {meta["name"]: datetime.fromisoformat(meta["creationTimestamp"]) for meta in metas}
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
         """A defect of ours ended it: say so, and open the cluster anew."""

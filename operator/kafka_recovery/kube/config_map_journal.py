@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,6 +24,11 @@ from kafka_recovery.kube.facts import ConfigMaps, Fact, Facts, RecoveryRef, dama
 from kafka_recovery.kube.finalizer import OrderFinalizer
 from kafka_recovery.recovery.journal_files import JournalUnwritable
 from kafka_recovery.recovery.ports import PlanFinished, Run
+
+
+BLANK = 1.0
+"""Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
+0.1 s if anything at all was written just before: the API server waits until its cache is as new (KEP-2340)."""
 
 
 class JournalTaken(JournalUnwritable):
@@ -65,6 +71,7 @@ class ConfigMapJournal:
         self._finalizer = OrderFinalizer(api, namespace, recovery)
         self._writer = uuid4().hex
         self._begun = False
+        self._blank_until = 0.0
 
     @property
     def begun(self) -> bool:
@@ -90,6 +97,7 @@ class ConfigMapJournal:
         never be undone.
         """
         await self._raw_plan(await self._fact_of_plan(digest), digest)
+        self._blank_until = 0.0
         await self._finalizer.put_on()
         if by is not None:
             await self._facts.keep(digest, "approval", canonical(_Approval(by)))
@@ -98,6 +106,7 @@ class ConfigMapJournal:
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
         """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
+        self._blank_until = 0.0
         raw = canonical(_WaveStart(wave, tuple(map(str, partitions)), self._writer))
         earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
         if earlier not in (None, raw):
@@ -155,10 +164,18 @@ class ConfigMapJournal:
         return [(await self._plan(fact, fact.plan))[1] for fact in await self._facts.plans()]
 
     async def discard(self, digest: str) -> None:
-        """Let a recorded plan that was replaced, and will never begin, go with the recovery."""
+        """Let the last plan of a recovery, which will never begin, go with it."""
+        await self._never_begun(digest)
+        await self._facts.hand_over(digest)
+
+    async def replace(self, digest: str) -> None:
+        """Delete a recorded plan that never began and that another one takes the place of: there may be many."""
+        await self._never_begun(digest)
+        await self._facts.remove(digest)
+
+    async def _never_begun(self, digest: str) -> None:
         if await self._facts.find(digest, "begun"):
             raise ValueError(f"plan {digest[:12]} has begun: it can be finished, not discarded")
-        await self._facts.hand_over(digest)
 
     async def settle(self) -> None:
         """Do what is left of ended plans: owner references, then our finalizer away if no run is unfinished.
@@ -181,7 +198,10 @@ class ConfigMapJournal:
         await self._finalizer.take_off()
 
     async def _notes(self) -> list[Fact]:
+        if time.monotonic() < self._blank_until:
+            return []
         notes = await self._facts.notes()
+        self._blank_until = 0.0 if notes else time.monotonic() + BLANK
         self._begun = self._begun or any(fact.name == "begun" for fact in notes)
         return notes
 

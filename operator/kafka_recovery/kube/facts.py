@@ -205,6 +205,17 @@ class Facts:
             except ApiError as error:
                 raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
 
+    async def remove(self, digest: str) -> None:
+        """Delete all facts about a plan; the plan itself first, so that no half of it is ever taken for whole."""
+        objects = await self._listed(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]}")
+        for meta in sorted((each["metadata"] for each in objects), key=lambda meta: meta["labels"][FACT_LABEL] == PART):
+            try:
+                await self._api.delete(self._path(meta["name"]), uid=meta["uid"])
+            except Conflict:
+                continue  # another one of that name: it is not ours to delete
+            except ApiError as error:
+                raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
+
     def config_map(self, digest: str, name: str) -> str:
         """The name of a fact's head."""
         return f"{self._recovery.name}-{digest[:_PLAN_LENGTH]}-{name}"

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import Any
 
 from kafka_recovery.domain.documents import InvalidDocument
@@ -24,6 +25,8 @@ _LOG = logging.getLogger(__name__)
 
 FIRST = timedelta(seconds=5)
 EVERY = timedelta(minutes=1)
+PRUNING = 10
+"""Rounds between two prunings: all finished recoveries are listed for one."""
 
 _TROUBLE = (ApiError, ClusterFault, InvalidDocument, JournalUnwritable, PlanForAnotherCluster)
 
@@ -38,12 +41,11 @@ class Housekeeping:
 
     async def run(self) -> None:
         """For ever; a failure is told and tried again."""
-        pause = FIRST
-        while True:
-            await asyncio.sleep(pause.total_seconds())
-            pause = EVERY
+        for number in count():
+            await asyncio.sleep((EVERY if number else FIRST).total_seconds())
+            chores = (self._restore_orphans,) if number % PRUNING else (self._restore_orphans, self._prune)
             for cluster in self._clusters.open():
-                for chore in (self._restore_orphans, self._prune):
+                for chore in chores:
                     try:
                         await chore(cluster)
                     except _TROUBLE as trouble:
@@ -61,6 +63,8 @@ class Housekeeping:
             message += f"{len(left)} could not be restored yet" if left else "their assignment orders are restored"
             _LOG.warning(message)
             await self._events.say(cluster.raw, "Warning", "OrphanedJournal", "Undo", message)
+            await cluster.look_for_orphans(self._api)
+            self._clusters.tell(cluster.key)
 
     async def _prune(self, cluster: OpenCluster) -> None:
         """Delete finished recoveries of a cluster that are too old, or too many."""

@@ -14,9 +14,10 @@ from kafka_recovery.domain.election import Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.api import Api, Object
 from kafka_recovery.kube.measured import MeasuredCluster
 from kafka_recovery.kube.metrics import Metrics, Step
+from kafka_recovery.kube.orphans import orphaned
 from kafka_recovery.kube.resources import WatchedCluster
 from kafka_recovery.kube.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
@@ -73,8 +74,11 @@ class OpenCluster:
     policy: Policy | Reason
     task: asyncio.Task[None] | None = None
     last_automatic: LastAutomatic | None = None
-    untaken: set[str] = field(default_factory=set)
-    """Open recoveries that an earlier process knew and this one does not yet: until then no incident is opened."""
+    untaken: dict[str, datetime] = field(default_factory=dict)
+    """Open recoveries that an earlier process knew and this one does not yet, by when they were made: until all are
+    known no incident is opened, and no younger recovery is begun."""
+    orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
 
     @property
     def key(self) -> tuple[str, str]:
@@ -125,8 +129,17 @@ class OpenCluster:
     def taken(self, recovery: str) -> None:
         """This recovery's partitions are known now, or it is none any more."""
         if recovery in self.untaken:
-            self.untaken.discard(recovery)
+            del self.untaken[recovery]
             self.watcher.look_again()
+
+    async def look_for_orphans(self, api: Api) -> None:
+        """Know the partitions of runs that nobody ended, and whose recovery was removed by force."""
+        namespace, _ = self.key
+        found: dict[TopicPartition, str] = {}
+        for journal in await orphaned(api, namespace, self.spec.cluster_id, ()):
+            for run in await journal.unfinished():
+                found |= dict.fromkeys(run.begun, f"{journal.recovery.name} (deleted, its orders not restored yet)")
+        self.orphans = found
 
     async def offline_by_rules(self) -> Sequence[TopicPartition]:
         """What is offline now and falls under a rule that covers its replication factor."""

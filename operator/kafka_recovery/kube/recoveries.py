@@ -112,7 +112,8 @@ class Recoveries:
         taken: dict[TopicPartition, str] = {}
         for _, key, open_ in sorted(ours, key=lambda each: each[:2], reverse=True):
             taken |= dict.fromkeys(open_.run.progress.open_partitions(open_.run.scope), key[1])
-        return taken
+        known = self._clusters.get(cluster)
+        return taken if isinstance(known, Reason) else {**known.orphans, **taken}
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Make one recovery's run and status what they should be; returns when to look again."""
@@ -190,6 +191,7 @@ class Recoveries:
         waits = await self._start(key, recovery, cluster)
         if waits is None or waits.code == "JournalDamaged":
             cluster.taken(key[1])
+            self.wake(lambda other, name: (other[0], name) == cluster.key and other in self._untaken)
         if waits is None:
             self._untaken.pop(key, None)
         return waits
@@ -208,7 +210,10 @@ class Recoveries:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
             return Reason("OtherCluster", f"{message} {cluster.spec.cluster_id}; delete this recovery")
+        if any(made < recovery.meta.created_at for name, made in cluster.untaken.items() if name != key[1]):
+            return _NOT_YET
         journal = ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
+        await cluster.look_for_orphans(self._api)
         try:
             scope = await self._freeze(recovery, cluster, journal)
         except ClusterFault as fault:

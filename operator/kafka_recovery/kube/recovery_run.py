@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
@@ -174,7 +175,7 @@ class RecoveryRun:
         left = self.progress.open_partitions(self.scope)
         for id in left:
             if id in elsewhere:
-                message = f"PartitionRecovery {elsewhere[id]} is open and holds it; looked at again when that ended"
+                message = f"PartitionRecovery {elsewhere[id]} has it; looked at again when that ended"
                 reason = Reason("InAnotherRecovery", message)
                 self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, reason))
         return tuple(id for id in left if id not in elsewhere)
@@ -193,7 +194,7 @@ class RecoveryRun:
         halt = (await self.supervision.mandate()).halted
         reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
         if self.approvals.void:
-            await self._discard_unbegun()
+            await self._discard_unbegun(replaced=True)
             self.progress.plan_void(self.approvals.void)
             self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
             return True
@@ -220,7 +221,7 @@ class RecoveryRun:
             return
         causes = {(each.id, each.reason.code if each.reason else None) for each in plan.decisions}
         if causes != self._refusals:
-            await self._discard_unbegun()
+            await self._discard_unbegun(replaced=True)
             self.progress.planned(plan, await self.journal.record(plan))
             self._refusals = causes
 
@@ -237,12 +238,12 @@ class RecoveryRun:
         self.progress.ended(end, why)
         return True
 
-    async def _discard_unbegun(self) -> None:
-        """A plan that will never be begun goes with the recovery."""
+    async def _discard_unbegun(self, *, replaced: bool = False) -> None:
+        """A plan that will never be begun goes with the recovery; one that another takes the place of goes now."""
         shown = self.progress.plan_shown
         begun = {run.digest for run in await self.journal.unfinished()}
         if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
-            await self.journal.discard(shown.digest)
+            await (self.journal.replace if replaced else self.journal.discard)(shown.digest)
 
     def _end_well(self) -> None:
         failed = [outcome for _, outcome in sorted(self.progress.outcomes.items()) if outcome.outcome is Outcome.FAILED]
@@ -259,10 +260,10 @@ class RecoveryRun:
         longest = LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE
         pause, self._pause = min(self._pause, longest), min(self._pause * 2, LONGEST_PAUSE)
         await asyncio.sleep(BREATH.total_seconds())
-        try:
-            await asyncio.wait_for(self._woken.wait(), (pause - BREATH).total_seconds())
-        except TimeoutError:
-            return
+        with suppress(TimeoutError):
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
+            async with asyncio.timeout((pause - BREATH).total_seconds()):
+                await self._woken.wait()
 
 
 def _foremost(reasons: Sequence[Reason]) -> Reason:

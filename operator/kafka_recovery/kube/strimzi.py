@@ -114,4 +114,4 @@ def _forbidden(error: ApiError) -> Exception:
     """A refusal by RBAC as what can be done about it; any other error as it is."""
     if error.status != HTTPStatus.FORBIDDEN:
         return error
-    return StrimziProblem("StrimziForbidden", f"{error.message}; manifests/rbac/strimzi.yaml allows it")
+    return StrimziProblem("StrimziForbidden", f"{error.message}; manifests/rbac/optional/strimzi.yaml allows it")

@@ -226,17 +226,31 @@ async def test_a_recovery_that_is_being_deleted_goes_as_soon_as_its_run_is_finis
     assert api.objects == {}
 
 
-async def test_a_replaced_plan_goes_with_the_recovery_and_one_that_has_begun_is_not_discarded(
+async def test_a_plan_that_will_not_begin_goes_with_the_recovery_and_one_that_has_begun_is_not_discarded(
+    api: KubernetesInMemory, world: World, plan: Plan
+) -> None:
+    journal = journal_of(api)
+    name, refused = await begin(journal, plan), await journal.record(await another(world))
+
+    await journal.discard(refused)
+    with pytest.raises(ValueError, match="has begun"):
+        await journal.discard(name)
+
+    assert f"{NAME}-{refused[:16]}-plan" not in unowned(api)
+    assert f"{NAME}-{name[:16]}-plan" in unowned(api)
+
+
+async def test_a_replaced_plan_is_deleted_and_one_that_has_begun_is_not(
     api: KubernetesInMemory, world: World, plan: Plan
 ) -> None:
     journal = journal_of(api)
     name, replaced = await begin(journal, plan), await journal.record(await another(world))
 
-    await journal.discard(replaced)
+    await journal.replace(replaced)
     with pytest.raises(ValueError, match="has begun"):
-        await journal.discard(name)
+        await journal.replace(name)
 
-    assert f"{NAME}-{replaced[:16]}-plan" not in unowned(api)
+    assert not [each for each in api.config_maps() if replaced[:16] in each]
     assert f"{NAME}-{name[:16]}-plan" in unowned(api)
 
 

@@ -1,0 +1,123 @@
+"""What is known of a watched cluster beside what its watcher sees: orphans, untaken recoveries, cooling down."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Limits, Policy, Rule
+from kafka_recovery.kube.api import Api
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.resources import Meta, WatchedCluster
+from unit.kube.journals import NAME, NAMESPACE, RECOVERY, UID, begin, engine, journal_of
+from unit.kube.kubernetes_in_memory import KubernetesInMemory
+from unit.recovery.brokers import CLUSTER
+from unit.recovery.world import ORDERS, World
+
+NOW = datetime.now(UTC)
+
+
+class Watcher:
+    """Counts how often it was told to look again."""
+
+    looks = 0
+
+    def look_again(self) -> None:
+        self.looks += 1
+
+
+@pytest.fixture
+def cluster() -> OpenCluster:
+    meta = Meta(NAMESPACE, "prod", "a-uid", 1, "1", NOW)
+    spec = WatchedCluster(meta, CLUSTER, (Address("kafka", 9092),))
+    kafka, watcher = Mock(), cast(Any, Watcher())
+    return OpenCluster(spec, {}, "", kafka, watcher, lambda: None, Metrics(), Policy())
+
+
+@pytest.fixture
+def api() -> KubernetesInMemory:
+    api = KubernetesInMemory()
+    api.put_recovery(NAMESPACE, NAME, UID)
+    return api
+
+
+@pytest.fixture
+async def plan(tmp_path: Path, api: KubernetesInMemory) -> Plan:
+    world = World(tmp_path)
+    world.offline()
+    return await engine(world, api).plan(Scope((ORDERS,)))
+
+
+async def test_partitions_of_a_recovery_that_was_removed_by_force_are_nobody_elses(
+    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
+) -> None:
+    await begin(journal_of(api), plan)
+    del api.objects[RECOVERY]
+
+    await cluster.look_for_orphans(cast(Api, api))
+
+    assert set(cluster.orphans) == {ORDERS}
+    assert "deleted" in cluster.orphans[ORDERS]
+
+
+async def test_a_recovery_that_is_there_leaves_no_orphans(
+    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
+) -> None:
+    await begin(journal_of(api), plan)
+
+    await cluster.look_for_orphans(cast(Api, api))
+
+    assert cluster.orphans == {}
+
+
+def test_when_the_last_recovery_of_an_earlier_process_is_known_the_watcher_looks_again(cluster: OpenCluster) -> None:
+    cluster.untaken = {"one": NOW, "two": NOW}
+
+    cluster.taken("one")
+    cluster.taken("one")
+    cluster.taken("another")
+
+    assert cluster.untaken == {"two": NOW}
+    assert cast(Any, cluster.watcher).looks == 1
+
+
+class TestCoolingDown:
+    @pytest.fixture
+    def hot(self, cluster: OpenCluster) -> OpenCluster:
+        cluster.policy = Policy((Rule("all"),), Limits(cool_down=timedelta(minutes=10)))
+        cluster.elected_automatically("first")
+        return cluster
+
+    def test_another_recovery_asks_a_person_for_a_while(self, hot: OpenCluster) -> None:
+        why = hot.cooling("second")
+
+        assert why is not None
+        assert why.code == "CoolingDown"
+
+    def test_the_recovery_that_elected_goes_on(self, hot: OpenCluster) -> None:
+        assert hot.cooling("first") is None
+
+    def test_after_a_while_it_is_over(self, hot: OpenCluster) -> None:
+        hot.remember({"lastAutomaticElection": {"at": str(NOW - timedelta(hours=1)), "recoveryUid": "first"}})
+
+        assert hot.cooling("second") is None
+
+    def test_it_is_known_after_a_restart(self, cluster: OpenCluster) -> None:
+        cluster.policy = Policy((Rule("all"),), Limits(cool_down=timedelta(minutes=10)))
+
+        cluster.remember({"lastAutomaticElection": {"at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "recoveryUid": "first"}})
+
+        assert cluster.cooling("second") is not None
+
+    def test_a_policy_without_it_never_cools_down(self, hot: OpenCluster) -> None:
+        hot.policy = Policy()
+
+        assert hot.cooling("second") is None
