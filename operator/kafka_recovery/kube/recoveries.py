@@ -213,7 +213,6 @@ class Recoveries:
         if any(made < recovery.meta.created_at for name, made in cluster.untaken.items() if name != key[1]):
             return _NOT_YET
         journal = ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
-        await cluster.look_for_orphans(self._api)
         try:
             scope = await self._freeze(recovery, cluster, journal)
         except ClusterFault as fault:
@@ -295,6 +294,7 @@ class Recoveries:
             designated=recovery.designated,
             shown=recovery.status.get("plan", {}).get("digest"),
             approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
+            look_around=lambda: cluster.look_for_orphans(self._api),
         )
 
     async def _write(self, raw: Object, recovery: PartitionRecovery, known: Known) -> None:

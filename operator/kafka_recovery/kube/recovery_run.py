@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -58,7 +58,9 @@ class _Step(Enum):
 
 @dataclass
 class RecoveryRun:
-    """`scope`: the partitions, frozen. `held_elsewhere`: those that an older open recovery has, and which one.
+    """`scope`: the partitions, frozen. `held_elsewhere`: those that another recovery has, and which one.
+
+    `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
 
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
@@ -74,6 +76,7 @@ class RecoveryRun:
     designated: Mapping[TopicPartition, BrokerId]
     shown: str | None
     approval: ApprovedBy | None
+    look_around: Callable[[], Awaitable[None]]
     taken_up: bool = False
     _step: _Step = _Step.RECOVER
     _plan: Plan | None = None
@@ -119,7 +122,9 @@ class RecoveryRun:
 
     async def _begin(self) -> None:
         """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
-        outcomes, unfinished = await asyncio.gather(self.journal.outcomes(), self.journal.unfinished())
+        outcomes, unfinished, _ = await asyncio.gather(
+            self.journal.outcomes(), self.journal.unfinished(), self.look_around()
+        )
         for outcome in outcomes:
             self.progress.concluded(outcome)
         if unfinished:

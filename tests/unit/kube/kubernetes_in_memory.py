@@ -77,7 +77,7 @@ class KubernetesInMemory:
             meta = self.objects[path]["metadata"]
             if uid not in (None, meta["uid"]):
                 raise Conflict(409, "Conflict", f'"{path}" has another uid', path)
-            meta["deletionTimestamp"] = "now"
+            meta["deletionTimestamp"] = f"{self.now:%Y-%m-%dT%H:%M:%SZ}"
             self._keep(path, self.objects[path])
         if fault:
             raise fault

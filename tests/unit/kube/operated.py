@@ -80,7 +80,16 @@ class Operated:
             )
 
         return RecoveryRun(
-            engine, journal, approvals, supervision, progress, self.scope, lambda: self.elsewhere, {}, shown, approval
+            engine=engine,
+            journal=journal,
+            approvals=approvals,
+            supervision=supervision,
+            progress=progress,
+            scope=self.scope,
+            held_elsewhere=lambda: self.elsewhere,
+            designated={},
+            shown=shown,
+            approval=approval,
         )
 
     def supervision(self, begun: object = None, failed: object = None, *, designated: bool = False) -> KubeSupervision:
@@ -122,6 +131,11 @@ class Going:
     def __init__(self, run: RecoveryRun) -> None:
         self.run = run
         self.task = asyncio.get_running_loop().create_task(run.go())
+
+    @classmethod
+    async def to_its_end(cls, run: RecoveryRun) -> End:
+        """How it ends if nothing else happens."""
+        return await cls(run).end()
 
     async def until(self, phase: Phase, within: float = 1000) -> RecoveryRun:
         """Wait (virtual seconds) for a phase."""

@@ -90,6 +90,10 @@ class OurObjects(KubernetesInMemory):
         spec = {"recoveryRef": {"name": NAME, "uid": UID}, "planDigest": digest, "approver": "ann"}
         return self.put(APPROVALS, name, {**spec, "decision": decision, **fields})
 
+    def remove_approval(self, name: str) -> None:
+        """Somebody deletes it."""
+        self.remove(APPROVALS, name)
+
     def recovery(self, name: str = NAME) -> Object:
         """As it is now."""
         return self.objects[RECOVERIES.path(NAMESPACE, name)]

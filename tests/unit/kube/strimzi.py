@@ -30,7 +30,7 @@ def kafka(*listeners: Object, name: str = "prod", version: str = "v1", cluster_i
         "apiVersion": f"{GROUP}/{version}",
         "kind": "Kafka",
         "metadata": {"name": name},
-        "spec": {"kafka": {"version": "4.1.0", "listeners": list(listeners)}, "entityOperator": {"userOperator": {}}},
+        "spec": {"kafka": {"version": "4.1.0", "listeners": list(listeners)}},
         "status": kafka_status({each["name"]: _address(each, name) for each in listeners}, listeners, cluster_id),
     }
 
@@ -42,8 +42,6 @@ def kafka_status(
         "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": NOON}],
         "observedGeneration": 1,
         "listeners": [_reachable(each, addresses[each["name"]], ca) for each in listeners],
-        "kafkaNodePools": [{"name": "brokers"}],
-        "operatorLastSuccessfulVersion": "1.2.0",
         "kafkaVersion": "4.1.0",
     }
     return status | ({"clusterId": cluster_id} if cluster_id else {})

@@ -65,7 +65,7 @@ async def died(operated: Operated) -> None:
 
 
 def test_what_may_be_elected_by_its_rules_is_recovered_and_nothing_is_left_behind(automatic: Operated) -> None:
-    end = story(lambda: Going(automatic.process()).end())
+    end = story(lambda: Going.to_its_end(automatic.process()))
 
     assert (end, automatic.world.leader()) == (End.RECOVERED, 2)
     assert automatic.world.kept_its_promises()
@@ -86,7 +86,7 @@ def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Operated)
 def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     del automatic.world.kafka.partitions[ORDERS]
 
-    assert story(lambda: Going(automatic.process()).end()) is End.RECOVERED
+    assert story(lambda: Going.to_its_end(automatic.process())) is End.RECOVERED
 
 
 def test_a_plan_that_was_not_needed_goes_with_its_recovery(by_hand: Operated) -> None:

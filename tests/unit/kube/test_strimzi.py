@@ -340,13 +340,26 @@ class TestAsking:
     def test_a_missing_right_is_said_with_what_gives_it(self) -> None:
         code, message = problem(Served(error=ApiError(403, "Forbidden", "cannot get resource kafkas")))
 
-        assert (code, "manifests/rbac/strimzi.yaml" in message) == ("StrimziForbidden", True)
+        assert (code, "manifests/rbac/optional/strimzi.yaml" in message) == ("StrimziForbidden", True)
 
     def test_a_user_without_a_secret_is_said_where_it_is_named(self) -> None:
         code, message = problem(Served(kafka(SCRAM)), user=USER)
 
         assert code == "SecretMissing"
         assert message.startswith("spec.strimziRef.user: Secret kafka-recovery is not there")
+
+    def test_another_kafka_s_user_is_not_sent_to_this_one(self) -> None:
+        code, message = problem(Served(kafka(SCRAM), user_secret(cluster="other", password="p")), user=USER)
+
+        assert (code, "is not that of a KafkaUser of Kafka prod" in message) == ("StrimziUser", True)
+
+    def test_another_kafka_at_the_same_addresses_is_another_way_in(self) -> None:
+        """Not for Kafka's sake: it is another one's Pods that are looked at from now on."""
+        namesake = kafka(PLAIN) | {"metadata": {"name": "other"}}
+        one, other = (opened(Served(kafka(PLAIN), namesake), name=name) for name in ("prod", "other"))
+
+        assert one.servers == other.servers
+        assert one.fingerprint != other.fingerprint
 
     def test_a_user_of_another_kind_than_the_listener_asks_for_is_told_by_the_key_it_lacks(self) -> None:
         code, message = problem(Served(kafka(SCRAM), user_secret(**{"user.crt": "c", "user.key": "k"})), user=USER)

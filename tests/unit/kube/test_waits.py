@@ -167,7 +167,12 @@ class TestHoldingBack:
             bench.others.waits = ROLLING_3
             bench.kafka.loses(lost())
             await bench.after(90)
+            scans = len(bench.kafka.scans)
+            while len(bench.kafka.scans) == scans:
+                await bench.after(0.1)
+            await bench.after(0.1)
             bench.kafka.offline, bench.others.waits = (), NO_WAITS
+            bench.watcher.look_again()
             await bench.after(10)
             assert bench.desk.opened == []
 
