@@ -25,7 +25,6 @@ from kafka_recovery.kube.finalizer import OrderFinalizer
 from kafka_recovery.recovery.journal_files import JournalUnwritable
 from kafka_recovery.recovery.ports import PlanFinished, Run
 
-
 BLANK = 1.0
 """Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
 0.1 s if anything at all was written just before: the API server waits until its cache is as new (KEP-2340)."""

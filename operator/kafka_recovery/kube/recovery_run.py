@@ -56,12 +56,15 @@ class _Step(Enum):
     """Look and decide anew."""
 
 
+async def _nobody_else() -> None:
+    pass
+
+
 @dataclass
 class RecoveryRun:
     """`scope`: the partitions, frozen. `held_elsewhere`: those that another recovery has, and which one.
 
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
-
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
     """
@@ -76,7 +79,7 @@ class RecoveryRun:
     designated: Mapping[TopicPartition, BrokerId]
     shown: str | None
     approval: ApprovedBy | None
-    look_around: Callable[[], Awaitable[None]]
+    look_around: Callable[[], Awaitable[None]] = _nobody_else
     taken_up: bool = False
     _step: _Step = _Step.RECOVER
     _plan: Plan | None = None
