@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from apiserver import incidents
 from apiserver.incidents import approval, awaiting, condition, finished, only_recovery, orders, policy, reason, seen
 from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
@@ -48,6 +51,40 @@ def test_an_incident_opens_by_itself_and_is_recovered_without_a_person(
     assert {state.leader for state in kafka.describe("orders").values()} == {SURVIVOR}
     assert set(orders(kafka, "orders").values()) == {(1, 2, 3)}
     assert "finalizers" not in ended["metadata"]
+
+
+def test_what_happened_can_be_read_from_the_metrics(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess, namespace: str
+) -> None:
+    kubectl.apply(policy(), incidents.watched_cluster(kafka))
+    kafka.offline_partition("orders", {SURVIVOR: 25}, partitions=4)
+    finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
+
+    with urlopen(f"http://127.0.0.1:{operator.metrics_port}/metrics", timeout=5) as answer:
+        told = answer.read().decode()
+
+    cluster = f'cluster="{namespace}/prod"'
+    assert f'kafka_recovery_recoveries_total{{{cluster},loss_class="Unknown",outcome="Recovered"}} 1.0' in told
+    assert 'kafka_recovery_phase_seconds_count{phase="verify"} 4.0' in told
+    assert re.search(r"kafka_recovery_decision_seconds_count [1-9]", told)
+    assert "kafka_recovery_lease_held 1.0" in told
+
+
+def test_one_operator_can_watch_every_namespace(
+    kafka: RealKafka, kubectl: Kubectl, control_plane: ControlPlane, namespace: str, tmp_path: Path
+) -> None:
+    elsewhere = control_plane.create_namespace("home-of-the-operator")
+    options = "--all-namespaces", "--authority=Automatic", "--lease-duration=6"
+    kubectl.apply(policy(), incidents.watched_cluster(kafka))
+
+    with OperatorProcess(control_plane.administrator(), elsewhere, tmp_path, *options):
+        watched = wait_until(
+            "the cluster is watched",
+            lambda: kubectl.json("get", "watchedcluster", "prod"),
+            lambda each: condition(each, "Ready").get("status") == "True",
+        )
+
+    assert reason(watched, "KafkaHealthy") == "AllLed"
 
 
 def test_a_plan_waits_for_a_person_and_tells_them_what_to_type(
