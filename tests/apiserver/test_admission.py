@@ -26,7 +26,7 @@ from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, RECOVERIES
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
-from unit.kube.specs import APPROVAL, CLUSTER, RECOVERY, changed
+from unit.kube.specs import APPROVAL, CLUSTER, RECOVERY, STRIMZI, changed
 
 pytestmark = pytest.mark.apiserver
 
@@ -296,6 +296,40 @@ def test_what_concerns_no_secret_is_free_and_so_is_giving_one_up(
     author.patch(CLUSTERS, "prod", sasl=None)
 
 
+def test_the_user_of_a_strimzi_ref_is_a_secret_like_any_other(
+    home: ControlPlane, namespace: str, author: Asking
+) -> None:
+    """Strimzi keeps what a KafkaUser proves itself with in a Secret of the user's name."""
+    author.create(CLUSTERS, "anonymous", STRIMZI)
+    author.create(CLUSTERS, "own", changed(STRIMZI, "strimziRef.user", "kafka-ca"))
+
+    with pytest.raises(Refused, match=r"author may not get every Secret .*kafka-password in"):
+        author.create(CLUSTERS, "other", changed(STRIMZI, "strimziRef.user", "kafka-password"))
+    with pytest.raises(Refused, match="author may not get every Secret"):
+        author.patch(CLUSTERS, "anonymous", strimziRef={"user": "kafka-password"})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"strimziRef": {"name": "my-own"}},
+        {"strimziRef": {"listener": "plain"}},
+        {"strimziRef": None, "bootstrapServers": ["my-own.example:9092"], "sasl": PASSWORD},
+    ],
+    ids=str,
+)
+def test_somebody_else_s_kafka_user_can_t_be_sent_elsewhere_or_less_safely(
+    home: ControlPlane, namespace: str, author: Asking, change: Said
+) -> None:
+    administrator = Asking(home.client(), namespace)
+    administrator.create(CLUSTERS, "prod", changed(STRIMZI, "strimziRef.user", "kafka-password"))
+
+    with pytest.raises(Refused, match="author may not get every Secret"):
+        author.patch(CLUSTERS, "prod", **change)
+    author.patch(CLUSTERS, "prod", suspend=True)
+    administrator.patch(CLUSTERS, "prod", **change)
+
+
 # What the operator may do
 
 
@@ -354,6 +388,24 @@ def test_the_operator_s_role_allows_what_it_does_and_no_more(home: ControlPlane,
     elsewhere = Asking(operator.client, home.create_namespace("elsewhere"))
     assert not may(elsewhere, "get", "", "secrets", "")
     assert not may(elsewhere, "get", GROUP, "partitionrecoveries", "")
+
+
+def test_its_optional_role_for_strimzi_lets_it_look_and_no_more(
+    home: ControlPlane, namespace: str, kubectl: Kubectl
+) -> None:
+    operator = install_operator(home, namespace)
+    kubectl.apply(*documents("rbac/optional/strimzi.yaml", namespace))
+
+    for verb, group, resource in (
+        ("get", "kafka.strimzi.io", "kafkas"),
+        ("list", "kafka.strimzi.io", "kafkanodepools"),
+        ("list", "kafka.strimzi.io", "kafkarebalances"),
+        ("list", "", "pods"),
+    ):
+        assert may(operator, verb, group, resource, "")
+        for change in ("create", "update", "patch", "delete"):
+            assert not may(operator, change, group, resource, ""), (change, resource)
+    assert not may(operator, "get", "kafka.strimzi.io", "kafkausers", "")
 
 
 # The policies themselves

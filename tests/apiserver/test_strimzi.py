@@ -1,0 +1,209 @@
+"""A Kafka of Strimzi's: the way in by its objects on a real API server, and incidents that wait for a roll to end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver import incidents
+from apiserver.incidents import Start, condition, finished, only_recovery, policy, reason, recoveries
+from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.security import Credentials, Mechanism, Security
+from testbed.waiting import wait_until
+from unit.kube import strimzi
+from unit.kube.strimzi import PLAIN, SCRAM, TLS, Object, in_trouble, kafka_status, pool, rebalance, user_secret
+
+pytestmark = pytest.mark.apiserver
+
+DEFINITIONS = Path(__file__).parent / "strimzi"
+ROLE = Path(__file__).parents[2] / "manifests" / "rbac" / "optional" / "strimzi.yaml"
+USER, PASSWORD = "kafka-recovery", "correct-horse-battery"
+SUPER = Security(super_users=(f"User:{USER}", f"User:CN={USER}"))
+
+
+@pytest.fixture
+def allowed(kubectl: Kubectl, namespace: str, account: Path) -> None:
+    """The operator may look at Strimzi's objects."""
+    allow(kubectl, namespace)
+
+
+@pytest.fixture
+def installed(control_plane: ControlPlane, allowed: None) -> None:
+    """The API server knows Strimzi's kinds."""
+    control_plane.apply_definitions(DEFINITIONS)
+
+
+def allow(kubectl: Kubectl, namespace: str) -> None:
+    role = ROLE.read_text().replace("namespace: kafka-recovery", f"namespace: {namespace}")
+    kubectl("apply", "--server-side", "-f", "-", given=role)
+
+
+def put(kubectl: Kubectl, obj: Object) -> None:
+    """Create or change an object, and its status as its controller would."""
+    name = {"metadata": {"name": obj["metadata"]["name"]}}
+    status = {key: obj[key] for key in ("apiVersion", "kind", "status") if key in obj} | name
+    kubectl.apply({key: value for key, value in obj.items() if key != "status"})
+    if "status" in obj:
+        kubectl("apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-", given=status)
+
+
+def watched(cluster_id: str, **ref: str) -> Object:
+    spec = {"clusterId": cluster_id, "strimziRef": {"name": "prod", **ref}, "policyRef": {"name": "prod"}}
+    about = {"apiVersion": incidents.API_VERSION, "kind": "WatchedCluster", "metadata": {"name": "prod"}}
+    return about | {"spec": spec | {"authority": "Automatic"}}
+
+
+def told(kubectl: Kubectl, wanted: str, generation: int = 1) -> Object:
+    """Wait until `Ready` of the WatchedCluster has this reason."""
+    found: Object = wait_until(
+        f"WatchedCluster prod is {wanted}",
+        lambda: kubectl.json("get", "watchedcluster", "prod"),
+        lambda each: reason(each) == wanted and each["status"]["observedGeneration"] >= generation,
+    )
+    return found
+
+
+def test_what_is_missing_is_said_one_after_the_other(
+    control_plane: ControlPlane, kubectl: Kubectl, namespace: str, start: Start
+) -> None:
+    control_plane.kubectl()("delete", "--ignore-not-found", "--wait", f"--filename={DEFINITIONS}")
+    kubectl.apply(watched("abc"))
+    start()
+
+    assert "not installed" in condition(told(kubectl, "StrimziMissing"), "Ready")["message"]
+
+    control_plane.apply_definitions(DEFINITIONS)
+    assert ROLE.name in condition(told(kubectl, "StrimziForbidden"), "Ready")["message"]
+
+    allow(kubectl, namespace)
+    told(kubectl, "StrimziKafkaMissing")
+
+    kafka = strimzi.kafka(SCRAM)
+    put(kubectl, {key: value for key, value in kafka.items() if key != "status"})
+    told(kubectl, "StrimziUser")
+
+    kubectl.apply(watched("abc", user=USER))
+    told(kubectl, "StrimziPending")
+
+    put(kubectl, kafka)
+    told(kubectl, "SecretMissing")
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[RealKafka]:
+    """One broker that wants a password or a certificate, over TLS."""
+    with RealKafka(brokers=1, security=SUPER) as cluster:
+        cluster.add_scram_user(USER, PASSWORD)
+        cluster.create_topic("orders", [[1]])
+        yield cluster
+
+
+@pytest.mark.brokers
+@pytest.mark.parametrize("mechanism", [Mechanism.SCRAM, Mechanism.MTLS], ids=lambda each: each.value)
+def test_addresses_authorities_and_the_user_s_secret_open_a_real_kafka(
+    guarded: RealKafka, kubectl: Kubectl, installed: None, start: Start, mechanism: Mechanism
+) -> None:
+    listener = {Mechanism.SCRAM: SCRAM, Mechanism.MTLS: TLS}[mechanism]
+    client = guarded.confluent_properties(Credentials(mechanism, USER, PASSWORD))
+    authority = Path(client["ssl.ca.location"]).read_text()
+    put(kubectl, user_secret(**secret(client)))
+    addresses = {listener["name"]: guarded.bootstrap_for(mechanism)}
+    kafka = strimzi.kafka(listener) | {"status": kafka_status(addresses, [listener], guarded.cluster_id, authority)}
+    put(kubectl, kafka)
+    kubectl.apply(policy(), watched(guarded.cluster_id, user=USER))
+    start()
+
+    seen = told(kubectl, "Watching")
+    assert seen["status"]["clusterId"] == guarded.cluster_id
+    assert seen["status"]["brokers"]["registered"] == 1
+
+    put(kubectl, in_trouble(kafka))
+    assert "listeners" not in kubectl.json("get", "kafkas.kafka.strimzi.io", "prod")["status"]
+    kubectl("patch", "watchedcluster", "prod", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
+    told(kubectl, "Watching", generation=2)  # Strimzi forgot the addresses; we don't
+
+
+def secret(client: dict[str, str]) -> dict[str, str]:
+    """What the User Operator would have put into the Secret of a user."""
+    if "sasl.password" in client:
+        return {"password": client["sasl.password"]}
+    places = {"user.crt": "ssl.certificate.location", "user.key": "ssl.key.location"}
+    return {key: Path(client[place]).read_text() for key, place in places.items()}
+
+
+@pytest.mark.brokers
+class TestWaiting:
+    @pytest.fixture
+    def rolled(self, kafka: RealKafka, kubectl: Kubectl, installed: None, start: Start) -> Kubectl:
+        """Strimzi's Kafka with three brokers that are well; incidents are opened at once."""
+        addresses = {"plain": kafka.bootstrap}
+        put(kubectl, strimzi.kafka(PLAIN) | {"status": kafka_status(addresses, [PLAIN], kafka.cluster_id)})
+        put(kubectl, pool(*kafka.brokers))
+        for broker in kafka.brokers:
+            put(kubectl, pod(broker, ready=True))
+        kubectl.apply(policy(), watched(kafka.cluster_id))
+        start()
+        told(kubectl, "Watching")
+        return kubectl
+
+    def test_a_roll_holds_the_incident_back_and_its_end_lets_it_go(self, kafka: RealKafka, rolled: Kubectl) -> None:
+        lost = {1, 2}
+        for broker in lost:
+            rolled("delete", "pod", f"prod-brokers-{broker}", "--wait=true")
+        kafka.offline_by_freezing("orders", [incidents.SURVIVOR])
+
+        waiting = waits(rolled)
+        assert {each["reason"] for each in waiting} == {"StrimziRolls"}
+        assert all("has no Pod at the moment" in each["message"] for each in waiting)
+
+        for broker in lost:
+            put(rolled, pod(broker, ready=False))
+        wait_until("their successors start", lambda: waits(rolled), lambda now: "is starting" in str(now))
+        assert recoveries(rolled) == []
+
+        for broker in lost:  # they are ready, and Kafka has not got them back for all that
+            put(rolled, pod(broker, ready=True))
+        ended = finished(rolled, only_recovery(rolled, within=10)["metadata"]["name"])
+        assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
+        wait_until("nobody is waited for", lambda: cluster(rolled), lambda now: "waitsFor" not in now["status"])
+
+    def test_a_rebalance_holds_every_incident_back_until_it_stops(self, kafka: RealKafka, rolled: Kubectl) -> None:
+        put(rolled, rebalance("Rebalancing"))
+        kafka.offline_by_freezing("orders", [incidents.SURVIVOR], partitions=3)
+
+        assert waits(rolled) == [
+            {"reason": "Rebalancing", "message": "KafkaRebalance full moves partitions", "partitions": 3}
+        ]
+        assert recoveries(rolled) == []
+
+        put(rolled, rebalance("Stopped"))
+        only_recovery(rolled, within=10)
+
+
+def cluster(kubectl: Kubectl) -> Object:
+    found: Object = kubectl.json("get", "watchedcluster", "prod")
+    return found
+
+
+def waits(kubectl: Kubectl) -> list[Object]:
+    """Wait until the WatchedCluster says whom it waits for."""
+    found = wait_until(
+        "somebody is waited for", lambda: cluster(kubectl), lambda each: bool(each["status"].get("waitsFor"))
+    )
+    waiting: list[Object] = found["status"]["waitsFor"]
+    return waiting
+
+
+def pod(broker: int, *, ready: bool) -> Object:
+    """A broker's Pod that some kubelet has made ready, or not yet. No kubelet runs here, and nothing in the Pod."""
+    like = strimzi.pod(broker)
+    conditions: list[dict[str, Any]] = [{"type": "Ready", "status": str(ready)}]
+    status = {"phase": "Running" if ready else "Pending", "conditions": conditions}
+    metadata = {"name": like["metadata"]["name"], "labels": like["metadata"]["labels"]}
+    spec = {"containers": [{"name": "kafka", "image": "none.example/kafka"}]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
