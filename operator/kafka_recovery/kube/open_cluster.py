@@ -126,11 +126,12 @@ class OpenCluster:
         if {"at", "recoveryUid"} <= told.keys():
             self.last_automatic = LastAutomatic(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
 
-    def taken(self, recovery: str) -> None:
-        """This recovery's partitions are known now, or it is none any more."""
+    def taken(self, recovery: str) -> str | None:
+        """This recovery's partitions are known now, or it is none any more; returns the oldest that is left."""
         if recovery in self.untaken:
             del self.untaken[recovery]
             self.watcher.look_again()
+        return min(self.untaken, key=lambda name: (self.untaken[name], name), default=None)
 
     async def look_for_orphans(self, api: Api) -> None:
         """Know the partitions of runs that nobody ended, and whose recovery was removed by force."""

@@ -31,6 +31,9 @@ from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
 
 _LOG = logging.getLogger(__name__)
+_KEPT_ALIVE = 45.0
+"""Seconds for which an idle connection is kept: longer than from one resync to the next, so that an incident finds some
+open, and shorter than API servers (90 s) and what stands before them keep theirs."""
 _TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
 
@@ -107,7 +110,7 @@ class Operator:
         rotating = _TOKEN.exists()
         tls = info.as_ssl_context() if info.server.startswith("https") else False
         return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._settings.connections, ssl=tls),
+            connector=aiohttp.TCPConnector(limit=self._settings.connections, ssl=tls, keepalive_timeout=_KEPT_ALIVE),
             headers={} if rotating else info.as_http_headers(),
             middlewares=[ServiceAccountToken(_TOKEN)] if rotating else [],
         )

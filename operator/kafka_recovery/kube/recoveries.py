@@ -158,9 +158,8 @@ class Recoveries:
         """Tell metrics how many of a cluster's recoveries are open, and since when plans wait for a person."""
         progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
         self._metrics.recoveries_open(cluster.label, len(progress))
-        self._metrics.awaiting_approval(
-            cluster.label, [each.awaiting_since for each in progress if each.awaiting_since]
-        )
+        since = [each.awaiting_since for each in progress if each.awaiting_since]
+        self._metrics.awaiting_approval(cluster.label, since)
 
     async def stop(self) -> None:
         """The process ends: leave everything as it is, the next one goes on."""
@@ -190,11 +189,16 @@ class Recoveries:
             return await self._why_not_open((key[0], recovery.cluster_name), cluster)
         waits = await self._start(key, recovery, cluster)
         if waits is None or waits.code == "JournalDamaged":
-            cluster.taken(key[1])
-            self.wake(lambda other, name: (other[0], name) == cluster.key and other in self._untaken)
+            self._taken(cluster, key)
         if waits is None:
             self._untaken.pop(key, None)
         return waits
+
+    def _taken(self, cluster: OpenCluster, key: Key) -> None:
+        """Its partitions are known: who waited for that may begin, the oldest of those that are left."""
+        first = cluster.taken(key[1])
+        mine = {other for other, name in self._untaken.items() if (other[0], name) == cluster.key}
+        self.wake(lambda other, name: other in mine and first in (None, other[1]))
 
     async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
         """A process that has just started has not opened it yet: that is no reason to call it missing."""
@@ -210,7 +214,8 @@ class Recoveries:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
             return Reason("OtherCluster", f"{message} {cluster.spec.cluster_id}; delete this recovery")
-        if any(made < recovery.meta.created_at for name, made in cluster.untaken.items() if name != key[1]):
+        age = recovery.meta.created_at, key[1]  # as in `claims`
+        if any((made, name) < age for name, made in cluster.untaken.items() if name != key[1]):
             return _NOT_YET
         journal = ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
         try:
@@ -280,7 +285,8 @@ class Recoveries:
         )
 
         def held_elsewhere() -> Mapping[TopicPartition, str]:
-            return {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
+            others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
+            return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
 
         approval = recovery.status.get("approval")
         return RecoveryRun(
@@ -302,9 +308,8 @@ class Recoveries:
         status = status_of(known, recovery.meta.generation, recovery.status, datetime.now(UTC))
         written = await self._apply(raw, status)
         if known.end and written:
-            self._metrics.recovery_ended(
-                f"{recovery.meta.namespace}/{recovery.cluster_name}", str(known.end), _loss_class(known)
-            )
+            label = f"{recovery.meta.namespace}/{recovery.cluster_name}"
+            self._metrics.recovery_ended(label, str(known.end), str(known.plan.worst) if known.plan else None)
 
     async def _tell(self, raw: Object, news: list[Reason]) -> None:
         """Events of what came and went between two looks."""
@@ -367,7 +372,7 @@ class Recoveries:
     def _drop(self, key: Key, *, deleted: bool = False) -> None:
         for cluster in self._clusters.open():
             if cluster.key[0] == key[0]:
-                cluster.taken(key[1])
+                self._taken(cluster, key)
                 if deleted:
                     cluster.watcher.forget(key[1])
         self._untaken.pop(key, None)
@@ -389,7 +394,3 @@ def _turn(old: Mapping[str, Any], new: Mapping[str, Any]) -> Reason | None:
     if before.get("reason") == after["reason"]:
         return None
     return Reason(after["reason"], after["message"])
-
-
-def _loss_class(known: Known) -> str:
-    return str(known.plan.worst) if known.plan else "None"

@@ -162,16 +162,16 @@ def way_in(kafka: object, ref: StrimziRef, cluster: WatchedCluster) -> WatchedCl
     Raises StrimziProblem, InvalidDocument.
     """
     read = _read(_Kafka, kafka, f"Kafka {ref.name}")
+    if read.status.cluster_id not in (None, cluster.cluster_id):
+        message = f"Kafka {ref.name} has cluster id {read.status.cluster_id}, and spec.clusterId is"
+        raise StrimziProblem("OtherCluster", f"{message} {cluster.cluster_id}")
     listener = _listener(read.spec.kafka.listeners, ref)
+    certificate, sasl = _credentials(listener, ref)
     seen = next((each for each in read.status.listeners or () if each.name == listener.name), _Reachable())
     if not seen.bootstrap_servers:
         message = f"the status of Kafka {ref.name} has no address of listener {listener.name} yet: Strimzi is at it"
         raise StrimziPending("StrimziPending", f"{message}, or could not; see the conditions of the Kafka")
-    if read.status.cluster_id not in (None, cluster.cluster_id):
-        message = f"Kafka {ref.name} has cluster id {read.status.cluster_id}, and spec.clusterId is"
-        raise StrimziProblem("OtherCluster", f"{message} {cluster.cluster_id}")
     tls = _tls(listener, seen, ref)
-    certificate, sasl = _credentials(listener, ref)
     return replace(
         cluster,
         bootstrap_servers=_addresses(seen.bootstrap_servers, ref),

@@ -24,6 +24,8 @@ from unit.kube.journals import UID, WatchedJournal
 from unit.kube.our_objects import KEY, OurObjects
 from unit.recovery.world import COARSE, ORDERS, World
 
+FULL = House(Authority.AUTOMATIC)
+
 
 @dataclass
 class SeenCluster:
@@ -46,7 +48,7 @@ class Operated:
     world: World
     api: OurObjects
     scope: Sequence[TopicPartition] = (ORDERS,)
-    house: House = House(Authority.AUTOMATIC)
+    house: House = FULL
     state: SeenCluster = field(default_factory=SeenCluster)
     unchecked: Reason | None = None
     elsewhere: Mapping[TopicPartition, str] = field(default_factory=dict)

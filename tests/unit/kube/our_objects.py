@@ -126,7 +126,7 @@ def inhabited(*partitions: Any, approval: str = "AutoApprove", **limits: Any) ->
 def _selected(each: Object, selector: str | None) -> bool:
     if not selector:
         return True
-    field, differs, wanted = selector.replace("!=", "=!").partition("=")
+    field, _differs, wanted = selector.replace("!=", "=!").partition("=")
     value: Any = each
     for part in field.split("."):
         value = value.get(part, {}) if isinstance(value, dict) else {}

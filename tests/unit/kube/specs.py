@@ -198,7 +198,7 @@ BAD = [
         {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "s", "key": "p"}},
         says="tls and sasl go with bootstrapServers only",
     ),
-    *_strimzi("strimziRef", {}, {"listener": "tls"}, {"name": "prod", "namespace": "elsewhere"}),
+    *_strimzi("strimziRef", {}, {"listener": "tls"}),
     *_strimzi("strimziRef.name", "", "n" * 64, "Prod", "a/b"),
     *_strimzi("strimziRef.listener", "", "TLS", "l" * 12, "a-b"),
     *_strimzi("strimziRef.user", "", "CN=ann", "u" * 254),

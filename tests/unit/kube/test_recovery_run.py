@@ -1,4 +1,4 @@
-"""One recovery's way: what was begun is gone on with, what was shown can still be approved, what fails is tried again."""
+"""One recovery's way: what was begun is gone on with, and what was shown can still be approved."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
 from kafka_recovery.kube.resources import FINALIZER, POLICIES, RECOVERIES
-from kafka_recovery.kube.supervision import House
-from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import OurObjects, inhabited
@@ -87,20 +84,6 @@ def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     del automatic.world.kafka.partitions[ORDERS]
 
     assert story(lambda: Going.to_its_end(automatic.process())) is End.RECOVERED
-
-
-def test_a_plan_that_was_not_needed_goes_with_its_recovery(by_hand: Operated) -> None:
-    """A clean member came back while a person was reading."""
-
-    async def tell() -> End:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.world.kafka.start(1)
-        by_hand.api.approve(going.digest)
-        return await going.end()
-
-    assert story(tell) is End.RECOVERED
-    assert unowned(by_hand.api) == []
 
 
 # What an earlier process left
@@ -280,209 +263,3 @@ def test_what_cannot_be_put_back_yet_is_tried_until_it_can(automatic: Operated) 
 
     assert story(tell) is End.ABORTED
     assert automatic.world.kept_its_promises()
-
-
-# Held
-
-
-def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_elected(automatic: Operated) -> None:
-    automatic.world.after("designate", crash)
-
-    async def tell() -> tuple[list[Any], int | None, End]:
-        await died(automatic)
-        automatic.api.change(RECOVERIES, NAME, suspend=True)
-        going = Going(automatic.process())
-        await going.until(Phase.HELD)
-        held = automatic.world.unrestored(), automatic.world.leader()
-        automatic.api.change(RECOVERIES, NAME, suspend=False)
-        return *held, await going.end()
-
-    assert story(tell) == ([], None, End.RECOVERED)
-
-
-def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
-    async def tell() -> tuple[str, End]:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.change(RECOVERIES, NAME, suspend=True)
-        going.run.wake()
-        await going.until(Phase.HELD, within=1)
-        code = going.run.progress.reason.code
-        by_hand.api.change(RECOVERIES, NAME, suspend=False)
-        by_hand.api.approve(going.digest)
-        return code, await going.end()
-
-    assert story(tell) == ("Suspended", End.RECOVERED)
-    assert len(plans(by_hand.api)) == 1
-
-
-def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
-    automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
-
-    async def tell() -> End:
-        going = Going(automatic.process())
-        await asyncio.sleep(1000)
-        automatic.house = House(Authority.AUTOMATIC)
-        return await going.end(within=16)
-
-    assert story(tell) is End.RECOVERED
-
-
-# Trouble
-
-
-def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: Operated) -> None:
-    nodes = automatic.world.kafka.nodes.values()
-
-    async def tell() -> tuple[str, End]:
-        for node in nodes:
-            node.mute = True
-        going = Going(automatic.process())
-        await going.until(Phase.HELD)
-        code = going.run.progress.reason.code
-        for node in nodes:
-            node.mute = False
-        return code, await going.end()
-
-    assert story(tell) == ("Unavailable", End.RECOVERED)
-
-
-def test_a_journal_that_cannot_be_written_stops_it_before_anything_is_changed(automatic: Operated) -> None:
-    automatic.api.refusing = lambda what: what.endswith("-plan")
-
-    async def tell() -> tuple[str, list[str], End]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        stuck = going.run.progress.reason.code, automatic.world.changed()
-        automatic.api.refusing = lambda what: False
-        return *stuck, await going.end()
-
-    assert story(tell) == ("JournalUnwritable", [], End.RECOVERED)
-
-
-def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_planned_anew(by_hand: Operated) -> None:
-    """Else what a person approved would be thrown away, and they be asked again."""
-    by_hand.api.refusing = lambda what: "-wave-" in what
-
-    async def tell() -> End:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.approve(going.digest)
-        await going.until(Phase.STUCK)
-        by_hand.api.refusing = lambda what: False
-        return await going.end()
-
-    assert story(tell) is End.RECOVERED
-    assert len(plans(by_hand.api)) == 1
-
-
-def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by_hand: Operated) -> None:
-    async def tell() -> str:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        shown = going.digest
-        await going.killed()
-        again = by_hand.process(shown=shown)
-        await again._begin()
-        await again.journal.finished(shown)
-        following = Going(again)
-        by_hand.world.clock.advance(MINUTE)
-        await following.until(Phase.AWAITING_APPROVAL)
-        assert following.digest != shown
-        return following.digest
-
-    assert story(tell)
-    assert len(plans(by_hand.api)) == 2
-
-
-def test_an_error_of_our_own_is_told_and_tried_again(
-    automatic: Operated, caplog: pytest.LogCaptureFixture
-) -> None:
-    def defect() -> None:
-        raise ZeroDivisionError
-
-    automatic.world.before("gather", defect)
-
-    async def tell() -> tuple[str, End]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        return going.run.progress.reason.code, await going.end()
-
-    assert story(tell) == ("InternalError", End.RECOVERED)
-    assert "ZeroDivisionError" in caplog.text
-
-
-# Stuck
-
-
-def without_candidates(world: World) -> None:
-    for broker in (2, 3):
-        world.kafka.nodes[broker].alive, world.kafka.nodes[broker].fenced = False, True
-
-
-def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated) -> None:
-    """Tools that watch would else see it fail and go on, again and again."""
-    without_candidates(automatic.world)
-
-    async def tell() -> tuple[int, str]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        tries = automatic.world.steps.calls.count("gather")
-        await asyncio.sleep(600)
-        return automatic.world.steps.calls.count("gather") - tries, going.run.progress.reason.code
-
-    more, code = story(tell)
-    assert (automatic.phases, code) == ([Phase.PLANNING, Phase.STUCK], "NoCandidate")
-    assert 5 <= more <= 12
-
-
-def test_who_is_stuck_goes_on_as_soon_as_something_changes(automatic: Operated) -> None:
-    without_candidates(automatic.world)
-
-    async def tell() -> End:
-        going = Going(automatic.process())
-        await asyncio.sleep(1000)
-        automatic.world.kafka.nodes[2].alive, automatic.world.kafka.nodes[2].fenced = True, False
-        going.run.wake()
-        return await going.end(within=1)
-
-    assert story(tell) is End.RECOVERED
-
-
-def test_however_often_something_changes_replicas_are_asked_twice_a_second_at_most(automatic: Operated) -> None:
-    without_candidates(automatic.world)
-
-    async def tell() -> int:
-        going = Going(automatic.process())
-        for _ in range(1000):
-            await asyncio.sleep(0.01)
-            going.run.wake()
-        return automatic.world.steps.calls.count("gather")
-
-    assert story(tell) <= 21
-
-
-def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(world: World) -> None:
-    world.offline({3: 8, 4: 9}, PAYMENTS)
-    operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS), elsewhere={ORDERS: "older"})
-
-    async def tell() -> tuple[str, Outcome, int | None, End]:
-        going = Going(operated.process())
-        await going.until(Phase.STUCK)
-        seen = going.run.progress.reason.code, going.run.progress.outcomes[PAYMENTS].outcome, world.leader()
-        operated.elsewhere = {}
-        return *seen, await going.end()
-
-    assert story(tell) == ("InAnotherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
-
-
-def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> None:
-    without_candidates(automatic.world)
-
-    async def tell() -> tuple[int, int]:
-        going = Going(automatic.process())
-        await asyncio.sleep(1000)
-        assert going.run.progress.plan_shown
-        return len(plans(automatic.api)), going.run.progress.plan_shown.elections
-
-    assert story(tell) == (1, 0)

@@ -30,7 +30,9 @@ class NothingElse:
 class _WithoutThreads(VirtualLoop):
     """What would be done in a thread is done at once."""
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override] # typeshed's is for any arguments
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         done = self.create_future()
         done.set_result(func(*args))
         return done

@@ -1,0 +1,181 @@
+"""The recoveries of one operator's process, on a small Kafka and a small Kubernetes, with the real work queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, cast
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.kube.admission import APPROVALS_POLICY
+from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.objects import Key
+from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.recoveries import Recoveries
+from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, read_cluster
+from kafka_recovery.kube.supervision import House
+from kafka_recovery.kube.watcher import WatchView
+from kafka_recovery.kube.work_queue import WorkQueue
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.ports import Approvals, Journal, Observer
+from kafka_recovery.recovery.supervision import Authority, Supervision
+from unit.kube.journals import NAME, NAMESPACE
+from unit.kube.our_objects import PROD, OurObjects
+from unit.recovery.world import COARSE, World
+
+HOUR = timedelta(hours=1)
+CUT = Reason("PathCut", "none of three brokers answers us")
+RULES = Policy()
+
+
+class Seen:
+    """All of a watcher that is needed here."""
+
+    def __init__(self) -> None:
+        self.view = WatchView(timedelta(0))
+        self.looks = 0
+        self.forgotten: list[str] = []
+
+    def look_again(self) -> None:
+        self.looks += 1
+
+    def forget(self, recovery: str) -> None:
+        self.forgotten.append(recovery)
+
+
+@dataclass
+class SmallCluster(OpenCluster):
+    """An open cluster whose Kafka is the small one."""
+
+    world: World | None = None
+    found: Sequence[TopicPartition] | ClusterFault = ()
+
+    @property
+    def measured(self) -> Any:
+        return self.world.kafka if self.world else None
+
+    async def offline_by_rules(self) -> Sequence[TopicPartition]:
+        if isinstance(self.found, ClusterFault):
+            raise self.found
+        return self.found
+
+    def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
+        assert self.world
+        kafka, clock = self.world.kafka, self.world.clock
+        return Engine(kafka, kafka, journal, approvals, supervision, clock=clock, observer=observer, timing=COARSE)
+
+
+class Clusters:
+    """All of `clusters.Clusters` that is needed here."""
+
+    def __init__(self) -> None:
+        self.known: dict[Key, OpenCluster | Reason] = {}
+
+    def get(self, key: Key) -> OpenCluster | Reason:
+        return self.known.get(key) or Reason("WatchedClusterMissing", f"there is no WatchedCluster {key[1]}")
+
+    def open(self) -> list[OpenCluster]:
+        return [each for each in self.known.values() if isinstance(each, OpenCluster)]
+
+    def soon(self, key: Key) -> None:
+        """Its status is not looked at here."""
+
+
+class Told:
+    """Events, as they are said."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str]] = []
+
+    async def say(self, about: Mapping[str, Any], type: str, reason: str, action: str, note: str) -> None:
+        self.said.append((type, reason))
+
+
+class Office:
+    """The recoveries of one operator's process, with its queue."""
+
+    def __init__(self, world: World, api: OurObjects) -> None:
+        self.world, self.api = world, api
+        self.clusters, self.events = Clusters(), Told()
+        self.house = House(Authority.AUTOMATIC)
+        self.looks: list[Key] = []
+        self.queue: WorkQueue[Key] = WorkQueue(self._look, workers=4)
+        self.all = Recoveries(
+            cast(Any, api),
+            cast(Any, self.clusters),
+            cast(Any, self.events),
+            Metrics(),
+            self._house,
+            self.queue.add,
+        )
+        self.task: asyncio.Task[None] | None = None
+        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
+            path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{APPROVALS_POLICY}"
+            spec = {"policyName": APPROVALS_POLICY, "validationActions": ["Deny"]}
+            api._keep(path, {"metadata": {"uid": plural}, "spec": spec})
+
+    def open(self, **fields: Any) -> SmallCluster:
+        """A WatchedCluster is opened, perhaps anew."""
+        raw = self.api.objects[CLUSTERS.path(*PROD)]
+        cluster = SmallCluster(
+            spec=read_cluster(raw),
+            raw=raw,
+            fingerprint="",
+            kafka=cast(Any, None),
+            watcher=cast(Any, Seen()),
+            fence=lambda: None,
+            metrics=Metrics(),
+            policy=RULES,
+            world=self.world,
+        )
+        cluster = replace(cluster, **fields)
+        self.clusters.known[PROD] = cluster
+        self.changed()
+        return cluster
+
+    def changed(self) -> None:
+        """As the operator is wired: a cluster that changed wakes its recoveries."""
+        self.all.wake(lambda key, name: (key[0], name) == PROD)
+
+    def see(self, name: str = NAME) -> None:
+        """kopf saw the object, or that it is gone."""
+        if self.task is None:
+            self.task = asyncio.get_running_loop().create_task(self.queue.run())
+        self.queue.add((NAMESPACE, name))
+
+    async def until(self, reason: str, name: str = NAME, within: float = 100) -> Object:
+        """Wait until the status says so."""
+        async with asyncio.timeout(within):
+            while self.reason(name) != reason:
+                await asyncio.sleep(0.05)
+        return self.status(name)
+
+    def status(self, name: str = NAME) -> Object:
+        found: Object = self.api.recovery(name)["status"]
+        return found
+
+    def reason(self, name: str = NAME) -> str:
+        return self.condition("Ready", name)[1]
+
+    def condition(self, kind: str, name: str = NAME) -> tuple[str, str]:
+        found = (each for each in self.status(name).get("conditions", ()) if each["type"] == kind)
+        return next(((each["status"], each["reason"]) for each in found), ("", ""))
+
+    def another(self, name: str, *partitions: TopicPartition, after: timedelta = HOUR, **meta: Any) -> None:
+        """A later recovery in the same cluster."""
+        scope = [{"topic": id.topic, "partition": id.partition} for id in partitions]
+        self.api.pass_time(after)
+        spec = self.api.recovery()["spec"] | {"scope": {"partitions": scope}}
+        self.api.put(RECOVERIES, name, spec, **meta)
+
+    async def _look(self, key: Key) -> timedelta | None:
+        self.looks.append(key)
+        return await self.all.reconcile(key)
+
+    async def _house(self) -> House:
+        return self.house

@@ -1,0 +1,101 @@
+"""Whether somebody checks who approves: the policy and its binding are there, belong together, and deny."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from kafka_recovery.kube.admission import APPROVALS_POLICY, Admission
+from kafka_recovery.kube.api import Object
+from unit.kube.our_objects import OurObjects
+
+MANIFEST = Path(__file__).parents[3] / "manifests" / "admission" / "recovery-approvals.yaml"
+POLICY, BINDING = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+PLURALS = {"ValidatingAdmissionPolicy": POLICY, "ValidatingAdmissionPolicyBinding": BINDING}
+
+
+def path(plural: str) -> str:
+    return f"/apis/admissionregistration.k8s.io/v1/{plural}/{APPROVALS_POLICY}"
+
+
+@pytest.fixture
+def api() -> OurObjects:
+    """With what our manifests install."""
+    api = OurObjects()
+    for each in yaml.safe_load_all(MANIFEST.read_text()):
+        api.objects[f"/apis/{each['apiVersion']}/{PLURALS[each['kind']]}/{each['metadata']['name']}"] = each
+    return api
+
+
+async def code(api: OurObjects) -> str | None:
+    why = await Admission(cast(Any, api))()
+    return why.code if why else None
+
+
+def spec(api: OurObjects, plural: str) -> Object:
+    found: Object = api.objects[path(plural)]["spec"]
+    return found
+
+
+async def test_approvals_are_trusted_where_our_manifests_are_installed(api: OurObjects) -> None:
+    assert await code(api) is None
+
+
+@pytest.mark.parametrize("plural", [POLICY, BINDING])
+async def test_without_policy_or_binding_they_are_not(api: OurObjects, plural: str) -> None:
+    del api.objects[path(plural)]
+
+    why = await Admission(cast(Any, api))()
+
+    assert why
+    assert why.code == "AdmissionPolicyMissing"
+    assert f"{plural}/{APPROVALS_POLICY} is not there; kubectl apply -f manifests/admission/" in why.message
+
+
+@pytest.mark.parametrize("plural", [POLICY, BINDING])
+async def test_what_cannot_be_read_is_not_trusted(api: OurObjects, plural: str) -> None:
+    api.unread = f"/{plural}/"
+
+    assert await code(api) == "AdmissionPolicyMissing"
+
+
+@pytest.mark.parametrize("actions", [[], ["Audit"], ["Warn", "Audit"], None])
+async def test_a_binding_that_only_warns_is_none(api: OurObjects, actions: list[str] | None) -> None:
+    spec(api, BINDING)["validationActions"] = actions
+    if actions is None:
+        del spec(api, BINDING)["validationActions"]
+
+    assert await code(api) == "AdmissionPolicyMissing"
+
+
+async def test_a_binding_of_another_policy_is_none(api: OurObjects) -> None:
+    spec(api, BINDING)["policyName"] = "everything-goes"
+
+    assert await code(api) == "AdmissionPolicyMissing"
+
+
+async def test_what_was_good_is_not_asked_for_again_within_a_minute(
+    api: OurObjects, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [1000.0]
+    monkeypatch.setattr("kafka_recovery.kube.admission.time.monotonic", lambda: now[0])
+    trusted = Admission(cast(Any, api))
+    await trusted()
+    api.objects.clear()
+
+    now[0] += 59
+    assert await trusted() is None
+    now[0] += 2
+    assert await trusted() is not None
+
+
+async def test_what_was_missing_is_asked_for_each_time(api: OurObjects) -> None:
+    kept = api.objects.pop(path(BINDING))
+    trusted = Admission(cast(Any, api))
+    assert await trusted() is not None
+    api.objects[path(BINDING)] = kept
+
+    assert await trusted() is None
