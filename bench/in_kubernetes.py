@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any
 
 from kubernetes.client import CustomObjectsApi
 from kubernetes.watch import Watch
+from urllib3.exceptions import HTTPError
 
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
@@ -172,10 +173,11 @@ def latencies(at: Site, count: int) -> list[float]:
 
 def _note_statuses(at: Site, namespace: str, watching: Watch, seen: dict[str, float]) -> None:
     api = CustomObjectsApi(at.plane.client())
-    for event in watching.stream(api.list_namespaced_custom_object, GROUP, VERSION, namespace, PLURAL):
-        found: Any = event["object"]
-        if found.get("status", {}).get("conditions"):
-            seen.setdefault(found["metadata"]["name"], time.monotonic())
+    with suppress(HTTPError):  # the API server ends first
+        for event in watching.stream(api.list_namespaced_custom_object, GROUP, VERSION, namespace, PLURAL):
+            found: Any = event["object"]
+            if found.get("status", {}).get("conditions"):
+                seen.setdefault(found["metadata"]["name"], time.monotonic())
 
 
 # After a restart

@@ -116,6 +116,7 @@ def recovered_with_its_orders(kafka: RealKafka, ended: Object) -> None:
     assert {state.leader for state in kafka.describe("orders").values()} == {SURVIVOR}
     assert set(orders(kafka, "orders").values()) <= ORIGINAL
     assert "finalizers" not in ended["metadata"]
+    assert ended["status"]["plan"]["lossClass"], "how much may be lost must be told, whoever carried it out"
 
 
 def caught_in_the_middle(kafka: RealKafka, operator: OperatorProcess, topic: str = "orders") -> None:

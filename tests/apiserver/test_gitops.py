@@ -9,7 +9,15 @@ import pytest
 import yaml
 
 from apiserver.objects import Asking
-from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, read_cluster, read_policy
+from kafka_recovery.kube.resources import (
+    APPROVALS,
+    CLUSTERS,
+    POLICIES,
+    RECOVERIES,
+    SecretKey,
+    read_cluster,
+    read_policy,
+)
 from kafka_recovery.recovery.supervision import Authority
 from testbed import argocd
 from testbed.examples import EXAMPLES, overlay, replaced
@@ -71,7 +79,7 @@ def test_a_component_adds_passwords_and_tls(
 
     cluster = read_cluster(administrator.get(CLUSTERS, "prod"))
     assert cluster.tls
-    assert cluster.tls.ca
+    assert isinstance(cluster.tls.ca, SecretKey)
     assert cluster.sasl
     assert (cluster.tls.ca.name, cluster.sasl.password.name) == ("kafka-ca", "kafka-recovery-user")
 

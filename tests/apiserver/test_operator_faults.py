@@ -71,9 +71,12 @@ def test_killed_again_and_again_before_it_has_begun(
     ended = finished(kubectl, waiting["metadata"]["name"])
     recovered_with_its_orders(kafka, ended)
     assert ended["status"]["plan"]["digest"] == incidents.plan_digest(waiting)
+    assert ended["status"]["approval"]["by"] == "testbed:administrator"
 
 
-@pytest.mark.parametrize("fact", ["wave-0002-started", "wave-0002-ended", "finished"])
+@pytest.mark.parametrize(
+    "fact", [pytest.param("wave-0002-started", marks=pytest.mark.full), "wave-0002-ended", "finished"]
+)
 def test_killed_before_it_could_write_down(
     kafka: RealKafka, kubectl: Kubectl, start: Start, gate: Gate, fact: str
 ) -> None:

@@ -1,7 +1,7 @@
 """Runs of an operator that is not there any more, from the ConfigMaps of its journal as kubectl printed them.
 
-    kubectl get configmaps -l kafka-recovery.dev/recovery-uid=UID -o json > journal.json
-    kafka-recovery undo --configmaps journal.json --bootstrap-server HOST:PORT
+kubectl get configmaps -l kafka-recovery.dev/recovery-uid=UID -o json > journal.json
+kafka-recovery undo --configmaps journal.json --bootstrap-server HOST:PORT
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import typer
 
 from kafka_recovery.cli import changing, looking
 from kafka_recovery.cli import rehearse as rehearsing
+from kafka_recovery.cli import snapshot as snapshots
 from kafka_recovery.cli.changing import Site
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.options import (
@@ -223,6 +224,33 @@ def rehearse(
         policy, tuple(scenario or ()), seeds, Allowed(max_lost, max_refused, max_failed), plot, jobs, output
     )
     run(lambda _: rehearsing.tell(call) if timeline else rehearsing.rehearse(call))
+
+
+@app.command()
+def snapshot(
+    context: typer.Context,
+    bootstrap_server: BootstrapServer,
+    to: Annotated[
+        str,
+        typer.Option(
+            "--to", metavar="URL", help="A directory, or a URL such as s3://bucket/folder, for many snapshots."
+        ),
+    ],
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="DURATION", help="Then remove this cluster's older ones, such as 720h."),
+    ] = None,
+    command_config: CommandConfig = None,
+    expect_cluster_id: ExpectClusterId = None,
+    policy: PolicyFile = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """Keep evidence of every partition as a Parquet file, for history and for questions about many clusters.
+
+    Changes nothing in Kafka. Credentials of the store come from the environment.
+    """
+    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    run(lambda _: snapshots.snapshot(context.obj, target, policy, snapshots.Keeping(to, keep), output))
 
 
 def main() -> None:

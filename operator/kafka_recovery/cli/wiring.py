@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
+from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -15,6 +18,7 @@ from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.recovery.ports import Cluster, Election
 
@@ -29,12 +33,17 @@ class Target:
     election_attempts: int = 3
 
 
+Listing = Callable[[timedelta], Awaitable[tuple[TopicPartition, ...]]]
+"""The names of all partitions that the principal may see, within the deadline for each page of them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """An open cluster through its two ports."""
+    """An open cluster through its two ports, and the listing of what is in it."""
 
     cluster: Cluster
     election: Election
+    every_partition: Listing
 
     async def cluster_id(self, policy: Policy) -> str:
         """The id of the cluster that answers; names its journal."""
@@ -50,7 +59,14 @@ async def open_kafka(target: Target) -> AsyncIterator[Connection]:
     """A real Kafka. Raises InvalidDocument for addresses, ClusterError for the rest."""
     security = read_security(target.command_config) if target.command_config else Security()
     async with KafkaCluster(_addresses(target.bootstrap), security, target.expected_cluster_id) as cluster:
-        yield Connection(cluster, AssignmentOrderElection(cluster, target.election_attempts))
+        election = AssignmentOrderElection(cluster, target.election_attempts)
+        yield Connection(cluster, election, partial(_every_partition, cluster))
+
+
+async def _every_partition(cluster: KafkaCluster, deadline: timedelta) -> tuple[TopicPartition, ...]:
+    at = await cluster.route(deadline)
+    found = await metadata.describe_partitions(cluster.brokers, at, None, deadline)
+    return tuple(found.states)
 
 
 def _addresses(bootstrap: str) -> list[Address]:

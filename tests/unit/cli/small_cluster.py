@@ -91,7 +91,10 @@ class SmallCluster:
             raise self.problem
         if target.expected_cluster_id not in (None, self.id):
             raise ClusterMismatch(target.bootstrap, target.expected_cluster_id or "", self.id)
-        yield Connection(self, self)
+        yield Connection(self, self, self.every_partition)
+
+    async def every_partition(self, deadline: timedelta) -> tuple[TopicPartition, ...]:
+        return tuple(self._partitions)
 
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
