@@ -260,6 +260,9 @@ class RecoveryRun:
             first = failed[0]
             message = f"{len(failed)} of {len(self.scope)} did not verify, the first: {first.id}: {first.reason}"
             self.progress.ended(End.FAILED, Reason("NotVerified", message))
+        elif recovered == 0:
+            message = "none of its partitions is there any more: their topics were deleted, or can't be seen"
+            self.progress.ended(End.REFUSED, Reason("NothingLeft", message))
         else:
             message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
             self.progress.ended(End.RECOVERED, Reason("Recovered", message))

@@ -83,7 +83,7 @@ def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Operated)
 def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     del automatic.world.kafka.partitions[ORDERS]
 
-    assert story(lambda: Going.to_its_end(automatic.process())) is End.RECOVERED
+    assert story(lambda: Going.to_its_end(automatic.process())) is End.REFUSED
 
 
 # What an earlier process left
