@@ -1,0 +1,1 @@
+"""Many clusters at once: their evidence as files."""
