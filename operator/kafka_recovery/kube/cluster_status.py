@@ -57,10 +57,11 @@ def watched(
             }
             for broker in view.brokers
         ],
-        "offlinePartitions": len(view.offline),
         "openRecoveries": recoveries,
         "conditions": _conditions(_ready(view, policy), _healthy(view), _isolation(view), generation, old, now),
     }
+    if view.scanned_at is not None:
+        status["offlinePartitions"] = len(view.offline)
     if view.cluster_id:
         status["clusterId"] = view.cluster_id
     if view.unclean is not None and view.unclean.topics:

@@ -227,7 +227,8 @@ class Clusters:
 
     def seen(self, key: Key, view: WatchView) -> None:
         """The watcher saw something else than before."""
-        self._metrics.watched("/".join(key), len(view.offline), view.isolated is not None)
+        offline = None if view.scanned_at is None else len(view.offline)
+        self._metrics.watched("/".join(key), offline, view.isolated is not None)
         self._soon(key, timedelta(milliseconds=200))
         self._changed(key)
 
@@ -244,6 +245,8 @@ class Clusters:
             after = _of(status["conditions"], kind)
             if after and before.get("reason") != after["reason"] and after["status"] != "Unknown":
                 warn = after["status"] != _WELL[kind]
+                with about(cluster=f"{meta['namespace']}/{meta['name']}"):
+                    _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
 
 

@@ -92,10 +92,11 @@ class Metrics:
         """Whether this process is the one that acts."""
         self._lease_held.set(held)
 
-    def watched(self, cluster: str, offline: int, isolated: bool) -> None:
-        """What the last look at a cluster showed."""
+    def watched(self, cluster: str, offline: int | None, isolated: bool) -> None:
+        """What the last look at a cluster showed; `offline` None: its partitions were not gone through yet."""
         self._begin(cluster)
-        self._offline.labels(cluster).set(offline)
+        if offline is not None:
+            self._offline.labels(cluster).set(offline)
         self._isolated.labels(cluster).set(isolated)
 
     def probed(self, cluster: str, ago: timedelta = timedelta(0)) -> None:

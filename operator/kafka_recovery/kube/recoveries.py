@@ -334,6 +334,8 @@ class Recoveries:
         turn = _turn(raw.get("status", {}), status)
         if turn:
             stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
+            with about(recovery=f"{meta['namespace']}/{meta['name']}"):
+                _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
             await self._events.say(raw, "Warning" if stalled else "Normal", turn.code, "Recover", turn.message)
         return True
 
