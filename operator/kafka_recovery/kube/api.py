@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -59,6 +60,9 @@ Object = dict[str, Any]
 
 Fence = Callable[[], None]
 """Asked before every write; it does not return if this process may write no more."""
+
+AFTERMATH = timedelta(seconds=30)
+"""So long after an outage of the API server a 403 may only mean that it has not loaded its RBAC rules yet."""
 
 _PATH = re.compile(r"(/[A-Za-z0-9._:-]+)+")
 _NO_ANSWER = 0
@@ -129,6 +133,7 @@ class Api:
         self._server = server.rstrip("/")
         self._fence = fence
         self._effort = effort or Effort()
+        self._troubled_at = -math.inf
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
         """The object as it is now, never a cached one."""
@@ -226,13 +231,22 @@ class Api:
         raw = None if body is None else json.dumps(body, separators=(",", ":")).encode()
         pauses = self._effort
         tries = AsyncRetrying(
-            retry=retry_if_exception(lambda error: isinstance(error, ApiError) and error.may_pass),
+            retry=retry_if_exception(self._may_pass),
             wait=_AsAsked(pauses.first_pause, pauses.longest_pause),
             stop=stop_before_delay(within),
             reraise=True,
         )
         answer: Object = await tries(self._try, _Question(method, path, raw, content_type, params or {}, until))
         return answer
+
+    def _may_pass(self, error: BaseException) -> bool:
+        """Whether to try again; remembers outages, of which we are told by what they leave unanswered."""
+        if not isinstance(error, ApiError):
+            return False
+        if error.status == _NO_ANSWER or error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self._troubled_at = time.monotonic()
+        aftermath = time.monotonic() - self._troubled_at < AFTERMATH.total_seconds()
+        return error.may_pass or (error.status == HTTPStatus.FORBIDDEN and aftermath)
 
     async def _try(self, question: _Question) -> Object:
         """Send once. Raises ApiError and what is below it."""

@@ -136,6 +136,20 @@ class TestTryingAgain:
 
         assert len(server.asked) > 3
 
+    async def test_a_server_that_has_just_come_back_may_not_know_our_rights_yet(self) -> None:
+        answers = (refusal(503, "ServiceUnavailable", "starting"), refusal(403, "Forbidden", "rules are not loaded"))
+        async with staged(*answers, object_({"kind": "Lease"})) as (api, server):
+            assert await api.get(PATH) == {"kind": "Lease"}
+
+        assert len(server.asked) == 3
+
+    async def test_a_right_that_we_never_had_is_not_asked_for_twice(self) -> None:
+        async with staged(refusal(403, "Forbidden", "no")) as (api, server):
+            with pytest.raises(ApiError, match="Forbidden"):
+                await api.get(PATH)
+
+        assert len(server.asked) == 1
+
     async def test_a_silent_server_costs_no_more_than_the_deadline(self) -> None:
         async with staged(silence) as (api, server):
             began = time.monotonic()
