@@ -24,7 +24,7 @@ from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.resources import API_VERSION, CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
+from kafka_recovery.kube.resources import API_VERSION, CLUSTERS, RECOVERIES, WatchedCluster, read_cluster, read_recovery
 from kafka_recovery.kube.strimzi import StrimziPending, StrimziProblem, others, way_in
 from kafka_recovery.kube.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.kube.work_queue import Requeue
@@ -185,7 +185,7 @@ class Clusters:
             for each in found
             if (each["spec"]["clusterRef"]["name"], each["spec"]["clusterId"]) == (key[1], cluster_id)
         ]
-        metas = [each["metadata"] for each in ours]
+        metas = [each["metadata"] for each in ours if _is_readable(each)]
         return {meta["name"]: datetime.fromisoformat(meta["creationTimestamp"]) for meta in metas}
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
@@ -248,6 +248,15 @@ class Clusters:
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+def _is_readable(recovery: Object) -> bool:
+    """Whether it will ever be taken up: one with an invalid spec has no partitions, and holds nobody back."""
+    try:
+        read_recovery(recovery)
+    except InvalidDocument:
+        return False
+    return True
 
 
 _WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False"}

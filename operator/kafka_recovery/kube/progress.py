@@ -44,10 +44,20 @@ class Progress:
     """What an event should say though the conditions may have gone on already."""
     awaiting_since: datetime | None = None
     _wave_began: float | None = None
+    _begun: dict[str, PlanNow] = field(default_factory=dict)
 
     def known(self) -> Known:
         """What the status says now."""
-        return Known(self.phase, self.reason, self.total, self.outcomes, self.plan_shown, self.approval, self.end)
+        return Known(
+            self.phase,
+            self.reason,
+            self.total,
+            self.outcomes,
+            self.plan_shown,
+            self.approval,
+            self.end,
+            tuple(self._begun.values()),
+        )
 
     def enter(self, phase: Phase, reason: Reason) -> None:
         """A new phase, or another reason for the present one."""
@@ -110,6 +120,8 @@ class Progress:
         """A wave is about to be elected."""
         _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
         self._wave_began = time.monotonic()
+        if self.plan_shown:
+            self._begun[self.plan_shown.digest] = self.plan_shown
         self.electing(self.approval is not None)
         self.enter(Phase.ELECTING, Reason("Electing", f"wave {wave} of {waves} is being elected"))
 

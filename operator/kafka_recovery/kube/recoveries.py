@@ -309,7 +309,7 @@ class Recoveries:
         written = await self._apply(raw, status)
         if known.end and written:
             label = f"{recovery.meta.namespace}/{recovery.cluster_name}"
-            self._metrics.recovery_ended(label, str(known.end), str(known.plan.worst) if known.plan else None)
+            self._metrics.recovery_ended(label, str(known.end), str(known.worst) if known.worst else None)
 
     async def _tell(self, raw: Object, news: list[Reason]) -> None:
         """Events of what came and went between two looks."""

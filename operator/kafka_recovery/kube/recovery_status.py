@@ -78,6 +78,19 @@ class Known:
     plan: PlanNow | None = None
     approval: ApprovedBy | None = None
     end: End | None = None
+    begun: tuple[PlanNow, ...] = ()
+    """Plans of which waves were elected: what they may have lost is not forgotten for a later plan."""
+
+    @property
+    def electing(self) -> tuple[PlanNow, ...]:
+        """The plan that is shown and those that were begun, as far as they elect anybody."""
+        plans = {plan.digest: plan for plan in (*self.begun, self.plan) if plan and plan.elections}
+        return tuple(plans.values())
+
+    @property
+    def worst(self) -> LossClass | None:
+        """The worst loss class of all of them; None: nobody is elected, so nothing is lost."""
+        return max((plan.worst for plan in self.electing), key=list(LossClass).index, default=None)
 
 
 def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
@@ -111,7 +124,7 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["outcome"] = str(known.end)
         status["finishedAt"] = old.get("finishedAt") or _instant(now)
     if known.plan:
-        status["plan"] = _plan(known.plan)
+        status["plan"] = _plan(known.plan) | _cost(known)
     if known.approval:
         status["approval"] = {"name": known.approval.name, "uid": known.approval.uid, "by": known.approval.by}
     for word, kinds in (("refusals", {Outcome.REFUSED, Outcome.UNKNOWN}), ("failures", {Outcome.FAILED})):
@@ -151,18 +164,23 @@ def _counts(known: Known) -> dict[str, int]:
 
 
 def _plan(plan: PlanNow) -> dict[str, Any]:
-    told: dict[str, Any] = {
+    return {
         "digest": plan.digest,
         "policyDigest": plan.policy_digest,
         "madeAt": _instant(plan.made_at),
         "expiresAt": _instant(plan.expires_at),
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
-        "lossClass": str(plan.worst),
     }
-    if plan.at_most is not None:
-        told["atMost"] = plan.at_most
-    return told
+
+
+def _cost(known: Known) -> dict[str, Any]:
+    """What the elections may lose; nothing where there are none."""
+    if known.worst is None:
+        return {}
+    bounds = [plan.at_most for plan in known.electing]
+    proven = None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds)
+    return {"lossClass": str(known.worst)} | ({} if proven is None else {"atMost": proven})
 
 
 def _told(outcome: PartitionOutcome) -> dict[str, str]:
