@@ -149,9 +149,16 @@ def test_what_was_deleted_by_force_in_the_middle_is_restored_by_the_next_operato
         lambda now: now[0] and any(name.endswith("-finished") for name in now[1]),
         QUARANTINED,
     )
-    again = only_recovery(kubectl)
-    assert again["metadata"]["uid"] != lost["uid"]
-    recovered_with_its_orders(kafka, finished(kubectl, again["metadata"]["name"], within=QUARANTINED))
+    wait_until(
+        "the partitions that were kept away from other recoveries until then are led as well",
+        lambda: kafka.describe("orders"),
+        lambda states: all(state.leader for state in states.values()),
+        QUARANTINED,
+    )
+    ended = [finished(kubectl, each["metadata"]["name"]) for each in incidents.recoveries(kubectl)]
+    assert lost["uid"] not in [each["metadata"]["uid"] for each in ended]
+    for each in ended:
+        recovered_with_its_orders(kafka, each)
 
 
 def _uids(kubectl: Kubectl) -> list[str]:

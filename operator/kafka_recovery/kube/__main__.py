@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import durationpy
 import typer
+from kubernetes.config import ConfigException
 from prometheus_client import CollectorRegistry, start_http_server
 
 from kafka_recovery.kube.api import unfenced
@@ -81,12 +82,20 @@ def run(
     )
     metrics = Metrics()
     if metrics_port:
-        metrics.serve(metrics_port)
+        try:
+            metrics.serve(metrics_port)
+        except OSError as error:
+            raise typer.BadParameter(f"{metrics_port}: {error.strerror}", param_hint="--metrics-port") from None
     if not lease:
         _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
         Operator(settings, metrics, unfenced).run()
         _exit()
-    leader = Leader(name, own, duration=lease_duration)
+    try:
+        leader = Leader(name, own, duration=lease_duration)
+    except ConfigException as error:
+        raise typer.BadParameter(
+            f"neither a service account nor a kubeconfig can be used ({error}): set KUBECONFIG"
+        ) from None
     with _answering(liveness):
         leader.acquire()
     metrics.leading(True)
@@ -103,8 +112,13 @@ def _answering(liveness: str) -> Iterator[None]:
     if not liveness:
         yield
         return
-    place = urlsplit(liveness)
-    server, thread = start_http_server(place.port or 80, place.hostname or "127.0.0.1", CollectorRegistry())
+    try:
+        place = urlsplit(liveness)
+        if place.scheme != "http" or not place.hostname or not place.port:
+            raise ValueError("write it as http://0.0.0.0:8080/healthz")
+        server, thread = start_http_server(place.port, place.hostname, CollectorRegistry())
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{liveness!r}: {error}", param_hint="--liveness") from None
     try:
         yield
     finally:

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import yaml
 from kubernetes.client import ApiClient, ApiException, Configuration
 from kubernetes.config import ConfigException, list_kube_config_contexts, load_kube_config
+from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from kafka_recovery.domain.documents import InvalidDocument
@@ -119,10 +120,20 @@ def opened(reach: Reach) -> Iterator[Kubernetes]:
         raise InvalidDocument(message) from None
     configuration.retries = False  # a person sees at once what is wrong, and repeats the command
     chosen = next((each for each in contexts if each["name"] == reach.context), current)
+    _refuse_impersonation(file, str(chosen["context"].get("user")))
     with warnings.catch_warnings(), ApiClient(configuration) as client:
         if not configuration.verify_ssl:  # so the kubeconfig wants it
             warnings.simplefilter("ignore", InsecureRequestWarning)
         yield _Client(client, chosen["context"].get("namespace") or "default")
+
+
+def _refuse_impersonation(file: str | None, user: str) -> None:
+    """The client library overlooks `as`, and would act, and approve, as who logs in. Raises InvalidDocument."""
+    merged = KubeConfigMerger(file or KUBE_CONFIG_DEFAULT_LOCATION).config.value
+    users = [each.value for each in merged.get("users") or ()]
+    login = next((each.get("user") or {} for each in users if each.get("name") == user), {})
+    if any(key == "as" or key.startswith("as-") for key in login):
+        raise InvalidDocument(f"the kubeconfig's user {user} impersonates somebody (as); log in as that user instead")
 
 
 class _Client:

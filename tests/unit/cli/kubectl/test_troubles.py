@@ -138,6 +138,18 @@ def test_a_context_that_is_not_there(tmp_path: Path) -> None:
     assert "prod" in refused.stderr
 
 
+def test_nobody_approves_as_another_by_impersonation(tmp_path: Path) -> None:
+    path = written(tmp_path / "kubeconfig")
+    content = json.loads(path.read_text())
+    content["users"][0]["user"]["as"] = "ann"
+    path.write_text(json.dumps(content))
+
+    refused = asked(path)
+
+    assert refused.exit_code == 2
+    assert "the kubeconfig's user u impersonates somebody (as)" in refused.stderr
+
+
 def test_an_api_server_that_is_not_there(tmp_path: Path) -> None:
     refused = asked(written(tmp_path / "kubeconfig"))
 
