@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
 from typing import Any
 
 from kafka_recovery.cluster.errors import InvalidConfiguration
@@ -114,8 +115,8 @@ class Clusters:
         try:
             spec = read_cluster(raw)
             cluster = await self._opened(key, spec, raw)
-        except (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration) as problem:
-            reason = problem.reason if not isinstance(problem, InvalidDocument) else Reason("InvalidSpec", str(problem))
+        except (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, ApiError) as problem:
+            reason = why_not_open(problem)
             self._problems[key] = reason
             await self._close(key)
             old = raw.get("status", {})
@@ -248,6 +249,17 @@ class Clusters:
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+def why_not_open(problem: Exception) -> Reason:
+    """Why a cluster can't be opened. Raises what is over by itself: an API server that does not answer now."""
+    if isinstance(problem, InvalidDocument):
+        return Reason("InvalidSpec", str(problem))
+    if isinstance(problem, SecretMissing | StrimziProblem | InvalidConfiguration):
+        return problem.reason
+    if isinstance(problem, ApiError) and problem.status == HTTPStatus.FORBIDDEN:
+        return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
+    raise problem
 
 
 def _is_readable(recovery: Object) -> bool:

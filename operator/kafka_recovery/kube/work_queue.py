@@ -13,6 +13,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable
+from contextvars import Context
 from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
 
@@ -151,7 +152,8 @@ class WorkQueue(Generic[Key]):
         while self._over and not self._stopped and self._due and len(self._running) < self._workers:
             key = next(iter(self._due))
             del self._due[key]
-            self._running[key] = asyncio.create_task(self._look(key), name=f"reconcile {key}")
+            look = asyncio.create_task(self._look(key), name=f"reconcile {key}", context=Context())
+            self._running[key] = look  # in a context of its own: what it logs is not about whoever added the key
             self._running[key].add_done_callback(self._looked)
 
     async def _look(self, key: Key) -> None:

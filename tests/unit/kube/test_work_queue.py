@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import logging
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +14,7 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.kube import logs
 from kafka_recovery.kube.work_queue import Requeue, WorkQueue
 from unit.kube.virtual import in_no_time
 
@@ -358,3 +360,25 @@ def test_whatever_happens_the_last_change_is_seen(seed: int) -> None:
     in_no_time(story())
     missed = {key for key, at in changed.items() if seen.get(key, -1.0) < at}
     assert not missed, f"seed {seed}"
+
+
+def test_what_a_look_logs_is_not_about_who_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+    log = logging.getLogger("kafka_recovery.test")
+
+    async def look(key: str) -> None:
+        log.warning("looked at %s", key)
+
+    async def story() -> None:
+        async with working(look) as queue:
+            with logs.about(recovery="kafka/another"):
+                queue.add("kafka/one")
+            await asyncio.sleep(1)
+
+    handlers = logging.root.handlers[:]
+    logs.set_up(logs.LogFormat.PLAIN)
+    in_no_time(story())
+    logging.root.handlers[:] = handlers
+
+    told = capsys.readouterr().err
+    assert "looked at kafka/one" in told
+    assert "kafka/another" not in told
