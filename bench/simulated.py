@@ -26,7 +26,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
-from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.host.adapters import SimulatedCluster
@@ -130,7 +130,7 @@ async def phase_by_phase(site: Site, phases: Phases) -> None:
         evidence = await site.cluster.gather(ALL_OFFLINE, PATIENT)
     with phases.phase("decide"):
         plan = decide(evidence, site.policy)
-    elected = elections(plan)
+    elected = plan.elections
     if len(elected) != len(evidence.partitions) or not elected:
         raise RuntimeError(
             f"{len(elected)} of {len(evidence.partitions)} would be elected: this measures something else"

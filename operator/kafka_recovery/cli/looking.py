@@ -23,7 +23,7 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.documents import InvalidDocument, as_data
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
-from kafka_recovery.domain.plan import Plan, Verdict
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 
@@ -139,7 +139,7 @@ def _unseen(reason: Reason) -> ExitCode:
 
 def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, out: Path | None) -> str:
     """The command that goes on from here."""
-    if not any(decision.verdict is Verdict.ELECT for decision in made.decisions):
+    if not made.elections:
         return "Next: nothing to execute."
     if out is None:
         policy = f" --policy {shlex.quote(str(policy_file))}" if policy_file else ""

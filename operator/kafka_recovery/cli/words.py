@@ -146,4 +146,4 @@ def seconds(duration: timedelta) -> str:
 
 
 def _elections(plan: Plan) -> list[Decision]:
-    return [decision for decision in plan.decisions if decision.verdict is Verdict.ELECT]
+    return list(plan.elections.values())

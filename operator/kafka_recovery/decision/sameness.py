@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 
 _COMPARED = {
@@ -28,8 +28,8 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
     `now` may hold other partitions: nobody approves what is not elected.
     """
     after = {decision.id: decision for decision in now.decisions}
-    for old in elections(planned):
-        id, new = old.id, after.get(old.id)
+    for id, old in planned.elections.items():
+        new = after.get(id)
         if new is None:
             return Reason("PlanChanged", f"{id} can't be seen any more")
         for field, word in _COMPARED.items():
@@ -38,11 +38,6 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
                 return Reason("PlanChanged", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
         if _cost(old) != _cost(new):
             return Reason("PlanChanged", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
-
-
-def elections(plan: Plan) -> tuple[Decision, ...]:
-    """The decisions that would change something: what an approval is about."""
-    return tuple(decision for decision in plan.decisions if decision.verdict is Verdict.ELECT)
 
 
 def _cost(decision: Decision) -> Hashable:

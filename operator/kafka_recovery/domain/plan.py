@@ -105,6 +105,11 @@ class Plan:
     waves: tuple[tuple[TopicPartition, ...], ...]
 
     @property
+    def elections(self) -> dict[TopicPartition, Decision]:
+        """The decisions that change something: what is elected once it is approved."""
+        return {decision.id: decision for decision in self.decisions if decision.verdict is Verdict.ELECT}
+
+    @property
     def cluster_id(self) -> str:
         """The cluster this plan was made for, and may only be executed on."""
         return self.evidence.cluster.cluster_id

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.sameness import difference, elections
+from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -19,7 +19,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.objects import Key, Objects
-from kafka_recovery.kube.progress import Progress, longest_age
+from kafka_recovery.kube.progress import Progress, evidence_lasts
 from kafka_recovery.kube.recovery_status import ApprovedBy, PlanNow, plan_now
 from kafka_recovery.kube.resources import RecoveryApproval, Word
 from kafka_recovery.kube.supervision import KubeSupervision
@@ -93,10 +93,10 @@ class KubeApprovals:
         self.void = None
         self.progress.planned(plan, digest)
         now = await self.supervision.mandate()
-        if digest not in self._asked and any(not now.wants_approval(decision) for decision in elections(plan)):
+        if digest not in self._asked and any(not now.wants_approval(decision) for decision in plan.elections.values()):
             self._asked.add(digest)
             return None
-        look = _Look(longest_age(plan), self.clock, plan.policy)
+        look = _Look(evidence_lasts(plan), self.clock, plan.policy)
         shown = plan_now(plan, digest, look.expires_at)
         while True:
             self.wake.clear()
@@ -157,7 +157,7 @@ class KubeApprovals:
 
     async def _changed(self, plan: Plan, policy: Policy) -> Reason | None:
         """Why the plan would be another one now. A clean member that came back is seen by the re-check of its wave."""
-        scope = Scope(tuple(decision.id for decision in elections(plan)))
+        scope = Scope(tuple(plan.elections))
         try:
             evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
         except ClusterFault as fault:

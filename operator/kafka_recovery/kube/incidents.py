@@ -112,7 +112,7 @@ def docket(
     for spell in offline:
         partition = spell.partition
         rule = rules[partition.id.topic]
-        why = _taken(partition, open, opened) or _unruled(partition, policy, rule)
+        why = _taken(partition, open, opened) or unruled(partition, policy, rule)
         if rule is None or why is not None:
             left[partition.id] = why or _NO_POLICY
         elif at >= spell.since + rule.patience and (hold := waits.holding(partition, at - spell.since)):
@@ -158,7 +158,7 @@ def _taken(
     return None
 
 
-def _unruled(partition: OfflinePartition, policy: Policy | None, rule: Rule | None) -> Reason | None:
+def unruled(partition: OfflinePartition, policy: Policy | None, rule: Rule | None) -> Reason | None:
     """Why the policy wants nothing done about it."""
     if policy is None:
         return _NO_POLICY

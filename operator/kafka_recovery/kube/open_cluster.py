@@ -15,6 +15,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Api, Object
+from kafka_recovery.kube.incidents import unruled
 from kafka_recovery.kube.measured import MeasuredCluster
 from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.kube.orphans import orphaned
@@ -143,19 +144,13 @@ class OpenCluster:
         self.orphans = found
 
     async def offline_by_rules(self) -> Sequence[TopicPartition]:
-        """What is offline now and falls under a rule that covers its replication factor."""
+        """What is offline now and the policy wants something done about, as for an incident."""
         found = await self.kafka.scan(SCAN_DEADLINE)
         policy = self.policy
         if isinstance(policy, Reason):
             return ()
-        return tuple(
-            sorted(
-                partition.id
-                for partition in found.offline
-                if (rule := policy.rule_for(partition.id.topic))
-                and len(partition.assignment) >= rule.min_replication_factor
-            )
-        )
+        covered = (each.id for each in found.offline if unruled(each, policy, policy.rule_for(each.id.topic)) is None)
+        return tuple(sorted(covered))
 
     def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
         """The engine for one recovery in this cluster."""

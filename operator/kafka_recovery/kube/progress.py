@@ -85,7 +85,7 @@ class Progress:
         if self.plan_shown is None or self.plan_shown.digest != digest:
             self.approval = None
             observed = plan.evidence.cluster.observed_at
-            self.plan_shown = plan_now(plan, digest, observed + longest_age(plan))
+            self.plan_shown = plan_now(plan, digest, observed + evidence_lasts(plan))
         self.plan = plan
         _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
         self.changed()
@@ -163,7 +163,7 @@ def is_final(outcome: PartitionOutcome | None) -> bool:
     return True
 
 
-def longest_age(plan: Plan) -> timedelta:
+def evidence_lasts(plan: Plan) -> timedelta:
     """How old this plan's evidence may grow until it is looked at again: the shortest maxAge of its rules."""
     rules = {decision.rule for decision in plan.decisions}
     ages = [rule.evidence.max_age for rule in plan.policy.rules if rule.name in rules]

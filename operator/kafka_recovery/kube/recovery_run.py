@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 
-from kafka_recovery.decision.sameness import elections
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -135,7 +134,7 @@ class RecoveryRun:
             self._show(unfinished[-1].plan, unfinished[-1].digest)
         elif self.shown and (plan := await self.journal.kept(self.shown)):
             self._show(plan, self.shown)
-            if elections(plan):
+            if plan.elections:
                 self._plan, self._step = plan, _Step.EXECUTE
         self.taken_up = True
         self.progress.changed()
@@ -225,7 +224,7 @@ class RecoveryRun:
     async def _keep_refusals(self) -> None:
         """Keep a plan that elects nobody as well, once for each cause, so that its refusals can be explained."""
         plan = self.progress.decided_last
-        if plan is None or elections(plan):
+        if plan is None or plan.elections:
             return
         causes = {(each.id, each.reason.code if each.reason else None) for each in plan.decisions}
         if causes != self._refusals:

@@ -13,7 +13,7 @@ from typing import Any
 from kafka_recovery.domain.documents import canonical
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import LossClass, Plan, Verdict
+from kafka_recovery.domain.plan import LossClass, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
 
@@ -95,7 +95,7 @@ class Known:
 
 def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
     """What of a plan a person should see at a glance."""
-    elected = [decision for decision in plan.decisions if decision.verdict is Verdict.ELECT]
+    elected = plan.elections.values()
     losses = [decision.loss for decision in elected if decision.loss]
     order = list(LossClass)
     worst = max((loss.loss_class for loss in losses), key=order.index, default=LossClass.LOSSLESS)

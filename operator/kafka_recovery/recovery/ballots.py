@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ballot
-from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.plan import Decision, Plan, Verdict
-
-
-def elections(plan: Plan) -> dict[TopicPartition, Decision]:
-    """The decisions to elect."""
-    return {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.ELECT}
+from kafka_recovery.domain.plan import Decision, Plan
 
 
 def ballot_of(decision: Decision) -> Ballot:
@@ -25,7 +19,7 @@ def ballot_of(decision: Decision) -> Ballot:
 def check(plan: Plan) -> None:
     """Raise InvalidDocument for a plan that does not hold together; one that was written by hand may not."""
     measured = {partition.id: partition for partition in plan.evidence.partitions}
-    elected = elections(plan)
+    elected = plan.elections
     if len({decision.id for decision in plan.decisions}) != len(plan.decisions):
         raise InvalidDocument("the plan decides on a partition twice")
     for id, decision in elected.items():

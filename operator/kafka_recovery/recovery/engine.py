@@ -16,7 +16,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.recovery.ballots import check, elections
+from kafka_recovery.recovery.ballots import check
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.conclusions import Conclusions
 from kafka_recovery.recovery.consent import Consent
@@ -142,7 +142,7 @@ class Engine:
         begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
         if begun:
             now = await self._mandate()
-            by = begun.approved_by or await self._consent.ask(plan, digest, elections(plan).values(), now)
+            by = begun.approved_by or await self._consent.ask(plan, digest, plan.elections.values(), now)
             await self._journal.approved(digest, by)
             await self._take_over(replace(begun, approved_by=by), ledger, go_on=True)
             return ledger.report()
@@ -235,7 +235,7 @@ class Engine:
                 ledger.refuse(decision.id, reason)
             elif decision.verdict is Verdict.WAIT:
                 again[decision.id] = reason
-        elected = elections(plan)
+        elected = plan.elections
         for id in ledger.held.keys() & elected.keys():
             ledger.refuse(id, ledger.held[id])
             del elected[id]
@@ -300,7 +300,7 @@ class Engine:
             ledger.give_up(run.plan, fault.reason)
 
     async def _bring_to_its_end(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
-        wave, elected = self._wave(run.plan, run.digest, run.approved_by), elections(run.plan)
+        wave, elected = self._wave(run.plan, run.digest, run.approved_by), run.plan.elections
         if run.in_flight:
             await wave.quarantine(self._timing.quarantine)
             for number in run.in_flight:

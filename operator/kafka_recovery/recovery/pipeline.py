@@ -15,7 +15,6 @@ from kafka_recovery.domain.election import Answer, Lead
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.recovery.ballots import elections
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled, unapproved
 from kafka_recovery.recovery.verification import Settled
@@ -41,7 +40,7 @@ class Pipeline:
         self._ledger = ledger
         self._numbers = numbers
         self._mandate = mandate
-        self._planned = elections(wave.plan).keys()
+        self._planned = wave.plan.elections.keys()
         self._again: dict[TopicPartition, Reason] = {}
         self._ahead: asyncio.Task[Prepared | Reason] | None = None
         self._ending: asyncio.Task[WaveResult] | None = None

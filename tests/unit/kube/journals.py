@@ -8,7 +8,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.resources import RECOVERIES
-from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
@@ -28,7 +28,7 @@ class WatchedJournal(ConfigMapJournal):
 
     async def record(self, plan: Plan) -> str:
         name = await super().record(plan)
-        self._world.durable.update(map(ballot_of, elections(await self.plan(name)).values()))
+        self._world.durable.update(map(ballot_of, (await self.plan(name)).elections.values()))
         return name
 
 

@@ -15,7 +15,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.policy import EvidenceRules, Policy, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.progress import GONE, Progress, is_final, longest_age
+from kafka_recovery.kube.progress import GONE, Progress, evidence_lasts, is_final
 from kafka_recovery.kube.recovery_status import End, Phase
 from unit.decision.incident import NOON, ORDERS, evidence, log, partition
 from unit.kube.standings import BY
@@ -166,6 +166,6 @@ def test_whether_an_election_did_not_verify(seen: Seen, kinds: tuple[Outcome, ..
 
 
 def test_evidence_ages_by_the_strictest_of_the_rules_that_a_plan_stands_on() -> None:
-    assert longest_age(PLAN) == timedelta(seconds=60)
-    assert longest_age(BOTH) == timedelta(seconds=20)
-    assert longest_age(replace(PLAN, decisions=())) == timedelta(minutes=1)
+    assert evidence_lasts(PLAN) == timedelta(seconds=60)
+    assert evidence_lasts(BOTH) == timedelta(seconds=20)
+    assert evidence_lasts(replace(PLAN, decisions=())) == timedelta(minutes=1)

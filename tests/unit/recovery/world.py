@@ -15,7 +15,7 @@ from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import Run
@@ -62,7 +62,7 @@ class WatchedJournal(FileJournal):
     @port
     async def record(self, plan: Plan) -> str:
         name = await super().record(plan)
-        self._durable.update(map(ballot_of, elections(self.plan(name)).values()))
+        self._durable.update(map(ballot_of, self.plan(name).elections.values()))
         return name
 
     @port

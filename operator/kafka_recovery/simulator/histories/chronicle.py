@@ -18,7 +18,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicParti
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import RecordId
@@ -250,7 +250,7 @@ class Chronicle:
         newest = next((kept for kept in reversed(mine) if ballot.id in kept.wave), None)
         if newest is None or not any((kept.name, kept.digest) == ("begun.json", newest.digest) for kept in mine):
             return None
-        decision = elections(self.plan(newest.digest)).get(ballot.id)
+        decision = self.plan(newest.digest).elections.get(ballot.id)
         return None if decision is None or ballot_of(decision) != ballot else (newest.digest, decision)
 
     def last_look(self, asked: Asked, id: TopicPartition) -> Looked | None:

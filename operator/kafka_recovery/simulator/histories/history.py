@@ -15,7 +15,7 @@ from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.ballots import ballot_of, elections
+from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import JournalLocked, JournalUnwritable
 from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
@@ -232,7 +232,7 @@ class _Result:
 
 
 def _ballots(plan: Plan) -> list[Ballot]:
-    return [ballot_of(decision) for decision in elections(plan).values()]
+    return [ballot_of(decision) for decision in plan.elections.values()]
 
 
 def _commanded(
