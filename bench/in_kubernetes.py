@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -242,8 +242,10 @@ def idle(at: Site, clusters: int, seconds: float) -> Idle:
     """Watching clusters in which nothing happens."""
     namespace = at.plane.create_namespace("idle")
     kubectl = at.kubectl(namespace)
-    kubectl.apply(_policy(), *[_cluster(at.kafka, f"prod-{n}") for n in range(clusters)])
-    with at.operator(namespace) as operator:
+    with ExitStack() as stack:
+        kafkas = [at.kafka, *(stack.enter_context(RealKafka(brokers=1)) for _ in range(clusters - 1))]
+        kubectl.apply(_policy(), *[_cluster(kafka, f"prod-{n}") for n, kafka in enumerate(kafkas)])
+        operator = stack.enter_context(at.operator(namespace))
         for n in range(clusters):
             wait_until("it is watched", partial(_is_ready, kubectl, f"prod-{n}"), bool)
         time.sleep(5)

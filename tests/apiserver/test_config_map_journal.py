@@ -23,7 +23,7 @@ from kafka_recovery.kube.api import Api, Effort
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal, JournalTaken
 from kafka_recovery.kube.orphans import orphaned, prune
 from kafka_recovery.kube.resources import API_VERSION, FINALIZER, RECOVERIES
-from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl, KubectlFailed
 from testbed.waiting import wait_until

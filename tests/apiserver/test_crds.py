@@ -199,7 +199,7 @@ def condition(kind: str, status: str, reason: str) -> dict[str, object]:
 
 
 def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubectl: Kubectl) -> None:
-    administrator.create(CLUSTERS, "payments-production", CLUSTER | {"authority": "Automatic"})
+    administrator.create(CLUSTERS, "payments-production", CLUSTER | {"authority": "Automatic", "suspend": True})
     administrator.patch_status(
         CLUSTERS,
         "payments-production",
@@ -229,7 +229,7 @@ def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubec
         shown = kubectl("get", short)
         assert max(map(len, shown.splitlines())) <= 80, shown
     assert "AwaitingApproval   20000   19999" in kubectl("get", "prec")
-    assert "True    Unknown   20000     12" in kubectl("get", "wkc")
+    assert "Automatic   True    Unknown   20000     true        " in kubectl("get", "wkc")
     assert kubectl("get", "kafka-recovery").count("payments-") == 4
 
 

@@ -217,7 +217,7 @@ def test_somebody_without_any_role(operator: Operator, control_plane: ControlPla
 def test_a_refusal_is_written_with_its_reason(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
     operator.awaiting()
 
-    assert plugin(ann, "refuse", "prod-1", "--reason", "broker 1 comes back").returncode == 0
+    assert plugin(ann, "refuse", "prod-1", "--yes", "--reason", "broker 1 comes back").returncode == 0
 
     (said,) = kubectl.json("get", "recoveryapprovals")["items"]
     assert (said["spec"]["decision"], said["spec"]["reason"]) == ("Refuse", "broker 1 comes back")

@@ -12,8 +12,8 @@ from kafka_recovery.cli.journal_place import user
 from kafka_recovery.cli.progress import Watching
 from kafka_recovery.cli.render import write_aside
 from kafka_recovery.cli.tables import plan_table
-from kafka_recovery.cli.text import safe
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.printable import printable
 from kafka_recovery.recovery.ports import Approvals
 
 TYPED = 8
@@ -118,7 +118,7 @@ class ApprovedByTyping:
         loop = asyncio.get_running_loop()
         self._answer = loop.create_future()
         with suppress(OSError):  # a terminal that went away gives an empty answer, which is a no
-            print(safe(question), end="", file=sys.stderr, flush=True)
+            print(printable(question), end="", file=sys.stderr, flush=True)
         # A thread that waits for input could not be told to stop; the terminal says itself when there is a line.
         loop.add_reader(sys.stdin.fileno(), lambda: self._settle(sys.stdin.readline()))
         try:

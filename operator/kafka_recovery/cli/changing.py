@@ -30,7 +30,8 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import FileJournal, JournalUnwritable
+from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.ports import JournalUnwritable
 
 _APPROVAL_MISSING = "ApprovalMissing"
 

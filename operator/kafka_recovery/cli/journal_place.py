@@ -15,7 +15,8 @@ from typing import Any
 
 from kafka_recovery.cli.text import say
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.recovery.journal_files import FileJournal, JournalLocked
+from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.ports import JournalLocked
 
 STALE = timedelta(days=7)
 """Age of a plan that nobody approved at which it is removed: what it measured holds no more."""

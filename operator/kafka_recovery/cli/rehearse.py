@@ -23,10 +23,11 @@ from kafka_recovery.cli.inputs import read_policy
 from kafka_recovery.cli.new_files import read_text
 from kafka_recovery.cli.rehearsal_plot import METHODS, check_plot, played, plot
 from kafka_recovery.cli.render import Output, lines, table, write_result
-from kafka_recovery.cli.text import complain, safe, say
+from kafka_recovery.cli.text import complain, say
 from kafka_recovery.cli.words import records
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.printable import printable
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, seeds
@@ -118,7 +119,7 @@ async def tell(call: Call) -> ExitCode:
         raise InvalidDocument(f"--timeline tells one history, and {len(plays)} are asked for; give --seeds 17..18")
     history = await asyncio.to_thread(lambda: with_engine(plays[0].scenario()))
     text = str(history).splitlines()
-    unbroken = Group(*(Text(safe(line), no_wrap=True, overflow="ignore") for line in text))
+    unbroken = Group(*(Text(printable(line), no_wrap=True, overflow="ignore") for line in text))
     write_result(call.output, {"history": plays[0].name, "timeline": text}, unbroken)
     return ExitCode.NOT_GOOD_ENOUGH if history.findings else ExitCode.DONE
 

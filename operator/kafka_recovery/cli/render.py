@@ -15,7 +15,7 @@ from rich.console import Console, Group, RenderableType
 from rich.text import Text
 
 from kafka_recovery.cli.layout import Rows
-from kafka_recovery.cli.text import safe
+from kafka_recovery.domain.printable import printable
 
 _WIDTH_OF_FILES = 200
 """Columns where there is no terminal to ask: wide enough that no word of a table is broken."""
@@ -35,7 +35,7 @@ def write_result(output: Output, data: Any, shown: RenderableType, command: str 
     `command` is what to type next; it is shown to people only, and never wrapped: it is to be copied.
     """
     if output is Output.TABLE:
-        text = _drawn(shown, sys.stdout) + (f"\n{safe(command)}\n" if command else "")
+        text = _drawn(shown, sys.stdout) + (f"\n{printable(command)}\n" if command else "")
     elif output is Output.JSON:
         text = json.dumps(data, indent=2) + "\n"
     else:
@@ -51,7 +51,7 @@ def write_aside(shown: RenderableType) -> None:
 
 def cell(value: object, style: str = "") -> Text:
     """Any value as text that is never taken for markup; None is unknown and shown as a question mark."""
-    return Text("?" if value is None else safe(str(value)), style=style, overflow="fold")
+    return Text("?" if value is None else printable(str(value)), style=style, overflow="fold")
 
 
 def table(*headings: str, rows: Iterable[Iterable[object]]) -> RenderableType:

@@ -15,8 +15,7 @@ from kafka_recovery.cli.signals import Interrupts
 from kafka_recovery.cli.text import complain, say
 from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, InvalidConfiguration
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.recovery.journal_files import JournalLocked, JournalUnwritable
-from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
 Command = Callable[[Interrupts], Awaitable[ExitCode]]
 
@@ -74,6 +73,7 @@ def leave(app: typer.Typer) -> NoReturn:
     try:
         app()
     except Exception:  # noqa: BLE001 - the outermost frame: it is shown in full, and the exit code says it is our fault
-        traceback.print_exc()
+        for line in traceback.format_exc().splitlines():
+            say(line)
         sys.exit(ExitCode.BUG)
     sys.exit(ExitCode.DONE)

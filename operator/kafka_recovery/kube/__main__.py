@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -14,14 +14,16 @@ from urllib.parse import urlsplit
 
 import durationpy
 import typer
+from kubernetes import client
 from kubernetes.config import ConfigException
 from prometheus_client import CollectorRegistry, start_http_server
 
 from kafka_recovery.kube.api import unfenced
-from kafka_recovery.kube.lease import Leader
+from kafka_recovery.kube.lease import Leader, found_configuration
 from kafka_recovery.kube.logs import LogFormat, set_up
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
+from kafka_recovery.kube.places import Place, WrongPlace, check_existence, check_names
 from kafka_recovery.recovery.supervision import Authority
 
 _LOG = logging.getLogger(__name__)
@@ -72,6 +74,7 @@ def run(
         raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
     set_up(log_format, log_level)
     own = operator_namespace or _own_namespace()
+    configuration = _checked([Place("--operator-namespace", own), *(Place("--namespace", n) for n in namespace or ())])
     settings = Settings(
         namespaces=() if all_namespaces else tuple(dict.fromkeys(namespace or [own])),
         house=(own, name),
@@ -86,24 +89,33 @@ def run(
             metrics.serve(metrics_port)
         except OSError as error:
             raise typer.BadParameter(f"{metrics_port}: {error.strerror}", param_hint="--metrics-port") from None
-    if not lease:
+    leader = Leader(name, own, duration=lease_duration, configuration=configuration) if lease else None
+    with _answering(liveness):
+        if leader:
+            leader.acquire()
+    if leader is None:
         _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
-        Operator(settings, metrics, unfenced).run()
-        _exit()
+    metrics.leading(leader is not None)
+    operator = Operator(settings, metrics, leader.fence if leader else unfenced)
+    status = operator.run()
+    if leader and operator.clean:  # else it runs out by itself: what is still at work may act
+        leader.release()
+    _exit(status)
+
+
+def _checked(places: Sequence[Place]) -> client.Configuration:
+    """How to reach the API server that has these namespaces. Raises BadParameter."""
     try:
-        leader = Leader(name, own, duration=lease_duration)
+        check_names(places)
+        configuration = found_configuration()
+        check_existence(places, configuration)
+    except WrongPlace as wrong:
+        raise typer.BadParameter(str(wrong), param_hint=wrong.option) from None
     except ConfigException as error:
         raise typer.BadParameter(
             f"neither a service account nor a kubeconfig can be used ({error}): set KUBECONFIG"
         ) from None
-    with _answering(liveness):
-        leader.acquire()
-    metrics.leading(True)
-    operator = Operator(settings, metrics, leader.fence)
-    operator.run()
-    if operator.clean:  # else it runs out by itself: what is still at work may act
-        leader.release()
-    _exit()
+    return configuration
 
 
 @contextmanager
@@ -136,10 +148,10 @@ def _own_namespace() -> str:
         ) from None
 
 
-def _exit() -> None:
+def _exit(status: int) -> None:
     """Threads that are stuck must not hold the exit."""
     logging.shutdown()
-    os._exit(0)
+    os._exit(status)
 
 
 def main() -> None:

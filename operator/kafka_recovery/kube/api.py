@@ -6,7 +6,8 @@
 The errors:
 
     ApiError
-    ├── NotFound        404
+    ├── NotFound        404: there is no such object
+    ├── NotServed       404: there is no such kind, at least not now; nothing is known of its objects
     ├── Conflict        409: somebody wrote the object since it was read; read it again
     ├── AlreadyExists   409: an object with this name is there
     ├── Expired         410: a list took longer than the server remembers it
@@ -16,7 +17,6 @@ The errors:
 from __future__ import annotations
 
 import json
-import logging
 import math
 import re
 import time
@@ -24,24 +24,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from http import HTTPStatus
-from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import aiohttp
 from aiohttp import ClientResponse
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.payload import BytesPayload
-from tenacity import (
-    AsyncRetrying,
-    RetryCallState,
-    retry_if_exception,
-    stop_before_delay,
-    wait_exponential,
-    wait_random,
-)
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
-_LOG = logging.getLogger(__name__)
+from kafka_recovery.kube.turns import Turns
 
 FIELD_MANAGER = "kafka-recovery-operator"
 """Who owns the fields that we write, for server-side apply."""
@@ -61,11 +53,17 @@ Object = dict[str, Any]
 Fence = Callable[[], None]
 """Asked before every write; it does not return if this process may write no more."""
 
+CONNECTIONS = 16
+"""Calls under way at once."""
+
 AFTERMATH = timedelta(seconds=30)
 """So long after an outage of the API server a 403 may only mean that it has not loaded its RBAC rules yet."""
 
 _PATH = re.compile(r"(/[A-Za-z0-9._:-]+)+")
 _NO_ANSWER = 0
+_DISCOVERY = 3
+"""Slashes in the longest path that asks what there is: /apis/GROUP/VERSION."""
+_NO_SUCH_RESOURCE = "the server could not find the requested resource"
 _PASSING = frozenset({_NO_ANSWER, 429, 500, 502, 503, 504})
 
 
@@ -91,7 +89,11 @@ class ApiError(Exception):
 
 
 class NotFound(ApiError):
-    """No such object, or no such kind."""
+    """No such object."""
+
+
+class NotServed(ApiError):
+    """No such kind: its definition is missing, or not served yet. Whether there is such an object is unknown."""
 
 
 class Conflict(ApiError):
@@ -121,18 +123,27 @@ class Effort:
 
 
 class Api:
-    """The API of one server. The session authenticates and bounds connections; it is shared with kopf.
+    """The API of one server. The session authenticates. `at_once`: calls under way, and so connections.
 
     Every call raises ApiError or what is below it, and is tried again within its deadline on 429, 5xx and lost
     connections. A write that is tried again may meet its own first try: AlreadyExists for `create`, Conflict for the
-    others. Who treats those as "look again" needs nothing else.
+    others. Who treats those as "look again" needs nothing else. Waiting for a turn is no part of a call's deadline, as
+    long as others are answered meanwhile.
     """
 
-    def __init__(self, session: aiohttp.ClientSession, server: str, fence: Fence, effort: Effort | None = None) -> None:
+    def __init__(
+        self,
+        session: aiohttp.ClientSession,
+        server: str,
+        fence: Fence,
+        effort: Effort | None = None,
+        at_once: int = CONNECTIONS,
+    ) -> None:
         self._session = session
         self._server = server.rstrip("/")
         self._fence = fence
         self._effort = effort or Effort()
+        self._turns = Turns(at_once)
         self._troubled_at = -math.inf
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
@@ -229,14 +240,14 @@ class Api:
         within = self._effort.deadline if deadline is None else deadline
         until = time.monotonic() + within.total_seconds()
         raw = None if body is None else json.dumps(body, separators=(",", ":")).encode()
-        pauses = self._effort
+        question = _Question(method, path, raw, content_type, params or {}, until)
         tries = AsyncRetrying(
             retry=retry_if_exception(self._may_pass),
-            wait=_AsAsked(pauses.first_pause, pauses.longest_pause),
-            stop=stop_before_delay(within),
+            wait=_AsAsked(self._effort.first_pause, self._effort.longest_pause),
+            stop=question.is_too_late,
             reraise=True,
         )
-        answer: Object = await tries(self._try, _Question(method, path, raw, content_type, params or {}, until))
+        answer: Object = await tries(self._try, question)
         return answer
 
     def _may_pass(self, error: BaseException) -> bool:
@@ -249,61 +260,36 @@ class Api:
         return error.may_pass or (error.status == HTTPStatus.FORBIDDEN and aftermath)
 
     async def _try(self, question: _Question) -> Object:
-        """Send once. Raises ApiError and what is below it."""
-        body = None
-        if question.method != "GET":
-            self._fence()
-            body = _FencedBody(self._fence, question.body or b"{}", content_type=question.content_type)
-        left = min(self._effort.attempt.total_seconds(), question.until - time.monotonic())
+        """Send once, when it is our turn. Raises ApiError and what is below it."""
         try:
-            async with self._session.request(
-                question.method,
-                self._server + question.path,
-                data=body,
-                params=question.params,
-                headers={"Accept": "application/json"},
-                timeout=aiohttp.ClientTimeout(total=max(left, 0.001)),
-                allow_redirects=False,
-            ) as response:
-                return _understood(question, response, await response.read())
+            async with self._turns.one(self._time_for(question)) as waited:
+                question.until += waited
+                return await self._send(question)
         except (aiohttp.ClientError, TimeoutError) as error:
             what = f"{question.method} {question.path}: {str(error) or type(error).__name__}"
             raise Unanswered(_NO_ANSWER, "Unanswered", what, question.path) from error
 
+    def _time_for(self, question: _Question) -> float:
+        left = min(self._effort.attempt.total_seconds(), question.until - time.monotonic())
+        return max(left, 0.001)
 
-class ServiceAccountToken:
-    """An aiohttp middleware that sends a service account's token as it is on disk now: the kubelet renews the file.
-
-    Raises OSError at the beginning if there is none; later it goes on with the last one it could read.
-    """
-
-    AS_GOOD_AS_NEW: Final = 10.0
-    """Seconds for which it is not read again. The kubelet renews a token long before the old one ends."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._token = file.read_text().strip()
-        self._read_at = time.monotonic()
-
-    async def __call__(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> ClientResponse:
-        if time.monotonic() - self._read_at > self.AS_GOOD_AS_NEW:
-            self._read()
-        sent = self._token
-        request.headers["Authorization"] = f"Bearer {sent}"
-        response = await handler(request)
-        if response.status == HTTPStatus.UNAUTHORIZED and self._read() != sent:
-            response.release()
-            request.headers["Authorization"] = f"Bearer {self._token}"
-            response = await handler(request)
-        return response
-
-    def _read(self) -> str:
-        self._read_at = time.monotonic()
-        try:
-            self._token = self._file.read_text().strip() or self._token
-        except OSError as error:
-            _LOG.warning("the service account's token can't be read again: %s", error.strerror)
-        return self._token
+    async def _send(self, question: _Question) -> Object:
+        body = None
+        if question.method != "GET":
+            self._fence()
+            body = _FencedBody(self._fence, question.body or b"{}", content_type=question.content_type)
+        async with self._session.request(
+            question.method,
+            self._server + question.path,
+            data=body,
+            params=question.params,
+            headers={"Accept": "application/json"},
+            timeout=aiohttp.ClientTimeout(total=self._time_for(question)),
+            allow_redirects=False,
+        ) as response:
+            raw = await response.read()
+            self._turns.answered()
+            return _understood(question, response, raw)
 
 
 def says(seen: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
@@ -334,9 +320,9 @@ def _owned(seen: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     return fields, types
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Question:
-    """One call. `until`: when it must have been answered, on the monotonic clock, in seconds."""
+    """One call. `until`: when it must have been answered, on the monotonic clock, in seconds; later if it waited."""
 
     method: str
     path: str
@@ -344,6 +330,10 @@ class _Question:
     content_type: str
     params: Mapping[str, str]
     until: float
+
+    def is_too_late(self, state: RetryCallState) -> bool:
+        """Whether its time would be over before the next try."""
+        return time.monotonic() + state.upcoming_sleep >= self.until
 
 
 class _FencedBody(BytesPayload):
@@ -390,6 +380,9 @@ def _understood(question: _Question, response: ClientResponse, raw: bytes) -> Ob
     reason = str(said.get("reason") or response.reason or "Refused")
     asked = response.headers.get("Retry-After", "")
     kind = _kind(response.status, reason)
+    if kind is NotFound and _is_unserved(question.path, said):
+        message = f"the API server does not know {question.path}: is the CustomResourceDefinition there?"
+        raise NotServed(response.status, "NotServed", message, question.path)
     raise kind(response.status, reason, str(message), question.path, float(asked) if asked.isdecimal() else 0.0)
 
 
@@ -397,3 +390,10 @@ def _kind(status: int, reason: str) -> type[ApiError]:
     if status == HTTPStatus.CONFLICT:
         return AlreadyExists if reason == "AlreadyExists" else Conflict
     return {404: NotFound, 410: Expired}.get(status, ApiError)
+
+
+def _is_unserved(path: str, said: Object) -> bool:
+    """Whether a 404 is about the kind: then it comes as plain text, or, where a proxy words it, without an object."""
+    if path.count("/") <= _DISCOVERY:
+        return False
+    return said.get("kind") != "Status" or said.get("message") == _NO_SUCH_RESOURCE

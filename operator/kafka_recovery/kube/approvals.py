@@ -59,12 +59,21 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
     return None
 
 
+def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Reason | None:
+    """Why a yes means nothing beside what counts already: a no."""
+    if counts is None or counts.decision is not Word.REFUSE or approval.decision is Word.REFUSE:
+        return None
+    said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
+    return Reason("Refused", f"{said}: the recovery ends")
+
+
 @dataclass
 class KubeApprovals:
     """Asks for as long as the plan holds. Looks again whenever the evidence grew older than `maxAge`, or rules changed.
 
     `refused`: who ended the recovery, and why. `void`: why the plan asked about last does not hold any more.
-    `answered` tells an author whether the approval counts; False: that could not be told yet.
+    `answered` tells an author whether the approval counts; False: that could not be told yet. Every one is answered,
+    also those that another one's no comes before, and when the recovery has ended (`close`).
     `admission`: why approvals can't be trusted (the admission policy is not installed); then no lossy plan is executed.
     """
 
@@ -96,7 +105,7 @@ class KubeApprovals:
         if digest not in self._asked and any(not now.wants_approval(decision) for decision in plan.elections.values()):
             self._asked.add(digest)
             return None
-        look = _Look(evidence_lasts(plan), self.clock, plan.policy)
+        look = _Look(plan, self.clock)
         shown = plan_now(plan, digest, look.expires_at)
         while True:
             self.wake.clear()
@@ -118,6 +127,17 @@ class KubeApprovals:
             self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
             await self._a_while(look.good_until)
 
+    async def close(self, end: Reason) -> None:
+        """The recovery has ended: whatever was said about it and got no answer gets this one."""
+        try:
+            said = await self.objects.approvals(self.recovery)
+        except (ApiError, InvalidDocument) as error:
+            _LOG.warning("approvals can't be read, so none is answered any more: %s", error)
+            return
+        for approval in said:
+            if approval.recovery_uid == self.uid and approval.meta.uid not in self._answers:
+                await self._answer(approval, Reason("TooLate", f"the recovery has ended: {end}"))
+
     async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:
         """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""
         if self.clock.monotonic() < look.good_until and policy == look.policy:
@@ -134,13 +154,15 @@ class KubeApprovals:
         except (ApiError, InvalidDocument) as error:
             _LOG.warning("approvals can't be read: %s", error)
             return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
+        counts: RecoveryApproval | None = None
+        held: Reason | None = None
         for approval in sorted(said, key=lambda each: each.decision is not Word.REFUSE):
-            against = objection(approval, self.recovery, self.uid, plan)
-            held = None if against or approval.decision is Word.REFUSE else await self._held(plan)
+            against = objection(approval, self.recovery, self.uid, plan) or _outvoted(approval, counts)
+            if against is None and counts is None:
+                counts = approval
+                held = None if approval.decision is Word.REFUSE else await self._held(plan)
             await self._answer(approval, against or held)
-            if against is None:
-                return approval, held
-        return None, None
+        return counts, held
 
     async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
         """Tell its author, once for each answer."""
@@ -189,12 +211,19 @@ class _Look:
     plan is void.
     """
 
-    def __init__(self, age: timedelta, clock: Clock, policy: Policy) -> None:
-        self._age = age
-        self.was_good(clock, policy)
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
+        self._lasts = evidence_lasts(plan)
+        self.policy = plan.policy
+        looked_at = plan.evidence.cluster.observed_at
+        age = clock.now() - looked_at
+        # A look from the future tells that a clock was set, not how old it is.
+        left = max(timedelta(0), self._lasts - age) if age >= timedelta(0) else timedelta(0)
+        self.good_until = clock.monotonic() + left
+        self.expires_at = clock.now() + left + self._lasts
 
     def was_good(self, clock: Clock, policy: Policy) -> None:
         """The plan was found to hold just now."""
         self.policy = policy
-        self.good_until = clock.monotonic() + self._age
-        self.expires_at = clock.now() + 2 * self._age
+        self.good_until = clock.monotonic() + self._lasts
+        self.expires_at = clock.now() + 2 * self._lasts

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.conditions import condition, merged
 from kafka_recovery.kube.open_cluster import LastAutomatic
@@ -38,11 +39,39 @@ def watched(
     generation: int,
     old: Mapping[str, Any],
     now: datetime,
+    doubled: Reason | None = None,
 ) -> dict[str, Any]:
-    """The status of a cluster that is being watched."""
-    states = Counter(broker.state for broker in view.brokers)
+    """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there."""
+    ready = doubled or _ready(view, policy)
     status: dict[str, Any] = {
         "observedGeneration": generation,
+        **_brokers(view, old, now),
+        "openRecoveries": recoveries,
+        "conditions": _conditions(ready, _healthy(view), _isolation(view), generation, old, now),
+    }
+    if view.scanned_at is not None:
+        status["offlinePartitions"] = len(view.offline)
+    if view.cluster_id:
+        status["clusterId"] = view.cluster_id
+    if view.unclean is not None and view.unclean.topics:
+        topics = view.unclean.topics
+        status["uncleanElectionTopics"] = {"count": len(topics), "first": list(topics[:FIRST])}
+    if waits := Counter(why for why in view.left.values() if why.code in WAITS):
+        told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
+        status["waitsFor"] = [
+            {"reason": why.code, "message": printable(why.message), "partitions": number} for why, number in told
+        ]
+    if view.pulsed_at is not None:
+        status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
+    if last:
+        status["lastAutomaticElection"] = {"at": _instant(last.at), "recoveryUid": last.recovery_uid}
+    return status
+
+
+def _brokers(view: WatchView, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """How many there are, and how each of them does."""
+    states = Counter(broker.state for broker in view.brokers)
+    return {
         "brokers": {
             "registered": len(view.brokers) - states[BrokerState.UNREGISTERED],
             "fenced": states[BrokerState.FENCED],
@@ -57,26 +86,7 @@ def watched(
             }
             for broker in view.brokers
         ],
-        "openRecoveries": recoveries,
-        "conditions": _conditions(_ready(view, policy), _healthy(view), _isolation(view), generation, old, now),
     }
-    if view.scanned_at is not None:
-        status["offlinePartitions"] = len(view.offline)
-    if view.cluster_id:
-        status["clusterId"] = view.cluster_id
-    if view.unclean is not None and view.unclean.topics:
-        topics = view.unclean.topics
-        status["uncleanElectionTopics"] = {"count": len(topics), "first": list(topics[:FIRST])}
-    if waits := Counter(why for why in view.left.values() if why.code in WAITS):
-        told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
-        status["waitsFor"] = [
-            {"reason": why.code, "message": why.message, "partitions": number} for why, number in told
-        ]
-    if view.pulsed_at is not None:
-        status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
-    if last:
-        status["lastAutomaticElection"] = {"at": _instant(last.at), "recoveryUid": last.recovery_uid}
-    return status
 
 
 def _ready(view: WatchView, policy: Policy | Reason) -> Reason | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -25,7 +25,9 @@ from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.outages import outages_left
 from kafka_recovery.kube.resources import API_VERSION, CLUSTERS, RECOVERIES, WatchedCluster, read_cluster, read_recovery
+from kafka_recovery.kube.same_kafka import DuplicateCluster, SameKafka
 from kafka_recovery.kube.strimzi import StrimziPending, StrimziProblem, others, way_in
 from kafka_recovery.kube.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.kube.work_queue import Requeue
@@ -71,6 +73,7 @@ class Clusters:
         self.claims = claims
         self._open: dict[Key, OpenCluster] = {}
         self._problems: dict[Key, Reason] = {}
+        self._same = SameKafka()
 
     def get(self, key: Key) -> OpenCluster | Reason:
         """The open cluster, or why there is none."""
@@ -110,12 +113,13 @@ class Clusters:
             raw = await self.api.get(CLUSTERS.path(*key))
         except NotFound:
             self._problems.pop(key, None)
+            self._soon_all(self._same.forget(key))
             await self._close(key)
             return None
         try:
-            spec = read_cluster(raw)
+            spec = self._read(key, raw)
             cluster = await self._opened(key, spec, raw)
-        except (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, ApiError) as problem:
+        except (*_NOT_OPEN, ApiError) as problem:
             reason = why_not_open(problem)
             self._problems[key] = reason
             await self._close(key)
@@ -136,6 +140,7 @@ class Clusters:
                 spec.meta.generation,
                 raw.get("status", {}),
                 datetime.now(UTC),
+                self._same.doubled(key),
             ),
         )
         return RESYNC if cluster.reachable() else AGAIN
@@ -144,6 +149,29 @@ class Clusters:
         """The process ends."""
         for key in list(self._open):
             await self._close(key)
+
+    def _read(self, key: Key, raw: Object) -> WatchedCluster:
+        """What is wanted of a cluster. Raises InvalidDocument, DuplicateCluster."""
+        try:
+            spec = read_cluster(raw)
+        except InvalidDocument:
+            self._soon_all(self._same.forget(key))
+            raise
+        self._soon_all(self._same.met(spec))
+        self._same.let_act(key)
+        return spec
+
+    def _soon_all(self, keys: Collection[Key]) -> None:
+        for key in keys:
+            self.soon(key)
+
+    def _kept(self, cluster: OpenCluster, spec: WatchedCluster, raw: Object) -> OpenCluster:
+        """The same connection; recoveries hear at once that something else is wanted of it, such as to go on."""
+        changed = cluster.spec.meta.generation != spec.meta.generation
+        cluster.spec, cluster.raw = spec, raw
+        if changed:
+            self._changed(cluster.key)
+        return cluster
 
     async def _opened(self, key: Key, spec: WatchedCluster, raw: Object) -> OpenCluster:
         """The cluster, open with what its spec and Secrets say now."""
@@ -154,11 +182,10 @@ class Clusters:
         except StrimziPending:
             if cluster is None or not same or cluster.spec.strimzi != spec.strimzi:
                 raise
-            cluster.spec, cluster.raw = spec, raw  # Strimzi forgets the addresses of a Kafka in trouble
-            return cluster
+            return self._kept(cluster, spec, raw)  # Strimzi forgets the addresses of a Kafka in trouble
         if cluster and same and cluster.fingerprint == found.fingerprint:
-            cluster.spec, cluster.raw = spec, raw
-            return cluster
+            return self._kept(cluster, spec, raw)
+        await asyncio.to_thread(found.security.tls_context)  # the system's certificates take long to read: only now
         if cluster:
             _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
         await self._close(key)
@@ -168,8 +195,13 @@ class Clusters:
         unread = Reason("NoPolicy", "not read yet")
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
         cluster.remember(raw.get("status", {}))
-        cluster.untaken = await self._open_recoveries(key, spec.cluster_id)
-        await cluster.look_for_orphans(self.api)
+        cluster.untaken, ended, _ = await asyncio.gather(
+            self._open_recoveries(key, spec.cluster_id),
+            self._recoveries(key, spec.cluster_id, "status.finished=true,status.outcome!=Recovered"),
+            cluster.look_for_orphans(self.api),
+        )
+        for each in ended:
+            watcher.leave_alone(outages_left(each["status"]), each["metadata"]["name"])
         await self._read_policy(cluster)
         self._open[key] = cluster
         with about(cluster=cluster.label):
@@ -179,15 +211,18 @@ class Clusters:
         return cluster
 
     async def _open_recoveries(self, key: Key, cluster_id: str) -> dict[str, datetime]:
-        params = {"fieldSelector": "status.finished!=true"}
-        found = await self.api.list_all(RECOVERIES.path(key[0]), params=params)
-        ours = [
+        found = await self._recoveries(key, cluster_id, "status.finished!=true")
+        metas = [each["metadata"] for each in found if _is_readable(each)]
+        return {meta["name"]: datetime.fromisoformat(meta["creationTimestamp"]) for meta in metas}
+
+    async def _recoveries(self, key: Key, cluster_id: str, selector: str) -> list[Object]:
+        """Recoveries of one cluster."""
+        found = await self.api.list_all(RECOVERIES.path(key[0]), params={"fieldSelector": selector})
+        return [
             each
             for each in found
             if (each["spec"]["clusterRef"]["name"], each["spec"]["clusterId"]) == (key[1], cluster_id)
         ]
-        metas = [each["metadata"] for each in ours if _is_readable(each)]
-        return {meta["name"]: datetime.fromisoformat(meta["creationTimestamp"]) for meta in metas}
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
         """A defect of ours ended it: say so, and open the cluster anew."""
@@ -251,11 +286,14 @@ class Clusters:
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
 
 
+_NOT_OPEN = (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, DuplicateCluster)
+
+
 def why_not_open(problem: Exception) -> Reason:
     """Why a cluster can't be opened. Raises what is over by itself: an API server that does not answer now."""
     if isinstance(problem, InvalidDocument):
         return Reason("InvalidSpec", str(problem))
-    if isinstance(problem, SecretMissing | StrimziProblem | InvalidConfiguration):
+    if isinstance(problem, SecretMissing | StrimziProblem | InvalidConfiguration | DuplicateCluster):
         return problem.reason
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.FORBIDDEN:
         return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")

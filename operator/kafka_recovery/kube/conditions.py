@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
+from kafka_recovery.domain.printable import printable
+
 LONGEST_MESSAGE = 1024
 """Characters; what is longer is cut. The schemas' bound."""
 
@@ -36,10 +38,11 @@ def condition(kind: str, holds: bool | None, reason: str, message: str, generati
     """One condition, without the time of its last change. `holds` None: unknown.
 
     `reason`: a CamelCase word that stays the same while the cause does. Raises ValueError for another form, which the
-    schema would refuse together with the whole status.
+    schema would refuse together with the whole status. `message`: people's own words may be part of it.
     """
     if not _REASON.fullmatch(reason):
         raise ValueError(f"{reason!r} is no reason of a condition; write a CamelCase word")
+    message = printable(message)
     if len(message) > LONGEST_MESSAGE:
         message = message[: LONGEST_MESSAGE - 1] + "…"
     status = _WORDS[holds]

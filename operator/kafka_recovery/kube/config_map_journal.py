@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
@@ -22,8 +22,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.facts import ConfigMaps, Fact, Facts, RecoveryRef, damaged, unwritable
 from kafka_recovery.kube.finalizer import OrderFinalizer
-from kafka_recovery.recovery.journal_files import JournalUnwritable
-from kafka_recovery.recovery.ports import PlanFinished, Run
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0
 """Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
@@ -95,9 +94,10 @@ class ConfigMapJournal:
         Raises InvalidDocument if the plan was deleted or replaced while somebody read it: a run without its plan could
         never be undone.
         """
-        await self._raw_plan(await self._fact_of_plan(digest), digest)
         self._blank_until = 0.0
-        await self._finalizer.put_on()
+        fact = await self._fact_of_plan(digest)
+        # Who finds only the finalizer, or only a plan, has nothing to undo: the order of these two does not matter.
+        await asyncio.gather(self._raw_plan(fact, digest), self._finalizer.put_on())
         if by is not None:
             await self._facts.keep(digest, "approval", canonical(_Approval(by)))
         await self._facts.keep(digest, "begun", b"{}")
@@ -135,6 +135,12 @@ class ConfigMapJournal:
     async def unfinished(self) -> Sequence[Run]:
         """Runs that began and did not end, oldest first."""
         return [await self._run(of_plan) for of_plan in by_plan(await self._notes()) if is_unfinished(of_plan)]
+
+    async def ended(self) -> Mapping[str, Plan]:
+        """Plans whose runs came to their end, by digest."""
+        notes = by_plan(await self._notes())
+        begun = [of_plan[0].plan for of_plan in notes if not is_unfinished(of_plan) and any(map(_is_begun, of_plan))]
+        return dict([await self._plan(await self._fact_of_plan(prefix), prefix) for prefix in begun])
 
     async def outcomes(self) -> Sequence[PartitionOutcome]:
         """What became of the waves of all of this recovery's plans, oldest first."""
@@ -255,6 +261,10 @@ def by_plan(notes: Iterable[Fact]) -> list[list[Fact]]:
     for fact in notes:
         plans.setdefault(fact.plan, []).append(fact)
     return list(plans.values())
+
+
+def _is_begun(note: Fact) -> bool:
+    return note.name == "begun"
 
 
 def is_unfinished(notes: Iterable[Fact]) -> bool:

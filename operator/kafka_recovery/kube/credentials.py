@@ -49,7 +49,10 @@ class Credentials:
 
 
 async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
-    """Read the Secrets as they are now. Raises SecretMissing, ApiError; InvalidConfiguration where they are no PEM."""
+    """Read the Secrets as they are now. Raises SecretMissing, ApiError.
+
+    Whether they hold certificates shows when `security.tls_context()` is made: once, by who opens a connection.
+    """
     reader = _Reader(api, cluster.meta.namespace)
     tls = await reader.tls(cluster.tls) if cluster.tls else None
     sasl = await reader.sasl(cluster.sasl) if cluster.sasl else None
@@ -59,9 +62,7 @@ async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
         (False, True): Protocol.SASL_PLAINTEXT,
         (True, True): Protocol.SASL_SSL,
     }[tls is not None, sasl is not None]
-    security = Security(protocol, tls, sasl)
-    security.tls_context()
-    return Credentials(cluster.bootstrap_servers, security, reader.fingerprint(cluster))
+    return Credentials(cluster.bootstrap_servers, Security(protocol, tls, sasl), reader.fingerprint(cluster))
 
 
 class _Reader:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafka_recovery.domain.printable import printable
 from kafka_recovery.kube.api import Api, ApiError, NotFound
 
 _LOG = logging.getLogger(__name__)
@@ -92,7 +93,7 @@ class Events:
             type=type,
             reason=reason,
             action=action,
-            note=_cut(note),
+            note=_cut(printable(note)),
         )
         if said not in self._waiting and len(self._waiting) >= WAITING:
             self._dropped += 1

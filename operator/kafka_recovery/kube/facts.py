@@ -36,7 +36,7 @@ from kafka_recovery.kube.resources import (
     RECOVERY_UID_LABEL,
     label_value,
 )
-from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 
 FACT_LABEL = f"{GROUP}/fact"
 """Its value is the fact's name, or `part`."""

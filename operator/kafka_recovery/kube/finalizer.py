@@ -9,7 +9,7 @@ from typing import Final
 from kafka_recovery.kube.api import ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.facts import ConfigMaps, RecoveryRef, unwritable
 from kafka_recovery.kube.resources import FINALIZER, RECOVERIES
-from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 
 
 @dataclass(frozen=True, slots=True)

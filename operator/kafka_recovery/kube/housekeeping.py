@@ -18,8 +18,7 @@ from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.orphans import orphaned, prune
 from kafka_recovery.kube.resources import RECOVERIES, History
-from kafka_recovery.recovery.journal_files import JournalUnwritable
-from kafka_recovery.recovery.ports import PlanForAnotherCluster
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
 
@@ -67,12 +66,14 @@ class Housekeeping:
             self._clusters.tell(cluster.key)
 
     async def _prune(self, cluster: OpenCluster) -> None:
-        """Delete finished recoveries of a cluster that are too old, or too many."""
+        """Delete finished recoveries of a cluster that are too old, or too many; not those that are still of use."""
         namespace, name = cluster.key
         params = {"fieldSelector": "status.finished=true"}
         finished = await self._api.list_all(RECOVERIES.path(namespace), params=params)
         ours = [each for each in finished if each["spec"]["clusterRef"]["name"] == name]
         for each in to_prune(ours, cluster.spec.history, datetime.now(UTC)):
+            if cluster.holds_back(each["status"]):
+                continue
             await self._api.delete(RECOVERIES.path(namespace, each["metadata"]["name"]), uid=each["metadata"]["uid"])
         living = {each["metadata"]["uid"] for each in finished}
         before = datetime.now(UTC) - cluster.spec.history.lossy_ttl

@@ -7,13 +7,13 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
 
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.decision.scene import Rules
-from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.outages import Outage
 from kafka_recovery.kube.resource_fields import MOST_PARTITIONS
 from kafka_recovery.kube.waits import ASK_AGAIN, NO_WAITS, Waits
 
@@ -28,19 +28,6 @@ _COMPANY = timedelta(seconds=1)
 
 _SHARE_FOR_COMPANY = 10
 """That wait is at most this fraction of the rule's patience: who has none does not wait for company either."""
-
-
-class Outage(NamedTuple):
-    """One spell of a partition without a leader; an election ends it, and what comes after is another one."""
-
-    id: TopicPartition
-    topic_id: TopicId
-    leader_epoch: LeaderEpoch
-
-    @classmethod
-    def of(cls, partition: OfflinePartition) -> Outage:
-        """The spell that this partition is in."""
-        return cls(partition.id, partition.topic_id, partition.leader_epoch)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ carry a resourceVersion, and whoever inherits a recovery waits until requests of
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import socket
@@ -96,7 +97,7 @@ class Leader:
         self.identity = identity or f"{socket.gethostname()}_{uuid.uuid4()}"
         self._times = LeaseTimes.of(duration)
         self._term = _Term(self.identity, self._times.deadline)
-        self._lock = _Lock(name, namespace, self._times, self._term, configuration or _configuration())
+        self._lock = _Lock(name, namespace, self._times, self._term, configuration or found_configuration())
         logging.getLogger("leaderelection").setLevel(logging.WARNING)  # it tells of every renewal
 
     @property
@@ -312,7 +313,7 @@ class _Calls:
         try:
             return call(*arguments, _request_timeout=self._timeout)
         except client.ApiException as refusal:
-            self.trouble = f"{refusal.status} {refusal.reason}"
+            self.trouble = ": ".join(filter(None, (f"{refusal.status} {refusal.reason}", _message(refusal))))
             raise
         except HTTPError as error:
             self.trouble = str(error)
@@ -321,7 +322,15 @@ class _Calls:
             raise silence from error
 
 
-def _configuration() -> client.Configuration:
+def _message(refusal: client.ApiException) -> str:
+    """What a Status says: who lacks which right where, for one. Empty: it is none."""
+    try:
+        return str(json.loads(refusal.body or "")["message"])
+    except (ValueError, TypeError, KeyError):
+        return ""
+
+
+def found_configuration() -> client.Configuration:
     """As a service account, or by the kubeconfig. Raises ConfigException if there is neither."""
     ours = client.Configuration()
     with contextlib.suppress(config.ConfigException):

@@ -18,6 +18,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Literal, TextIO
 
+from kafka_recovery.domain.printable import printable
+
 FIELDS = ("cluster", "recovery", "partition")
 """In this order in plain text. `cluster` and `recovery` are namespace/name."""
 
@@ -88,7 +90,8 @@ class _Json(logging.Formatter):
         }
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False)
+        text = json.dumps(line, ensure_ascii=False)
+        return text if text.isprintable() else json.dumps(line).replace("\x7f", "\\u007f")
 
 
 class _Plain(logging.Formatter):
@@ -98,9 +101,10 @@ class _Plain(logging.Formatter):
         fields = "".join(f" {field}={value}" for field, value in _fields(record).items())
         message = _one_line(record.getMessage())
         line = f"{_instant(record)} {record.levelname:<8} {record.name}{_one_line(fields)}: {message}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        trace = self.formatException(record.exc_info).splitlines() if record.exc_info else ()
+        return "\n".join((line, *map(printable, trace)))
 
 
 def _one_line(text: str) -> str:
     """Names and reasons come from outside: none of them may look like a line of ours."""
-    return text.replace("\r", "\\r").replace("\n", "\\n")
+    return printable(text.replace("\r", "\\r").replace("\n", "\\n"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from kafka_recovery.kube.incidents import unruled
 from kafka_recovery.kube.measured import MeasuredCluster
 from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.kube.orphans import orphaned
+from kafka_recovery.kube.outages import Outage, outages_left
 from kafka_recovery.kube.resources import WatchedCluster
 from kafka_recovery.kube.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
@@ -80,6 +81,8 @@ class OpenCluster:
     known no incident is opened, and no younger recovery is begun."""
     orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _next_look: asyncio.Task[None] | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -134,8 +137,32 @@ class OpenCluster:
             self.watcher.look_again()
         return min(self.untaken, key=lambda name: (self.untaken[name], name), default=None)
 
+    def outages(self, partitions: Collection[TopicPartition]) -> tuple[Outage, ...]:
+        """Those of these partitions that are without a leader, as the watcher saw them last."""
+        seen = (each.partition for each in self.watcher.view.offline)
+        return tuple(Outage.of(partition) for partition in seen if partition.id in partitions)
+
+    def holds_back(self, finished: Mapping[str, Any]) -> bool:
+        """Whether a recovery with this status left what is offline still, or may be: it keeps others from it."""
+        left = outages_left(finished)
+        offline = {Outage.of(each.partition) for each in self.watcher.view.offline}
+        return bool(left) and (self.watcher.view.scanned_at is None or not left.isdisjoint(offline))
+
     async def look_for_orphans(self, api: Api) -> None:
-        """Know the partitions of runs that nobody ended, and whose recovery was removed by force."""
+        """Know the partitions of runs that nobody ended, and whose recovery was removed by force.
+
+        One look serves all who asked for it before it began: after a restart that is each recovery. Raises ApiError.
+        """
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look_for_orphans(api))
+        await asyncio.shield(self._next_look)
+
+    async def _look_for_orphans(self, api: Api) -> None:
+        async with self._looking:
+            self._next_look = None  # who asks from now on wants a later one
+            await self._find_orphans(api)
+
+    async def _find_orphans(self, api: Api) -> None:
         namespace, _ = self.key
         found: dict[TopicPartition, str] = {}
         for journal in await orphaned(api, namespace, self.spec.cluster_id, ()):

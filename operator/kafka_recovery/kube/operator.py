@@ -10,19 +10,20 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import aiohttp
 import kopf
 
-from kafka_recovery.kube.api import Api, ServiceAccountToken
+from kafka_recovery.kube import session
+from kafka_recovery.kube.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.housekeeping import Housekeeping
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.policies import Policies
+from kafka_recovery.kube.reach import Reach
 from kafka_recovery.kube.recoveries import Recoveries
 from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
 from kafka_recovery.kube.supervision import read_house
@@ -31,10 +32,8 @@ from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
 
 _LOG = logging.getLogger(__name__)
-_KEPT_ALIVE = 45.0
-"""Seconds for which an idle connection is kept: longer than from one resync to the next, so that an incident finds some
-open, and shorter than API servers (90 s) and what stands before them keep theirs."""
-_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+FAILED = 1
+"""Exit status of an operator that met an error of its own and could stop in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Settings:
     """What an operator is started with. `namespaces` empty: all of them (needs a ClusterRole).
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
-    stops everything. `connections`: to the API server, for kopf and us together.
+    stops everything. `connections`: calls to the API server at a time; watches have their own.
     """
 
     namespaces: tuple[str, ...]
@@ -50,7 +49,7 @@ class Settings:
     authority: Authority = Authority.OBSERVE
     probe: timedelta = timedelta(milliseconds=250)
     rescan: timedelta = timedelta(seconds=30)
-    connections: int = 16
+    connections: int = CONNECTIONS
     workers: int = 8
     liveness: str | None = None
 
@@ -65,21 +64,33 @@ class Operator:
         self._beat = time.monotonic()
         self._stamps: dict[tuple[Kind, Key], tuple[object, ...]] = {}
         self._tasks: list[asyncio.Task[Any]] = []
-        self.clean = False
-        """Whether nothing of ours was still at work when the process ended, so that the Lease may be given back."""
+        self._session: aiohttp.ClientSession | None = None
+        self.clean = True
+        """Whether nothing of ours is still at work when `run` returns, so that the Lease may be given back."""
         self.registry = kopf.OperatorRegistry()
         self._register()
 
-    def run(self) -> None:
-        """Until a signal ends it."""
-        settings = self._settings
-        kopf.run(
-            standalone=True,
-            registry=self.registry,
-            namespaces=settings.namespaces,
-            clusterwide=not settings.namespaces,
-            liveness_endpoint=settings.liveness,
-        )
+    def run(self) -> int:
+        """Until a signal ends it, or an error of its own. Returns the exit status."""
+        settings = kopf.OperatorSettings()
+        try:
+            session.found_login(settings)
+        except (kopf.LoginError, OSError) as error:
+            _LOG.critical("there is no way to the API server: %s", error)
+            return FAILED
+        try:
+            kopf.run(
+                standalone=True,
+                registry=self.registry,
+                settings=settings,
+                namespaces=self._settings.namespaces,
+                clusterwide=not self._settings.namespaces,
+                liveness_endpoint=self._settings.liveness,
+            )
+        except Exception:  # noqa: BLE001 - the Lease is given back also then
+            _LOG.critical("the operator ends: it met an error of its own", exc_info=True)
+            return FAILED
+        return 0
 
     def _register(self) -> None:
         on, registry = kopf.on, self.registry
@@ -97,26 +108,18 @@ class Operator:
 
     # kopf's own life
 
-    async def _login(self, **kwargs: Any) -> kopf.AiohttpSession:
-        """A bounded session; kopf's own has no limit."""
-        info = _found_login(kwargs)
+    async def _login(self, settings: kopf.OperatorSettings, **_: Any) -> kopf.AiohttpSession:
+        """A session that waits where kopf would give up."""
+        info = session.found_login(settings)
         return kopf.AiohttpSession(
             server=info.server,
-            aiohttp_session=self._session(info),
+            aiohttp_session=session.opened(info, session.UNLIMITED, self._reach),
             default_namespace=info.default_namespace,
-        )
-
-    def _session(self, info: kopf.ConnectionInfo) -> aiohttp.ClientSession:
-        rotating = _TOKEN.exists()
-        tls = info.as_ssl_context() if info.server.startswith("https") else False
-        return aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=self._settings.connections, ssl=tls, keepalive_timeout=_KEPT_ALIVE),
-            headers={} if rotating else info.as_http_headers(),
-            middlewares=[ServiceAccountToken(_TOKEN)] if rotating else [],
         )
 
     def _wire(self, api: Api) -> None:
         settings = self._settings
+        self._reach = Reach(api)
         self._events = Events(api, "kafka-recovery-operator")
         pace = Pace(interval=settings.probe, rescan=settings.rescan)
         self._clusters = Clusters(
@@ -141,21 +144,26 @@ class Operator:
         self._policies = Policies(api)
         self._housekeeping = Housekeeping(api, self._clusters, self._events)
 
-    async def _start(self, settings: kopf.OperatorSettings, **kwargs: Any) -> None:
-        info = _found_login({"settings": settings, **kwargs})
-        self._wire(Api(self._session(info), info.server, self._fence))
+    async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
+        connections = self._settings.connections
+        info = session.found_login(settings)
+        self._session = session.opened(info, connections)
+        self._wire(Api(self._session, info.server, self._fence, at_once=connections))
         logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # it tells of every event that it hands on
         settings.scanning.disabled = True  # a Role is enough; no watches of CRDs and namespaces
         settings.posting.enabled = False  # our Events say more, and are fewer
         settings.watching.server_timeout, settings.watching.chunk_size = 300, 500
+        settings.networking.request_timeout = None  # what waits in Reach has no end; each of its tries has
         settings.networking.error_backoffs = [0.5, 1, 2, *[3] * 20]  # kopf's own make an outage last 21 s longer
         settings.queueing.idle_timeout = 0.1  # our handlers only feed a queue: let kopf's workers go
         settings.queueing.exit_timeout = 0.5
         settings.process.ultimate_exiting_timeout = 20
         settings.watching.field_selectors[f"{RECOVERIES.plural}.{GROUP}"] = "status.finished!=true"
-        self._cluster_queue = WorkQueue(self._clusters.reconcile, workers=self._settings.workers)
-        self._recovery_queue = WorkQueue(self._recoveries.reconcile, workers=self._settings.workers)
-        self._policy_queue = WorkQueue(self._policies.reconcile, workers=1)
+        workers = self._settings.workers
+        self._cluster_queue = WorkQueue(self._clusters.reconcile, workers=workers, expected=_cause)
+        self._recovery_queue = WorkQueue(self._recoveries.reconcile, workers=workers, expected=_cause)
+        self._policy_queue = WorkQueue(self._policies.reconcile, workers=1, expected=_cause)
+        self.clean = False
         for name, work in (
             ("clusters", self._cluster_queue.run()),
             ("recoveries", self._recovery_queue.run()),
@@ -168,11 +176,18 @@ class Operator:
             self._tasks.append(task)
 
     async def _stop(self, **_: Any) -> None:
+        if self._tasks:  # else the start failed, and there is nothing to stop
+            await self._stop_working()
+        if self._session:
+            await self._session.close()
+
+    async def _stop_working(self) -> None:
+        for task in self._tasks:
+            task.remove_done_callback(_fatal)  # from now on they may end
         grace = timedelta(seconds=2)
         queues = self._policy_queue, self._cluster_queue, self._recovery_queue
         left = [key for queue in queues for key in await queue.stop(grace)]
         for task in self._tasks:
-            task.remove_done_callback(_fatal)
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._recoveries.stop()
@@ -234,12 +249,9 @@ def _key(body: kopf.Body) -> Key:
     return str(body["metadata"]["namespace"]), str(body["metadata"]["name"])
 
 
-def _found_login(kwargs: dict[str, Any]) -> kopf.ConnectionInfo:
-    """As a Pod, or as the kubeconfig's user."""
-    info = kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
-    if info is None:
-        raise kopf.LoginError("neither a service account nor a kubeconfig was found; set KUBECONFIG")
-    return info
+def _cause(error: Exception) -> str | None:
+    """What comes from outside, and is no error of our own."""
+    return f"{error.status} {error.reason}" if isinstance(error, ApiError) else None
 
 
 def _fatal(task: asyncio.Task[Any]) -> None:

@@ -15,7 +15,7 @@ from kafka_recovery.kube.api import Conflict, NotFound
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal, by_plan, is_unfinished
 from kafka_recovery.kube.facts import FACT_LABEL, OWNED_LABEL, ConfigMaps, Fact, RecoveryRef, path
 from kafka_recovery.kube.resources import CLUSTER_LABEL, RECOVERIES, label_value
-from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 
 
 class OrphanedJournal(ConfigMapJournal):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.measured import tell_of
@@ -45,6 +46,7 @@ class Progress:
     awaiting_since: datetime | None = None
     _wave_began: float | None = None
     _begun: dict[str, PlanNow] = field(default_factory=dict)
+    _causes: Counter[str] = field(default_factory=Counter)
 
     def known(self) -> Known:
         """What the status says now."""
@@ -84,11 +86,14 @@ class Progress:
         """A plan was made and is durable."""
         if self.plan_shown is None or self.plan_shown.digest != digest:
             self.approval = None
-            observed = plan.evidence.cluster.observed_at
-            self.plan_shown = plan_now(plan, digest, observed + evidence_lasts(plan))
+            self.plan_shown = _as_shown(plan, digest)
         self.plan = plan
         _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
         self.changed()
+
+    def carried_out(self, plan: Plan, digest: str) -> None:
+        """An earlier process carried it out: what it may have lost counts on."""
+        self._begun[digest] = _as_shown(plan, digest)
 
     def plan_void(self, why: Reason) -> None:
         """The plan that was shown does not hold any more, and no approval of it counts."""
@@ -132,10 +137,21 @@ class Progress:
             return
         if outcome.outcome.is_recovered and self._wave_began is not None:
             self.metrics.took(Step.VERIFY, timedelta(seconds=time.monotonic() - self._wave_began))
-        level = logging.INFO if outcome.outcome.is_recovered else logging.WARNING
         partition = str(outcome.id)
+        level = _LEVELS.get(outcome.outcome, logging.INFO)
         _LOG.log(level, "%s: %s %s", partition, outcome.outcome, outcome.reason or "", extra={"partition": partition})
         self.changed()
+
+    def told(self, report: Report) -> None:
+        """Log why partitions are refused: once a cause, for there may be thousands, and not again at each try."""
+        refused = [each for each in report.outcomes if each.outcome is Outcome.REFUSED]
+        causes = Counter(each.reason.code for each in refused if each.reason)
+        if causes == self._causes:
+            return
+        self._causes = causes
+        for code, count in causes.most_common():
+            first = next(each for each in refused if each.reason and each.reason.code == code)
+            _LOG.warning("%d refused: %s, the first: %s: %s", count, code, first.id, first.reason)
 
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """The engine waits: for a clean member to return, or out of quarantine."""
@@ -149,6 +165,12 @@ class Progress:
         """Those of the scope that are neither recovered nor failed nor gone."""
         return sorted(id for id in scope if not is_final(self.outcomes.get(id)))
 
+    def unrecovered(self, scope: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of the scope without a verified leader."""
+        return {id for id in scope if (known := self.outcomes.get(id)) is None or not known.outcome.is_recovered}
+
+
+_LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.UNKNOWN: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
 
 GONE = frozenset({"UnknownPartition", "UnknownTopic", "TopicGone"})
 """Reasons that no waiting mends: what they speak of is not there."""
@@ -161,6 +183,10 @@ def is_final(outcome: PartitionOutcome | None) -> bool:
     if outcome.outcome is Outcome.REFUSED:
         return outcome.reason is not None and outcome.reason.code in GONE
     return True
+
+
+def _as_shown(plan: Plan, digest: str) -> PlanNow:
+    return plan_now(plan, digest, plan.evidence.cluster.observed_at + evidence_lasts(plan))
 
 
 def evidence_lasts(plan: Plan) -> timedelta:

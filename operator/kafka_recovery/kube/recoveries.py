@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.admission import Admission
-from kafka_recovery.kube.api import Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.api import Api, NotFound, Object
 from kafka_recovery.kube.approvals import KubeApprovals
 from kafka_recovery.kube.clusters import Clusters
-from kafka_recovery.kube.conditions import condition, merged
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.logs import about
@@ -25,19 +22,15 @@ from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.progress import Progress
 from kafka_recovery.kube.recovery_run import RecoveryRun
-from kafka_recovery.kube.recovery_status import ApprovedBy, Known, Phase, status_of, untaken
+from kafka_recovery.kube.recovery_status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.resources import (
-    APPROVALS,
     FINALIZER,
-    RECOVERIES,
     PartitionRecovery,
-    RecoveryApproval,
     read_recovery,
 )
+from kafka_recovery.kube.scopes import LOOKING, Scopes
 from kafka_recovery.kube.supervision import House, KubeSupervision
-from kafka_recovery.kube.work_queue import Requeue
-
-_LOG = logging.getLogger(__name__)
+from kafka_recovery.kube.told import Told
 
 RESYNC = timedelta(minutes=1)
 SHOWN_EVERY = timedelta(milliseconds=200)
@@ -51,7 +44,9 @@ GIVE_UP_UNDOING = timedelta(minutes=10)
 _STUCK = frozenset({"JournalDamaged", "OtherCluster"})
 """Why a recovery can't be taken up that a person has to mend."""
 
+_MISSING = "WatchedClusterMissing"
 _NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
+_SOON = frozenset({_NOT_YET, LOOKING})
 
 
 @dataclass
@@ -85,12 +80,13 @@ class Recoveries:
         self._admission = Admission(api)
         self._objects = Objects(api)
         self._clusters = clusters
-        self._events = events
+        self._told = Told(api, events)
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
         self._leaving: set[asyncio.Task[None]] = set()
         """Runs of recoveries that are gone: they restore what they altered, and end."""
+        self._scopes = Scopes(soon)
         self._untaken: dict[Key, str] = {}
         """Recoveries that can't be worked on for now, and the cluster that each is for."""
 
@@ -129,13 +125,15 @@ class Recoveries:
             recovery = read_recovery(raw)
         except InvalidDocument as wrong:
             self._drop(key)
-            await self._write_untaken(raw, Reason("InvalidSpec", str(wrong)), stuck=True)
+            await self._told.untaken(raw, Reason("InvalidSpec", str(wrong)), stuck=True)
             return None
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
             self._untaken[key] = recovery.cluster_name
-            if waits != _NOT_YET:  # that is over in a moment, and nothing to tell
-                await self._write_untaken(raw, waits, stuck=waits.code in _STUCK)
+            if waits not in _SOON:  # that is over in a moment, and nothing to tell
+                await self._told.untaken(raw, waits, stuck=waits.code in _STUCK)
+            if waits.code == _MISSING and _leaving_for(recovery) >= GIVE_UP_UNDOING:
+                await self._let_go(raw, self._journal(key, recovery), "there is no WatchedCluster to restore them in")
             return timedelta(seconds=10)
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
@@ -144,15 +142,27 @@ class Recoveries:
         await self._give_up_undoing(raw, recovery, open_)
         self._count(open_.cluster)
         if open_.run.taken_up:
-            await self._write(raw, recovery, open_.run.progress.known())
-            await self._tell(raw, open_.run.progress.news)
+            known = self._known(key, open_)
+            if await self._told.known(raw, recovery, known) and known.end:
+                worst = str(known.worst) if known.worst else None
+                self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst)
+            await self._told.news(raw, open_.run.progress.news)
         else:
             progress = open_.run.progress
-            await self._write_untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
+            await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
         if open_.run.progress.end:
             self._drop(key)
             return None
         return RESYNC
+
+    def _known(self, key: Key, open_: _Open) -> Known:
+        """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""
+        known = open_.run.progress.known()
+        if known.end is None:
+            return known
+        left = open_.cluster.outages(open_.run.progress.unrecovered(open_.run.scope))
+        open_.cluster.watcher.leave_alone(left, key[1])
+        return replace(known, left=left)
 
     def _count(self, cluster: OpenCluster) -> None:
         """Tell metrics how many of a cluster's recoveries are open, and since when plans wait for a person."""
@@ -166,7 +176,7 @@ class Recoveries:
         tasks = [*self._leaving, *(open_.task for open_ in self._open.values())]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(self._scopes.stop(), *tasks, return_exceptions=True)
 
     def _is_current(self, open_: _Open) -> bool:
         """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""
@@ -202,7 +212,7 @@ class Recoveries:
 
     async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
         """A process that has just started has not opened it yet: that is no reason to call it missing."""
-        if told.code != "WatchedClusterMissing":
+        if told.code != _MISSING:
             return told
         try:
             await self._objects.cluster(cluster)
@@ -217,9 +227,9 @@ class Recoveries:
         age = recovery.meta.created_at, key[1]  # as in `claims`
         if any((made, name) < age for name, made in cluster.untaken.items() if name != key[1]):
             return _NOT_YET
-        journal = ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
+        journal = self._journal(key, recovery)
         try:
-            scope = await self._freeze(recovery, cluster, journal)
+            scope = await self._scopes.of(key, recovery, cluster, journal)
         except ClusterFault as fault:
             return fault.reason
         except InvalidDocument as damaged:
@@ -233,16 +243,8 @@ class Recoveries:
         self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, cluster, run, journal, task)
         return None
 
-    async def _freeze(
-        self, recovery: PartitionRecovery, cluster: OpenCluster, journal: ConfigMapJournal
-    ) -> Sequence[TopicPartition] | Reason:
-        """The partitions of a recovery: those named, else those of its plans, else what is offline under its rules."""
-        if recovery.scope.partitions is not None:
-            return recovery.scope.partitions
-        planned = {decision.id for plan in await journal.plans() for decision in plan.decisions}
-        if planned:
-            return sorted(planned)
-        return cluster.policy if isinstance(cluster.policy, Reason) else await cluster.offline_by_rules()
+    def _journal(self, key: Key, recovery: PartitionRecovery) -> ConfigMapJournal:
+        return ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
 
     def _run(
         self,
@@ -280,7 +282,7 @@ class Recoveries:
             supervision,
             progress,
             self._admission,
-            answered=self._answered,
+            answered=self._told.answer,
             designated=dict(recovery.designated),
         )
 
@@ -303,61 +305,9 @@ class Recoveries:
             look_around=lambda: cluster.look_for_orphans(self._api),
         )
 
-    async def _write(self, raw: Object, recovery: PartitionRecovery, known: Known) -> None:
-        """The status of a recovery that has its run."""
-        status = status_of(known, recovery.meta.generation, recovery.status, datetime.now(UTC))
-        written = await self._apply(raw, status)
-        if known.end and written:
-            label = f"{recovery.meta.namespace}/{recovery.cluster_name}"
-            self._metrics.recovery_ended(label, str(known.end), str(known.worst) if known.worst else None)
-
-    async def _tell(self, raw: Object, news: list[Reason]) -> None:
-        """Events of what came and went between two looks."""
-        while news:
-            why = news.pop(0)
-            await self._events.say(raw, "Warning", why.code, "Approve", why.message)
-
-    async def _write_untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
-        """The status of a recovery whose journal was not read yet: the plan that people see must not go from it."""
-        meta, old = raw["metadata"], raw.get("status", {})
-        await self._apply(raw, untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck))
-
-    async def _apply(self, raw: Object, status: dict[str, Any]) -> bool:
-        """Write the status, and an event if it took a turn; False: the object is gone. Raises Requeue."""
-        meta = raw["metadata"]
-        try:
-            await self._api.apply_status(RECOVERIES.path(meta["namespace"], meta["name"]), raw, status)
-        except Conflict as lost:
-            raise Requeue from lost
-        except NotFound:
-            return False
-        turn = _turn(raw.get("status", {}), status)
-        if turn:
-            stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
-            with about(recovery=f"{meta['namespace']}/{meta['name']}"):
-                _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
-            await self._events.say(raw, "Warning" if stalled else "Normal", turn.code, "Recover", turn.message)
-        return True
-
-    async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
-        """Say to the author of an approval whether it counts; False: it could not be said."""
-        path = APPROVALS.path(approval.meta.namespace, approval.meta.name)
-        reason = against or Reason("Accepted", "it holds for the plan of this recovery")
-        said = condition("Accepted", against is None, reason.code, reason.message, approval.meta.generation)
-        try:
-            seen = await self._api.get(path)
-            old = seen.get("status", {}).get("conditions", [])
-            await self._api.apply_status(path, seen, {"conditions": merged(old, [said], datetime.now(UTC))})
-        except ApiError as error:
-            _LOG.warning("approval %s can't be answered: %s", approval.meta.name, error)
-            return False
-        if against and against.code not in {each.get("reason") for each in old}:
-            await self._events.say(seen, "Warning", against.code, "Approve", against.message)
-        return True
-
     async def _give_up_undoing(self, raw: Object, recovery: PartitionRecovery, open_: _Open) -> None:
         """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off."""
-        if not recovery.meta.deleting_since or FINALIZER not in recovery.meta.finalizers or open_.run.progress.end:
+        if not _leaving_for(recovery) or open_.run.progress.end:
             return
         if not open_.cluster.reachable():
             open_.undoing_since = None
@@ -365,11 +315,12 @@ class Recoveries:
         now = datetime.now(UTC)
         open_.undoing_since = open_.undoing_since or now
         if now - open_.undoing_since >= GIVE_UP_UNDOING:
-            await open_.journal.let_go()
-            message = (
-                "its assignment orders could not be restored in ten minutes; the journal stays, and is tried again"
-            )
-            await self._events.say(raw, "Warning", "OrphanedJournal", "Undo", message)
+            await self._let_go(raw, open_.journal, "its assignment orders could not be restored in ten minutes")
+
+    async def _let_go(self, raw: Object, journal: ConfigMapJournal, why: str) -> None:
+        """Let a deleted recovery go though orders of its may be altered."""
+        await journal.let_go()
+        await self._told.let_go(raw, why)
 
     def _drop(self, key: Key, *, deleted: bool = False) -> None:
         for cluster in self._clusters.open():
@@ -378,6 +329,7 @@ class Recoveries:
                 if deleted:
                     cluster.watcher.forget(key[1])
         self._untaken.pop(key, None)
+        self._scopes.forget(key)
         open_ = self._open.pop(key, None)
         if open_ is None:
             return
@@ -389,10 +341,7 @@ class Recoveries:
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
 
 
-def _turn(old: Mapping[str, Any], new: Mapping[str, Any]) -> Reason | None:
-    """What an event should say: Ready's reason, if it is another one than before."""
-    before: Mapping[str, Any] = next((c for c in old.get("conditions", ()) if c.get("type") == "Ready"), {})
-    after = next(each for each in new["conditions"] if each["type"] == "Ready")
-    if before.get("reason") == after["reason"]:
-        return None
-    return Reason(after["reason"], after["message"])
+def _leaving_for(recovery: PartitionRecovery) -> timedelta:
+    """How long its deletion has waited for us; zero: it does not."""
+    since = recovery.meta.deleting_since
+    return datetime.now(UTC) - since if since and FINALIZER in recovery.meta.finalizers else timedelta(0)

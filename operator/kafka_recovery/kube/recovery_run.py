@@ -26,8 +26,7 @@ from kafka_recovery.kube.progress import Progress
 from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
 from kafka_recovery.kube.supervision import OVER, KubeSupervision
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import JournalUnwritable
-from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
 
@@ -110,6 +109,7 @@ class RecoveryRun:
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
             if not self.progress.end and not at_once:
                 await self._a_while()
+        await self.approvals.close(self.progress.reason)
 
     def _met(self, trouble: Exception) -> None:
         """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
@@ -124,11 +124,12 @@ class RecoveryRun:
 
     async def _begin(self) -> None:
         """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
-        outcomes, unfinished, _ = await asyncio.gather(
-            self.journal.outcomes(), self.journal.unfinished(), self.look_around()
-        )
+        outcomes, _ = await asyncio.gather(self.journal.outcomes(), self.look_around())
+        ended, unfinished = await self.journal.ended(), await self.journal.unfinished()
         for outcome in outcomes:
             self.progress.concluded(outcome)
+        for digest, carried_out in ended.items():
+            self.progress.carried_out(carried_out, digest)
         if unfinished:
             self._step = _Step.RESUME
             self._show(unfinished[-1].plan, unfinished[-1].digest)
@@ -159,6 +160,7 @@ class RecoveryRun:
         report = await self._try()
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
+        self.progress.told(report)
         return await self._judge(tried)
 
     async def _try(self) -> Report:

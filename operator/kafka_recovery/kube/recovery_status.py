@@ -14,8 +14,10 @@ from kafka_recovery.domain.documents import canonical
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+from kafka_recovery.kube.outages import Outage, left_offline
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
@@ -80,6 +82,8 @@ class Known:
     end: End | None = None
     begun: tuple[PlanNow, ...] = ()
     """Plans of which waves were elected: what they may have lost is not forgotten for a later plan."""
+    left: tuple[Outage, ...] = ()
+    """What it leaves without a leader, now that it has ended."""
 
     @property
     def electing(self) -> tuple[PlanNow, ...]:
@@ -123,6 +127,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
     if known.end:
         status["outcome"] = str(known.end)
         status["finishedAt"] = old.get("finishedAt") or _instant(now)
+    if known.left:
+        status["leftOffline"] = left_offline(known.left)
     if known.plan:
         status["plan"] = _plan(known.plan) | _cost(known)
     if known.approval:
@@ -236,4 +242,5 @@ def _instant(at: datetime) -> str:
 
 
 def _cut(text: str) -> str:
+    text = printable(text)
     return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"

@@ -10,12 +10,15 @@ from typing import Protocol, TypeVar
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Api, ApiError, NotFound
+from kafka_recovery.kube.api import ApiError, NotFound, Object
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.resources import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.recovery.supervision import Authority, Mandate
 
 T = TypeVar("T")
+
+HOUSE = "kafka-recovery-operator"
+"""The name of the operator's own ConfigMap, whose key `suspend` stops everything, unless it was given another one."""
 
 OVER = frozenset({"Deleted", "Aborted"})
 """Halts that end a recovery: its orders are restored, and that is all."""
@@ -29,7 +32,15 @@ class House:
     suspended: Reason | None = None
 
 
-async def read_house(api: Api, key: Key, authority: Authority) -> House:
+class Reads(Protocol):
+    """All of the API that is needed for that."""
+
+    async def get(self, path: str) -> Object:
+        """An object."""
+        ...
+
+
+async def read_house(api: Reads, key: Key, authority: Authority) -> House:
     """What the operator's own ConfigMap says now; `authority` is what it was started with. Raises ApiError."""
     try:
         data = (await api.get(f"/api/v1/namespaces/{key[0]}/configmaps/{key[1]}")).get("data") or {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol
@@ -16,6 +16,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.incidents import Docket, Incident, Offline
+from kafka_recovery.kube.outages import Outage
 from kafka_recovery.kube.waits import NO_WAITS, Others
 from kafka_recovery.kube.watching import Watch, WatchedBroker
 from kafka_recovery.recovery.ports import Clock
@@ -144,6 +145,11 @@ class Watcher:
     def look_again(self) -> None:
         """The policy has changed, or what recoveries there are."""
         self._next_at = self._clock.monotonic()
+
+    def leave_alone(self, outages: Iterable[Outage], recovery: str) -> None:
+        """This recovery has ended and left these as they are: no other one is opened for them."""
+        self._watch.leave_alone(outages, recovery)
+        self.look_again()
 
     def forget(self, recovery: str) -> None:
         """That recovery was deleted: what it had may be opened again."""

@@ -15,7 +15,8 @@ from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.incidents import Docket, Incident, Names, Offline, Outage, docket
+from kafka_recovery.kube.incidents import Docket, Incident, Names, Offline, docket
+from kafka_recovery.kube.outages import Outage
 from kafka_recovery.kube.waits import NO_WAITS, Waits
 
 STANDSTILL = timedelta(milliseconds=1500)
@@ -292,7 +293,11 @@ class Watch:
 
     def opened(self, incident: Incident) -> None:
         """There is a recovery for these outages; they get no other one, even after it has ended."""
-        self._opened |= {Outage.of(partition): incident.name for partition in incident.partitions}
+        self.leave_alone(map(Outage.of, incident.partitions), incident.name)
+
+    def leave_alone(self, outages: Iterable[Outage], recovery: str) -> None:
+        """This recovery had these outages, whoever opened it; another one is for a person to open."""
+        self._opened |= dict.fromkeys(outages, recovery)
 
     def forget(self, name: str) -> None:
         """This recovery was deleted: what it had may be opened again."""

@@ -14,6 +14,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Hashable
 from contextvars import Context
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Generic, NamedTuple, TypeVar
 
@@ -26,6 +27,9 @@ LONGEST_PAUSE = timedelta(minutes=1)
 
 JITTER = 0.1
 """Share of a pause that is left to chance, so that what failed together does not come back together."""
+
+TOLD_AGAIN = timedelta(minutes=1)
+"""A trouble that many keys have is one line so often, not a line for each."""
 
 CANCELLING = timedelta(seconds=1)
 """How long a cancelled look has to clean up."""
@@ -52,12 +56,27 @@ class Depth(NamedTuple):
     failing: int
 
 
+@dataclass(slots=True)
+class _Told:
+    """When a trouble was told last, on the loop's clock, and how often it was met since."""
+
+    at: float
+    more: int = 0
+
+
+def nothing_expected(error: Exception) -> str | None:
+    """Every failure is an error of our own."""
+
+
 class WorkQueue(Generic[Key]):
     """Calls `reconcile` for each key that was added, with at most `workers` at a time.
 
     What `reconcile` returns is when to look again without being told; None: not before somebody adds the key. If it
     raises, the key comes back by itself after a pause of its own; being told meanwhile brings it back sooner, but never
     sooner than the first pause: a key that always fails must not keep a worker busy because its object is noisy.
+
+    `expected`: the cause of a failure that comes from outside, such as an API server that is away. All keys that fail
+    for the same cause are one line a minute; what has none is an error of our own, and told with its traceback.
 
     It belongs to one event loop. Before `run`, keys only gather.
     """
@@ -70,12 +89,15 @@ class WorkQueue(Generic[Key]):
         first_pause: timedelta = FIRST_PAUSE,
         longest_pause: timedelta = LONGEST_PAUSE,
         chance: random.Random | None = None,
+        expected: Callable[[Exception], str | None] = nothing_expected,
     ) -> None:
         self._reconcile = reconcile
         self._workers = workers
         self._first_pause = first_pause
         self._longest_pause = longest_pause
         self._chance = chance or random.Random()
+        self._expected = expected
+        self._told: dict[str, _Told] = {}
         self._later: dict[Key, asyncio.TimerHandle] = {}
         self._due: dict[Key, None] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
@@ -164,26 +186,40 @@ class WorkQueue(Generic[Key]):
             self._not_before.pop(key, None)
         except Requeue as requeue:
             after = requeue.after
-        except asyncio.CancelledError:
+        except asyncio.CancelledError as cancelled:
             if self._stopped:
                 raise
             # Something that it waited for was cancelled, not the look: without this the key would be lost.
-            after = self._failed(key)
-        except Exception:  # noqa: BLE001 - whatever goes wrong with one object must not stop the others
-            after = self._failed(key)
+            after = self._failed(key, cancelled)
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong with one object must not stop the others
+            after = self._failed(key, error)
         finally:
             del self._running[key]
             self._come_back(key, after)
 
-    def _failed(self, key: Key) -> timedelta:
-        """Count and log a failure, in its handler; returns the pause it costs."""
+    def _failed(self, key: Key, error: BaseException) -> timedelta:
+        """Count and log a failure; returns the pause it costs."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         grown = self._first_pause * 2 ** min(failures - 1, 20)
         pause: timedelta = min(self._longest_pause, grown) * self._chance.uniform(1 - JITTER, 1 + JITTER)
         self._not_before[key] = asyncio.get_running_loop().time() + min(pause, self._first_pause).total_seconds()
-        seconds = pause.total_seconds()
-        _LOG.exception("looking at %s failed, %d times in a row; again in %.1f s", key, failures, seconds)
+        again = f"{failures} times in a row; again in {pause.total_seconds():.1f} s"
+        cause = self._expected(error) if isinstance(error, Exception) else None
+        if cause is None:
+            _LOG.error("looking at %s failed, %s", key, again, exc_info=error)
+        else:
+            self._tell(cause, f"looking at {key} failed, {again}: {error}")
         return pause
+
+    def _tell(self, cause: str, sentence: str) -> None:
+        now = asyncio.get_running_loop().time()
+        told = self._told.get(cause)
+        if told and now - told.at < TOLD_AGAIN.total_seconds():
+            told.more += 1
+            return
+        more = f" ({told.more} more like it in the meantime)" if told and told.more else ""
+        self._told[cause] = _Told(now)
+        _LOG.warning("%s%s", sentence, more)
 
     def _come_back(self, key: Key, after: timedelta | None) -> None:
         now = asyncio.get_running_loop().time()

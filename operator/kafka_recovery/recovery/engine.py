@@ -293,6 +293,7 @@ class Engine:
 
     async def _take_over(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
         """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
+        check(run.plan)
         await self._same_cluster(run.plan)
         try:
             await self._bring_to_its_end(run, ledger, go_on=go_on)

@@ -24,18 +24,10 @@ from kafka_recovery.domain.documents import InvalidDocument, as_data, canonical,
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.ports import PlanFinished, Run
+from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
 
 _DIRECTORY_NAME_LENGTH = 16
 _UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
-
-
-class JournalLocked(Exception):
-    """Another run holds this cluster's journal."""
-
-
-class JournalUnwritable(Exception):
-    """The journal can't keep a record (disk full, read-only, no permission), so nothing may be changed in Kafka."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,10 @@ verified; a wave that was prepared in vain gets its orders back.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import count
 
 from kafka_recovery.domain.election import Answer, Lead
 from kafka_recovery.domain.ids import TopicPartition
@@ -41,15 +43,19 @@ class Pipeline:
         self._numbers = numbers
         self._mandate = mandate
         self._planned = wave.plan.elections.keys()
+        self._rest: deque[Sequence[Decision]] = deque()
         self._again: dict[TopicPartition, Reason] = {}
         self._ahead: asyncio.Task[Prepared | Reason] | None = None
         self._ending: asyncio.Task[WaveResult] | None = None
 
     async def run(self, waves: Sequence[Sequence[Decision]]) -> dict[TopicPartition, Reason]:
         """Elect wave after wave; returns the partitions that the cluster changed meanwhile."""
+        self._rest = deque(waves)
+        places = count(1)
         try:
-            for place, members in enumerate(waves, 1):
-                prepared = await self._prepared(members)
+            while self._rest:
+                prepared = await self._prepared()
+                place, members = next(places), self._rest.popleft()
                 if isinstance(prepared, Reason):
                     self._refuse(members, prepared)
                     continue
@@ -59,8 +65,8 @@ class Pipeline:
                     await self._call_off(prepared, halted)
                     self._refuse(members, halted)
                     continue
-                self._wave.observer.wave_started(place, len(waves), len(members))
-                await self._run_one(prepared, now, waves[place] if place < len(waves) else ())
+                self._wave.observer.wave_started(place, place + len(self._rest), len(members))
+                await self._run_one(prepared, now)
         except ClusterFault:
             if self._ahead:  # what it has designated by then is begun, and must not be reported as untouched
                 await asyncio.wait([self._ahead])
@@ -72,14 +78,18 @@ class Pipeline:
             await self._ended()
         return self._again
 
-    async def _prepared(self, members: Sequence[Decision]) -> Prepared | Reason:
-        """The wave, ready to be elected, or why it may not be begun; what halted it ahead of its time may be over."""
+    async def _prepared(self) -> Prepared | Reason:
+        """The next wave, ready for election, or why it may not be begun; what halted it ahead of its time may be over.
+
+        It is the first of the rest until then.
+        """
         ahead, self._ahead = self._ahead, None
         prepared = await ahead if ahead else None
-        return prepared if isinstance(prepared, Prepared) else await self._prepare(members)
+        return prepared if isinstance(prepared, Prepared) else await self._prepare()
 
-    async def _prepare(self, members: Sequence[Decision]) -> Prepared | Reason:
+    async def _prepare(self) -> Prepared | Reason:
         now = await self._mandate()
+        members = self._within(max(now.policy.limits.wave_sizes))
         halted = self._halted(members, now)
         if halted:
             return halted
@@ -91,7 +101,15 @@ class Pipeline:
         self._ledger.begun |= prepared.go.keys()
         return prepared
 
-    async def _run_one(self, prepared: Prepared, now: Mandate, following: Sequence[Decision]) -> None:
+    def _within(self, largest: int) -> Sequence[Decision]:
+        """The next wave, split where its owners want smaller ones by now than when it was planned."""
+        members = self._rest.popleft()
+        if len(members) > largest:
+            self._rest.appendleft(members[largest:])
+        self._rest.appendleft(members[:largest])
+        return self._rest[0]
+
+    async def _run_one(self, prepared: Prepared, now: Mandate) -> None:
         self._again |= prepared.changed
         if not prepared.go:
             return
@@ -104,8 +122,8 @@ class Pipeline:
         def progress(leading: int, took: timedelta) -> None:
             coming = len(prepared.go) - leading
             soon = leading and (coming <= SMALL or coming * took <= leading * AHEAD)
-            if following and soon and self._ahead is None:
-                self._ahead = asyncio.create_task(self._prepare(following))
+            if self._rest and soon and self._ahead is None:
+                self._ahead = asyncio.create_task(self._prepare())
 
         settled = await self._wave.verify(prepared.go, asked, progress)
         await self._ended()

@@ -121,6 +121,14 @@ class PlanForAnotherCluster(Exception):
         super().__init__(f"the plan was made for cluster {planned}, this is {found}")
 
 
+class JournalLocked(Exception):
+    """Another run holds this cluster's journal."""
+
+
+class JournalUnwritable(Exception):
+    """The journal can't keep a record (disk full, read-only, no permission), so nothing may be changed in Kafka."""
+
+
 class Journal(Protocol):
     """Durable memory of one cluster's recoveries. Every method returns only when the record would survive a crash."""
 

@@ -11,7 +11,8 @@ import pytest
 from kafka_recovery.cli.journal_place import STALE, Holder, JournalPlace
 from kafka_recovery.domain.documents import digest, read
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.journal_files import FileJournal, JournalLocked
+from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.ports import JournalLocked
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 

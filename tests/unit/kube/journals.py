@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
@@ -15,8 +16,11 @@ from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import AUTO, COARSE, ORDERS, World
 
 NAMESPACE, NAME, UID = "kafka", "prod-1f0c9a2b7d", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e"
+OTHERS = "example.com/others"
+"""A finalizer that is not ours."""
 CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 RECOVERY = RECOVERIES.path(NAMESPACE, NAME)
+RECOVERED = PartitionOutcome(ORDERS, Outcome.RECOVERED)
 
 
 class WatchedJournal(ConfigMapJournal):
@@ -47,12 +51,25 @@ def engine(
     return Engine(world.kafka, world.kafka, journal, world, policy, clock=world.clock, observer=world, timing=COARSE)
 
 
+async def another(world: World) -> Plan:
+    """A later plan."""
+    world.clock.advance(timedelta(seconds=1))
+    return await world.plan()
+
+
 async def begin(journal: ConfigMapJournal, plan: Plan) -> str:
     """A run in the middle of its first wave."""
     name = await journal.record(plan)
     await journal.approved(name, "ann")
     await journal.wave_started(name, 1, (ORDERS,))
     return name
+
+
+async def whole_story(journal: ConfigMapJournal, plan: Plan) -> None:
+    """A run from its plan to its end."""
+    name = await begin(journal, plan)
+    await journal.wave_ended(name, 1, (RECOVERED,))
+    await journal.finished(name)
 
 
 def unowned(api: KubernetesInMemory) -> list[str]:

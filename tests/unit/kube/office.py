@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, cast
 
+from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.admission import APPROVALS_POLICY
 from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.incidents import Offline
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.outages import Outage
 from kafka_recovery.kube.recoveries import Recoveries
 from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, read_cluster
 from kafka_recovery.kube.supervision import House
@@ -40,9 +43,17 @@ class Seen:
         self.view = WatchView(timedelta(0))
         self.looks = 0
         self.forgotten: list[str] = []
+        self.left_alone: dict[Outage, str] = {}
 
     def look_again(self) -> None:
         self.looks += 1
+
+    def leave_alone(self, outages: Iterable[Outage], recovery: str) -> None:
+        self.left_alone |= dict.fromkeys(outages, recovery)
+
+    def sees_offline(self, *outages: Outage) -> None:
+        seen = (OfflinePartition(each.id, each.topic_id, each.leader_epoch, (), (), ()) for each in outages)
+        self.view = replace(self.view, offline=tuple(Offline(each, timedelta(0)) for each in seen))
 
     def forget(self, recovery: str) -> None:
         self.forgotten.append(recovery)
@@ -54,12 +65,14 @@ class SmallCluster(OpenCluster):
 
     world: World | None = None
     found: Sequence[TopicPartition] | ClusterFault = ()
+    scanned_in: timedelta = timedelta(0)
 
     @property
     def measured(self) -> Any:
         return self.world.kafka if self.world else None
 
     async def offline_by_rules(self) -> Sequence[TopicPartition]:
+        await asyncio.sleep(self.scanned_in.total_seconds())
         if isinstance(self.found, ClusterFault):
             raise self.found
         return self.found
@@ -179,3 +192,8 @@ class Office:
 
     async def _house(self) -> House:
         return self.house
+
+
+def all_offline(office: Office) -> None:
+    """The recovery is for whatever is offline."""
+    office.api.change(RECOVERIES, NAME, scope={"allOffline": True})

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, TypeVar, cast
+
+import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
@@ -22,8 +24,11 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journals import UID, WatchedJournal
 from unit.kube.our_objects import KEY, OurObjects
+from unit.kube.virtual import in_no_time
+from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World
 
+T = TypeVar("T")
 FULL = House(Authority.AUTOMATIC)
 
 
@@ -125,6 +130,23 @@ class Operated:
     async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
         self.answers.append((approval.meta.name, against.code if against else None))
         return True
+
+
+def story(tell: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """What is told, in virtual time."""
+    return in_no_time(tell())
+
+
+def plans(api: OurObjects) -> list[str]:
+    """Plans that are kept."""
+    return [name for name in api.config_maps() if name.endswith("-plan")]
+
+
+async def died(operated: Operated) -> None:
+    """A first process met its end as the test arranged it."""
+    with pytest.raises(Crash):
+        await operated.process().go()
+    operated.world.calm_down()
 
 
 class Going:

@@ -14,7 +14,8 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kafka_recovery.kube.api import Api, Effort, Fence, ServiceAccountToken, unfenced
+from kafka_recovery.kube.api import CONNECTIONS, Api, Effort, Fence, unfenced
+from kafka_recovery.kube.session import ServiceAccountToken
 
 HURRIED = Effort(
     deadline=timedelta(seconds=10),
@@ -91,7 +92,11 @@ async def silence(request: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def staged(
-    *script: Answer, fence: Fence = unfenced, effort: Effort = HURRIED, token: ServiceAccountToken | None = None
+    *script: Answer,
+    fence: Fence = unfenced,
+    effort: Effort = HURRIED,
+    token: ServiceAccountToken | None = None,
+    at_once: int = CONNECTIONS,
 ) -> AsyncIterator[tuple[Api, FakeServer]]:
     fake = FakeServer(list(script))
     app = web.Application()
@@ -99,5 +104,5 @@ async def staged(
     app.router.add_route("*", "/{anything:.*}", fake.handle)
     middlewares = [token] if token else []
     async with TestServer(app) as server, aiohttp.ClientSession(middlewares=middlewares) as session:
-        yield Api(session, str(server.make_url("/")), fence, effort), fake
+        yield Api(session, str(server.make_url("/")), fence, effort, at_once), fake
         fake.over.set()

@@ -103,6 +103,9 @@ def states() -> Iterator[State]:
     for name, (view, policy, tools) in VIEWS.items():
         status = cluster_status.watched(view, policy, None, 0, 1, {}, NOON)
         yield State(CLUSTERS, name, status, *tools)
+    twice = Reason("DuplicateCluster", "WatchedCluster dev/copy has the same clusterId")
+    status = cluster_status.watched(SEEN, RULES, None, 0, 1, {}, NOON, twice)
+    yield State(CLUSTERS, "acts for a Kafka that another one names as well", status, *NOT_READY)
     missing = Reason("SecretMissing", "Secret kafka-ca is not there")
     yield State(CLUSTERS, "misses a Secret", cluster_status.unopened(missing, 1, {}, NOON), *NOT_READY)
     for kind in (RECOVERIES, CLUSTERS):

@@ -147,6 +147,50 @@ def test_no_is_heard_before_any_yes(operated: Operated, yes_counts: bool) -> Non
     assert in_no_time(tell()) == (None, Reason("ApprovalRefused", "bob refused the plan: INC-7"))
 
 
+def test_who_said_yes_before_a_no_is_told_that_it_does_not_count(operated: Operated) -> None:
+    async def tell() -> None:
+        question = await asked(operated)
+        operated.api.approve(question.digest, "a-first-yes", maxLossClass="Unknown")
+        operated.api.approve(question.digest, "then-a-no", decision="Refuse", approver="bob")
+        operated.api.approve(question.digest, "and-another-no", decision="Refuse", approver="eve")
+        await question.after(1)
+
+    in_no_time(tell())
+    assert operated.answers == [("and-another-no", None), ("then-a-no", None), ("a-first-yes", "Refused")]
+
+
+def test_who_says_the_same_as_another_before_is_answered_as_well(operated: Operated) -> None:
+    async def tell() -> str | None:
+        question = await asked(operated)
+        operated.api.approve(question.digest, "one")
+        operated.api.approve(question.digest, "two", approver="bob")
+        return await question.after(1)
+
+    assert in_no_time(tell()) == "ann"
+    assert operated.answers == [("one", None), ("two", None)]
+
+
+def test_at_the_end_everybody_gets_an_answer_who_had_none(operated: Operated) -> None:
+    async def tell() -> None:
+        question = await asked(operated)
+        operated.api.approve(question.digest, "in-time")
+        await question.after(1)
+        operated.api.approve(question.digest, "a-late-no", decision="Refuse")
+        operated.api.approve(question.digest, "about-an-earlier-one", recoveryRef={"name": NAME, "uid": "earlier"})
+        await question.approvals.close(Reason("Recovered", "its partition has a leader"))
+
+    in_no_time(tell())
+    assert operated.answers == [("in-time", None), ("a-late-no", "TooLate")]
+
+
+def test_approvals_that_cannot_be_read_at_the_end_are_no_reason_not_to_end(operated: Operated) -> None:
+    operated.api.unread = "/recoveryapprovals"
+
+    in_no_time(operated.process().approvals.close(Reason("Recovered", "its partition has a leader")))
+
+    assert operated.answers == []
+
+
 def test_approvals_that_cannot_be_read_are_told_and_nothing_is_approved(operated: Operated) -> None:
     async def tell() -> tuple[str | None, str, str | None]:
         question = await asked(operated)
@@ -244,6 +288,39 @@ def test_a_plan_that_changed_is_void_however_fresh_its_approval(operated: Operat
     assert (by, void and void.code) == (None, "PlanChanged")
     assert void
     assert "the leader to elect was 2, now it is 3" in void.message
+
+
+def test_a_plan_of_long_ago_is_looked_at_anew_before_anybody_s_yes_counts(operated: Operated) -> None:
+    """Evidence has the age that it has: after a restart or a suspension the plan is old when somebody is asked."""
+
+    async def tell() -> tuple[str | None, Reason | None]:
+        now = await operated.supervision().mandate()
+        plan = await operated.world.plan(now.policy)
+        operated.world.clock.advance(timedelta(minutes=2))
+        operated.world.kafka.partitions[ORDERS].ends[3] = 40
+        operated.api.approve(digest(plan))
+        question = Asked(operated, plan)
+        return await question.after(1), question.approvals.void
+
+    by, void = in_no_time(tell())
+    assert (by, void and void.code) == (None, "PlanChanged")
+
+
+def test_a_plan_of_long_ago_is_not_void_because_kafka_is_silent_for_a_moment(operated: Operated) -> None:
+    async def tell() -> tuple[str | None, str | None]:
+        now = await operated.supervision().mandate()
+        plan = await operated.world.plan(now.policy)
+        operated.world.clock.advance(timedelta(minutes=20))
+        for node in operated.world.kafka.nodes.values():
+            node.mute = True
+        operated.api.approve(digest(plan))
+        question = Asked(operated, plan)
+        while_silent = await question.after(20)
+        for node in operated.world.kafka.nodes.values():
+            node.mute = False
+        return while_silent, await question.after(LOOK.total_seconds() + 1)
+
+    assert in_no_time(tell()) == ("", "ann")
 
 
 def test_rules_that_changed_are_looked_at_at_once(operated: Operated) -> None:

@@ -69,6 +69,18 @@ def test_ready_is_about_watching_and_isolated_about_ourselves(
     assert (said(found, "Ready"), said(found, "Isolated")) == (ready, isolated)
 
 
+def test_one_of_two_with_the_same_kafka_is_not_ready_however_well_it_is_watched() -> None:
+    twice = Reason("DuplicateCluster", "WatchedCluster kafka/copy has the same clusterId")
+
+    found = watched(SEEN, RULES, None, 0, 1, {}, NOON, twice)
+
+    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "Isolated")] == [
+        ("False", "DuplicateCluster"),
+        ("True", "AllLed"),
+        ("False", "Trusted"),
+    ]
+
+
 def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
     found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, status(), LATER)
 

@@ -1,13 +1,24 @@
-"""Why a watched cluster can't be opened: what a person has to mend is told, what passes is not."""
+"""How watched clusters are opened: what a person has to mend is told, what passes is not, and nothing is done twice."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, cast
+
 import pytest
 
+from kafka_recovery.cluster.errors import InvalidConfiguration
+from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.kube.api import ApiError, Unanswered
-from kafka_recovery.kube.clusters import why_not_open
+from kafka_recovery.kube.api import ApiError, NotServed, Unanswered, unfenced
+from kafka_recovery.kube.clusters import Clusters, why_not_open
 from kafka_recovery.kube.credentials import SecretMissing
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.resources import CLUSTERS
+from kafka_recovery.kube.watcher import Pace
+from unit.kube.office import Told
+from unit.kube.our_objects import PROD, OurObjects, inhabited
 
 
 @pytest.mark.parametrize(
@@ -28,3 +39,95 @@ def test_what_a_person_has_to_mend_is_told(problem: Exception, code: str, told: 
 def test_an_api_server_that_does_not_answer_is_asked_again() -> None:
     with pytest.raises(Unanswered):
         why_not_open(Unanswered(0, "Unanswered", "GET /: no answer"))
+
+
+class Silent:
+    """A Kafka that never answers."""
+
+    def __init__(self, *arguments: object) -> None:
+        """Whatever the way in is."""
+
+    async def pulse(self, *arguments: object, **options: object) -> None:
+        await asyncio.Event().wait()
+
+    async def __aexit__(self, *error: object) -> None:
+        """Nothing is open."""
+
+
+@pytest.fixture
+def contexts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """One entry for each TLS context that was made."""
+    made: list[str] = []
+    monkeypatch.setattr("kafka_recovery.kube.clusters.KafkaCluster", Silent)
+    monkeypatch.setattr(Security, "tls_context", lambda security: made.append(str(security.protocol)))
+    return made
+
+
+@pytest.fixture
+async def clusters() -> AsyncIterator[tuple[Clusters, OurObjects]]:
+    api = inhabited()
+    all = Clusters(
+        cast(Any, api),
+        cast(Any, Told()),
+        Metrics(),
+        Pace(),
+        unfenced,
+        soon=lambda key, after: None,
+        changed=lambda key: None,
+        opened=lambda key: None,
+        claims=lambda key: {},
+    )
+    yield all, api
+    await all.stop()
+
+
+async def test_certificates_are_looked_at_once_however_often_a_cluster_is(
+    clusters: tuple[Clusters, OurObjects], contexts: list[str]
+) -> None:
+    """The system's take tens of milliseconds to read, and an operator has a hundred clusters."""
+    all, api = clusters
+    api.change(CLUSTERS, "prod", tls={})
+
+    for _ in range(3):
+        await all.reconcile(PROD)
+    assert contexts == ["SSL"]
+
+    api.change(CLUSTERS, "prod", bootstrapServers=["another:9093"])
+    await all.reconcile(PROD)
+    assert contexts == ["SSL"] * 2
+
+
+async def test_certificates_that_are_none_are_told_and_what_was_open_is_closed(
+    clusters: tuple[Clusters, OurObjects], contexts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(security: Security) -> None:
+        raise InvalidConfiguration("Secret ca, ca.crt: is no certificate")
+
+    all, api = clusters
+    await all.reconcile(PROD)
+    monkeypatch.setattr(Security, "tls_context", refuse)
+    api.change(CLUSTERS, "prod", tls={})
+
+    await all.reconcile(PROD)
+
+    assert all.open() == ()
+    told = api.objects[CLUSTERS.path(*PROD)]["status"]["conditions"]
+    assert ("Ready", "False", "InvalidConfiguration") in [(c["type"], c["status"], c["reason"]) for c in told]
+
+
+async def test_a_kind_that_is_not_served_closes_no_cluster(
+    clusters: tuple[Clusters, OurObjects], contexts: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody took the definitions away, perhaps to put newer ones there: that is not the end of what was defined."""
+
+    async def unserved(*arguments: object, **options: object) -> None:
+        raise NotServed(404, "NotServed", "the API server does not know it")
+
+    all, api = clusters
+    await all.reconcile(PROD)
+    monkeypatch.setattr(api, "get", unserved)
+
+    with pytest.raises(NotServed):
+        await all.reconcile(PROD)
+
+    assert len(all.open()) == 1

@@ -57,6 +57,11 @@ class TestTimes:
 
 
 class TestForm:
+    def test_no_terminal_obeys_a_message_and_it_is_one_line_of_a_table(self) -> None:
+        said = ready(False, message="ann refused the plan: \x1b[2J\u202eno,\nnever")
+
+        assert said["message"] == "ann refused the plan: \\x1b[2J\\u202eno, never"
+
     @pytest.mark.parametrize("reason", ["", "no candidate", "Ends-", "1Digit", "Ends:"])
     def test_a_reason_that_the_schema_would_refuse_is_refused_here(self, reason: str) -> None:
         with pytest.raises(ValueError, match="no reason of a condition"):

@@ -132,9 +132,10 @@ async def test_an_api_server_that_is_silent_is_no_missing_secret(api: Secrets) -
 async def test_certificates_that_are_none_are_refused_without_quoting_them(api: Secrets) -> None:
     api.keep("ca", ca_crt="-----BEGIN CERTIFICATE-----\naGlkZGVu\n-----END CERTIFICATE-----")
 
-    with pytest.raises(InvalidConfiguration) as refused:
-        await read(api, **TLS)
+    found = await read(api, **TLS)
 
+    with pytest.raises(InvalidConfiguration) as refused:
+        found.security.tls_context()
     assert "Secret ca, ca.crt" in str(refused.value)
     assert "aGlkZGVu" not in str(refused.value)
 

@@ -72,6 +72,14 @@ async def test_an_event_says_who_did_what_to_which_object_and_why() -> None:
     }
 
 
+async def test_no_terminal_obeys_a_note() -> None:
+    async with telling(TAKEN) as (events, server):
+        await planned(events, "ann refused the plan: \x1b[2Jno")
+        await events.flush(LONG)
+
+    assert server.asked[0].body["note"] == "ann refused the plan: \\x1b[2Jno"
+
+
 async def test_what_is_said_again_is_counted() -> None:
     async with telling(TAKEN) as (events, server):
         for _ in range(3):

@@ -19,8 +19,7 @@ from kafka_recovery.kube.api import ApiError, Object
 from kafka_recovery.kube.housekeeping import EVERY, FIRST, Housekeeping, to_prune
 from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, History, read_cluster
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import JournalUnwritable
-from kafka_recovery.recovery.ports import Journal, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster
 from unit.kube.journals import NAME, NAMESPACE, engine
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.our_objects import KEY, PROD, inhabited
@@ -80,6 +79,9 @@ class Small:
         self.raw, self.spec, self.key, self.label = raw, read_cluster(raw), PROD, "/".join(PROD)
         self.looks = 0
         self.trouble: Exception | None = None
+
+    def holds_back(self, status: Object) -> bool:
+        return "leftOffline" in status
 
     def undoer(self, journal: Journal) -> Engine:
         if self.trouble:
@@ -185,10 +187,11 @@ def test_a_time_that_nobody_can_read_ends_nothing_either(house: House) -> None:
     [
         (lambda recovery: None, False),
         (lambda recovery: recovery["status"].update(finished=False), True),
+        (lambda recovery: recovery["status"].update(leftOffline=[{}]), True),
         (lambda recovery: recovery["spec"].update(clusterRef={"name": "another"}), True),
         (lambda recovery: recovery["status"].update(finishedAt=f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"), True),
     ],
-    ids=["finished long ago", "open", "of another cluster", "finished just now"],
+    ids=["finished long ago", "open", "what it left is offline still", "of another cluster", "finished just now"],
 )
 def test_only_what_finished_long_ago_in_this_cluster_is_deleted(
     house: House, change: Callable[[Object], object], kept: bool

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
-from kafka_recovery.kube.incidents import LARGEST_SCOPE, Docket, Names, Offline, Outage, docket
+from kafka_recovery.kube.incidents import LARGEST_SCOPE, Docket, Names, Offline, docket
+from kafka_recovery.kube.outages import Outage
 from unit.kube.sights import UNHURRIED, offline, seconds
 
 NAMES = Names("prod", "abc")

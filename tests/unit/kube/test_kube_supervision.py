@@ -220,13 +220,13 @@ async def test_the_operator_is_suspended_by_anything_but_a_clear_no(
     api = OurObjects()
     api.objects[CONFIG] = {"metadata": {"name": "operator"}} | ({} if data is None else {"data": data})
 
-    house = await read_house(api, HOUSE, APPROVE)  # type: ignore[arg-type] # all of Api that it needs
+    house = await read_house(api, HOUSE, APPROVE)
 
     assert (house.authority, house.suspended is not None) == (APPROVE, suspended)
 
 
 async def test_without_its_config_map_the_operator_is_not_suspended() -> None:
-    assert await read_house(OurObjects(), HOUSE, APPROVE) == House(APPROVE)  # type: ignore[arg-type]
+    assert await read_house(OurObjects(), HOUSE, APPROVE) == House(APPROVE)
 
 
 async def test_a_config_map_that_cannot_be_read_is_no_permission() -> None:
@@ -234,4 +234,4 @@ async def test_a_config_map_that_cannot_be_read_is_no_permission() -> None:
     api.unread = "/configmaps/"
 
     with pytest.raises(ApiError):
-        await read_house(api, HOUSE, APPROVE)  # type: ignore[arg-type]
+        await read_house(api, HOUSE, APPROVE)

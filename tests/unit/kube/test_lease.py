@@ -38,6 +38,31 @@ def test_nothing_is_written_before_the_lease_is_ours_nor_after_it_was_given_back
         leader.fence()
 
 
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ('{"kind": "Status", "message": "leases is forbidden: User ann cannot get it"}', "cannot get it"),
+        ("<html>Login please</html>", "403 Forbidden"),
+        ("[]", "403 Forbidden"),
+        (None, "403 Forbidden"),
+    ],
+)
+def test_why_the_lease_can_not_be_read_is_told_in_the_servers_words(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, body: str | None, told: str
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        refusal = client.ApiException(403, "Forbidden")
+        refusal.body = body
+        raise refusal
+
+    monkeypatch.setattr(client.CoordinationV1Api, "read_namespaced_lease", refuse)
+    leader = Leader("a-lease", "a-namespace", configuration=client.Configuration(host="http://127.0.0.1:1"))
+
+    leader.release()
+
+    assert told in caplog.text
+
+
 def test_no_retry_loop_may_swallow_a_lost_lease() -> None:
     assert not issubclass(LeaseLost, Exception)
 

@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from kafka_recovery.cluster.security import Mechanism, Password, Protocol, Sasl, Security, Store, StoreKind, Tls
-from kafka_recovery.kube.api import ServiceAccountToken
 from kafka_recovery.kube.logs import LogFormat, about, set_up
+from kafka_recovery.kube.session import ServiceAccountToken
 
 LOG = logging.getLogger("kafka_recovery.kube.somewhere")
 SECRET = "gehei=m,nis"
+OBEYED = "\x1b]0;x\x07\x9b2J\u202e\x7f"
+"""Sets a title, clears the screen, turns the reading direction."""
 
 
 @pytest.fixture
@@ -82,6 +84,13 @@ class TestJson:
         assert "Traceback" in line["error"]
         assert "no way" in line["error"]
 
+    def test_no_terminal_obeys_what_somebody_wrote_and_it_reads_back_as_it_was(self, stream: io.StringIO) -> None:
+        set_up(LogFormat.JSON, stream=stream)
+        LOG.info("refused: %s", OBEYED)
+
+        assert stream.getvalue().strip().isprintable()
+        assert lines(stream)[0]["message"] == f"refused: {OBEYED}"
+
     def test_a_single_line_may_name_its_partition(self, stream: io.StringIO) -> None:
         set_up(LogFormat.JSON, stream=stream)
         with about(partition="a-0"):
@@ -119,6 +128,19 @@ class TestPlain:
         first, second, *_ = stream.getvalue().splitlines()
         assert first.endswith("it failed")
         assert second.startswith("Traceback")
+
+    def test_no_terminal_obeys_what_somebody_wrote(self, stream: io.StringIO) -> None:
+        set_up(LogFormat.PLAIN, stream=stream)
+        with about(recovery=OBEYED):
+            LOG.info("refused: %s", OBEYED)
+            try:
+                raise ConnectionError(OBEYED)
+            except ConnectionError:
+                LOG.exception("it failed")
+
+        shown = stream.getvalue()
+        assert all(line.isprintable() for line in shown.split("\n"))
+        assert shown.count("\\x1b]0;x\\x07\\x9b2J\\u202e\\x7f") == 4
 
 
 class TestLevels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -13,11 +14,12 @@ from kafka_recovery.cluster.connection import Address
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Limits, Policy, Rule
+from kafka_recovery.kube import open_cluster
 from kafka_recovery.kube.api import Api
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.resources import Meta, WatchedCluster
-from unit.kube.journals import NAME, NAMESPACE, RECOVERY, UID, begin, engine, journal_of
+from unit.kube.journals import NAMESPACE, RECOVERY, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS, World
@@ -43,13 +45,6 @@ def cluster() -> OpenCluster:
 
 
 @pytest.fixture
-def api() -> KubernetesInMemory:
-    api = KubernetesInMemory()
-    api.put_recovery(NAMESPACE, NAME, UID)
-    return api
-
-
-@pytest.fixture
 async def plan(tmp_path: Path, api: KubernetesInMemory) -> Plan:
     world = World(tmp_path)
     world.offline()
@@ -66,6 +61,29 @@ async def test_partitions_of_a_recovery_that_was_removed_by_force_are_nobody_els
 
     assert set(cluster.orphans) == {ORDERS}
     assert "deleted" in cluster.orphans[ORDERS]
+
+
+async def test_one_look_for_orphans_serves_all_who_asked_before_it_began(
+    cluster: OpenCluster, api: KubernetesInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    async def found(*_: object) -> list[Any]:
+        looks.append("began")
+        await asyncio.sleep(0.01)
+        looks.append("ended")
+        return []
+
+    monkeypatch.setattr(open_cluster, "orphaned", found)
+    await asyncio.gather(*[cluster.look_for_orphans(cast(Api, api)) for _ in range(50)])
+    assert looks == ["began", "ended"]
+
+    first = asyncio.create_task(cluster.look_for_orphans(cast(Api, api)))
+    while looks[2:] != ["began"]:
+        await asyncio.sleep(0)
+    await cluster.look_for_orphans(cast(Api, api))
+    assert looks[2:] == ["began", "ended", "began", "ended"], "what happened since that one began must not be missed"
+    await first
 
 
 async def test_a_recovery_that_is_there_leaves_no_orphans(

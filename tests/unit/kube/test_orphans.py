@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.kube.orphans import OrphanedJournal, orphaned, prune
-from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, RECOVERY, UID, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import ORDERS, World, crash
 
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def api() -> KubernetesInMemory:
-    api = KubernetesInMemory()
-    api.put_recovery(NAMESPACE, NAME, UID)
-    return api
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path)
-    world.offline()
-    return world
 
 
 async def mid_way(world: World, api: KubernetesInMemory) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.policy import EvidenceRules, Policy, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.metrics import Metrics
@@ -33,6 +34,12 @@ PLAN = decide(evidence(partition(HELD)), RULES)
 BOTH = decide(evidence(partition(HELD), partition(HELD, id=PAYMENTS)), RULES)
 DIGEST = digest(PLAN)
 WHY = Reason("Electing", "wave 1 of 1 is being elected")
+
+
+REFUSED = [
+    PartitionOutcome(TopicPartition("t", number), Outcome.REFUSED, Reason("ApprovalMissing", f"say yes to {number}"))
+    for number in range(5000)
+]
 
 
 class Seen:
@@ -169,3 +176,19 @@ def test_evidence_ages_by_the_strictest_of_the_rules_that_a_plan_stands_on() -> 
     assert evidence_lasts(PLAN) == timedelta(seconds=60)
     assert evidence_lasts(BOTH) == timedelta(seconds=20)
     assert evidence_lasts(replace(PLAN, decisions=())) == timedelta(minutes=1)
+
+
+def test_thousands_that_are_refused_for_one_cause_are_one_line_and_said_again_only_when_that_changes(
+    seen: Seen, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for _ in range(2):
+        for each in REFUSED:
+            seen.progress.concluded(each)
+        seen.progress.told(Report(tuple(REFUSED)))
+    assert [record.message for record in caplog.records] == [
+        "5000 refused: ApprovalMissing, the first: t-0: ApprovalMissing: say yes to 0"
+    ]
+
+    seen.progress.told(Report(tuple(REFUSED[:3])))
+    assert len(caplog.records) == 2

@@ -6,42 +6,22 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from kafka_recovery.domain.election import Scope
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import Conflict, Object
 from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.outages import Outage, left_offline
 from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE, begin, engine, journal_of
-from unit.kube.office import HOUR, RULES, Office
-from unit.kube.our_objects import PROD, OurObjects, inhabited
+from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
+from unit.kube.our_objects import PROD, OurObjects
 from unit.kube.virtual import in_no_time
-from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, World
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Office:
-    world = World(tmp_path)
-    world.offline()
-    return Office(world, inhabited())
-
-
-@pytest.fixture
-def by_hand(tmp_path: Path) -> Office:
-    """A person approves each plan."""
-    world = World(tmp_path)
-    world.offline()
-    return Office(world, inhabited(approval="ManualApprove"))
-
-
-def all_offline(office: Office) -> None:
-    office.api.change(RECOVERIES, NAME, scope={"allOffline": True})
-
+from unit.recovery.world import MANUAL, ORDERS, PAYMENTS
 
 # To the end
 
@@ -58,20 +38,20 @@ def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
     assert office.all.claims(PROD) == {}
 
 
-def test_events_are_said_when_something_turns_and_not_again(by_hand: Office) -> None:
+def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
     async def tell() -> None:
-        by_hand.open()
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
+        asking_office.open()
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
         for _ in range(20):
-            by_hand.see()
+            asking_office.see()
             await asyncio.sleep(1)
 
     in_no_time(tell())
-    assert by_hand.events.said.count(("Normal", "AwaitingApproval")) == 1
+    assert asking_office.events.said.count(("Normal", "AwaitingApproval")) == 1
 
 
-def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(by_hand: Office) -> None:
+def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(asking_office: Office) -> None:
     """The write is tried again, meets its own first try, and the next look finds the object finished."""
 
     class Losing(OurObjects):
@@ -81,19 +61,19 @@ def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_
                 raise Conflict(409, "Conflict", "it has been modified", path)
             return done
 
-    by_hand.api.__class__ = Losing
+    asking_office.api.__class__ = Losing
 
     async def tell() -> None:
-        by_hand.open()
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
-        by_hand.api.change(RECOVERIES, NAME, abort=True)
-        by_hand.see()
-        await by_hand.until("Aborted")
+        asking_office.open()
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        asking_office.api.change(RECOVERIES, NAME, abort=True)
+        asking_office.see()
+        await asking_office.until("Aborted")
         await asyncio.sleep(1)
 
     in_no_time(tell())
-    assert by_hand.all.claims(PROD) == {}
+    assert asking_office.all.claims(PROD) == {}
 
 
 # What can't be taken up
@@ -183,34 +163,53 @@ def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_back(o
 # Scope
 
 
-def test_all_offline_partitions_are_those_found_when_it_begins(by_hand: Office) -> None:
-    by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
-    all_offline(by_hand)
+def test_all_offline_partitions_are_those_found_when_it_begins(asking_office: Office) -> None:
+    asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
+    all_offline(asking_office)
 
     async def tell() -> Object:
-        cluster = by_hand.open(found=(ORDERS,))
-        by_hand.see()
-        status = await by_hand.until("AwaitingApproval")
+        cluster = asking_office.open(found=(ORDERS,))
+        asking_office.see()
+        status = await asking_office.until("AwaitingApproval")
         cluster.found = (ORDERS, PAYMENTS)
-        by_hand.api.approve(status["plan"]["digest"])
-        return await by_hand.until("Recovered")
+        asking_office.api.approve(status["plan"]["digest"])
+        return await asking_office.until("Recovered")
 
     assert in_no_time(tell())["partitions"]["total"] == 1
-    assert by_hand.world.leader(PAYMENTS) is None
+    assert asking_office.world.leader(PAYMENTS) is None
 
 
-def test_after_a_restart_they_are_those_of_the_plans(by_hand: Office) -> None:
-    all_offline(by_hand)
+def test_after_a_restart_they_are_those_of_the_plans_and_what_is_offline_then(asking_office: Office) -> None:
+    all_offline(asking_office)
+    asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
 
     async def tell() -> list[TopicPartition]:
-        plan = await engine(by_hand.world, by_hand.api, MANUAL).plan(Scope((ORDERS,)))
-        await journal_of(by_hand.api).record(plan)
-        by_hand.open(found=(PAYMENTS,))
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
-        return list(by_hand.all.claims(PROD))
+        plan = await engine(asking_office.world, asking_office.api, MANUAL).plan(Scope((ORDERS,)))
+        await journal_of(asking_office.api).record(plan)
+        asking_office.open(found=(PAYMENTS,))
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        return list(asking_office.all.claims(PROD))
 
-    assert in_no_time(tell()) == [ORDERS]
+    assert in_no_time(tell()) == [ORDERS, PAYMENTS]
+
+
+def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waiting(asking_office: Office) -> None:
+    all_offline(asking_office)
+    asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
+
+    async def tell() -> Object:
+        asking_office.open(found=(ORDERS,), scanned_in=timedelta(seconds=50))
+        others = [f"all-{number}" for number in range(6)]
+        for name in others:
+            asking_office.another(name)
+            asking_office.api.change(RECOVERIES, name, scope={"allOffline": True})
+        asking_office.another("named", PAYMENTS)
+        for name in (NAME, *others, "named"):
+            asking_office.see(name)
+        return await asking_office.until("AwaitingApproval", "named", within=40)
+
+    assert in_no_time(tell())["partitions"]["total"] == 1
 
 
 def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_recovered(office: Office) -> None:
@@ -241,44 +240,80 @@ def test_a_kafka_that_cannot_be_gone_through_is_tried_again(office: Office) -> N
     assert in_no_time(tell())["partitions"]["recovered"] == 1
 
 
+# What is left
+
+
+LEFT = Outage(ORDERS, TopicId("orders-id"), LeaderEpoch(7))
+ELSEWHERE = Outage(PAYMENTS, TopicId("payments-id"), LeaderEpoch(3))
+
+
+def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and_left_alone(asking_office: Office) -> None:
+    async def tell() -> tuple[Object, Seen]:
+        cluster = asking_office.open()
+        seen = cast(Seen, cluster.watcher)
+        seen.sees_offline(LEFT, ELSEWHERE)
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        asking_office.api.change(RECOVERIES, NAME, abort=True)
+        asking_office.see()
+        while not asking_office.status().get("finished"):
+            await asyncio.sleep(0.1)
+        return await asking_office.until("Aborted"), seen
+
+    status, seen = in_no_time(tell())
+
+    assert status["leftOffline"] == left_offline([LEFT]), "payments is another recovery's"
+    assert seen.left_alone == {LEFT: NAME}
+
+
+def test_a_recovered_one_leaves_nothing(office: Office) -> None:
+    async def tell() -> Object:
+        cluster = office.open()
+        cast(Seen, cluster.watcher).sees_offline(LEFT)  # as it was before
+        office.see()
+        return await office.until("Recovered")
+
+    assert "leftOffline" not in in_no_time(tell())
+
+
 # Claims
 
 
-def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_ended(by_hand: Office) -> None:
-    by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
-    by_hand.another("later", ORDERS, PAYMENTS)
+def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_ended(asking_office: Office) -> None:
+    asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
+    asking_office.another("later", ORDERS, PAYMENTS)
 
     async def tell() -> Mapping[TopicPartition, str]:
-        by_hand.open()
-        by_hand.see("later")
-        await by_hand.until("AwaitingApproval", "later")
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
-        claims = by_hand.all.claims(PROD)
-        by_hand.api.change(RECOVERIES, NAME, abort=True)
-        by_hand.see()
-        await by_hand.until("Aborted")
+        asking_office.open()
+        asking_office.see("later")
+        await asking_office.until("AwaitingApproval", "later")
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        claims = asking_office.all.claims(PROD)
+        asking_office.api.change(RECOVERIES, NAME, abort=True)
+        asking_office.see()
+        await asking_office.until("Aborted")
         await asyncio.sleep(1)
-        assert by_hand.all.claims(PROD) == {ORDERS: "later", PAYMENTS: "later"}
+        assert asking_office.all.claims(PROD) == {ORDERS: "later", PAYMENTS: "later"}
         return claims
 
     assert in_no_time(tell()) == {ORDERS: NAME, PAYMENTS: "later"}
 
 
 @pytest.mark.parametrize("after", [HOUR, timedelta(0)], ids=["an hour later", "in the same second"])
-def test_a_younger_recovery_waits_until_all_older_ones_are_known(by_hand: Office, after: timedelta) -> None:
+def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_office: Office, after: timedelta) -> None:
     """An older one may have altered the order of a partition that both have."""
-    by_hand.another("x-later", ORDERS, after=after)
-    made = datetime.fromisoformat(by_hand.api.recovery()["metadata"]["creationTimestamp"])
+    asking_office.another("x-later", ORDERS, after=after)
+    made = datetime.fromisoformat(asking_office.api.recovery()["metadata"]["creationTimestamp"])
 
     async def tell() -> Mapping[TopicPartition, str]:
-        by_hand.open(untaken={NAME: made, "x-later": made + after})
-        by_hand.see("x-later")
+        asking_office.open(untaken={NAME: made, "x-later": made + after})
+        asking_office.see("x-later")
         await asyncio.sleep(60)
-        assert by_hand.all.claims(PROD) == {}
-        by_hand.see()
-        await by_hand.until("InAnotherRecovery", "x-later", within=5)
-        return by_hand.all.claims(PROD)
+        assert asking_office.all.claims(PROD) == {}
+        asking_office.see()
+        await asking_office.until("InAnotherRecovery", "x-later", within=5)
+        return asking_office.all.claims(PROD)
 
     assert in_no_time(tell()) == {ORDERS: NAME}
 

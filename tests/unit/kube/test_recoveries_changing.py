@@ -5,39 +5,18 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from kafka_recovery.kube import recoveries as recoveries_
 from kafka_recovery.kube.api import Object
-from kafka_recovery.kube.resources import APPROVALS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE
 from unit.kube.office import CUT, Office
-from unit.kube.our_objects import KEY, PROD, inhabited
+from unit.kube.our_objects import KEY, PROD
 from unit.kube.virtual import in_no_time
-from unit.recovery.world import PAYMENTS, World
-
-
-@pytest.fixture
-def office(tmp_path: Path) -> Office:
-    world = World(tmp_path)
-    world.offline()
-    return Office(world, inhabited())
-
-
-@pytest.fixture
-def by_hand(tmp_path: Path) -> Office:
-    """A person approves each plan."""
-    world = World(tmp_path)
-    world.offline()
-    return Office(world, inhabited(approval="ManualApprove"))
-
-
-def all_offline(office: Office) -> None:
-    office.api.change(RECOVERIES, NAME, scope={"allOffline": True})
-
+from unit.recovery.world import PAYMENTS
 
 # Changes
 
@@ -74,46 +53,46 @@ def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
     in_no_time(tell())
 
 
-def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(by_hand: Office) -> None:
+def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
     async def tell() -> str:
-        by_hand.open()
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
-        by_hand.api.put(RECOVERIES, NAME, by_hand.api.recovery()["spec"], {}, uid="another")
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
-        return by_hand.all._open[KEY].uid
+        asking_office.open()
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        asking_office.api.put(RECOVERIES, NAME, asking_office.api.recovery()["spec"], {}, uid="another")
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        return asking_office.all._open[KEY].uid
 
     assert in_no_time(tell()) == "another"
 
 
-def test_a_deleted_recovery_is_forgotten_and_its_run_ends(by_hand: Office) -> None:
+def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: Office) -> None:
     async def tell() -> tuple[list[str], int]:
-        cluster = by_hand.open()
-        by_hand.see()
-        await by_hand.until("AwaitingApproval")
-        by_hand.api.remove(RECOVERIES, NAME)
-        by_hand.see()
+        cluster = asking_office.open()
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        asking_office.api.remove(RECOVERIES, NAME)
+        asking_office.see()
         await asyncio.sleep(5)
-        return cast(Any, cluster.watcher).forgotten, len(by_hand.all._leaving)
+        return cast(Any, cluster.watcher).forgotten, len(asking_office.all._leaving)
 
     forgotten, left = in_no_time(tell())
     assert (set(forgotten), left) == ({NAME}, 0)
-    assert by_hand.all.claims(PROD) == {}
+    assert asking_office.all.claims(PROD) == {}
 
 
-def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_recovery(by_hand: Office) -> None:
-    by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
-    by_hand.another("later", PAYMENTS)
+def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_recovery(asking_office: Office) -> None:
+    asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
+    asking_office.another("later", PAYMENTS)
 
     async def tell() -> list[str]:
-        by_hand.open()
+        asking_office.open()
         for name in (NAME, "later"):
-            by_hand.see(name)
-            await by_hand.until("AwaitingApproval", name)
-        by_hand.api.unread = f"/{NAME}"
-        by_hand.all._drop(KEY)
-        await by_hand.all.stop()
+            asking_office.see(name)
+            await asking_office.until("AwaitingApproval", name)
+        asking_office.api.unread = f"/{NAME}"
+        asking_office.all._drop(KEY)
+        await asking_office.all.stop()
         return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("recovery ")]
 
     assert in_no_time(tell()) == []
@@ -140,6 +119,31 @@ def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restored(
     assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
 
 
+def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(days=36500))
+    office.api.refusing = lambda what: "wave-0001-ended" in what
+
+    async def tell() -> None:
+        office.open()
+        office.see()
+        await office.until("JournalUnwritable")
+        await office.api.delete(CLUSTERS.path(*PROD))
+        del office.clusters.known[PROD]
+        await office.all.stop()
+        await office.api.delete(RECOVERIES.path(*KEY))
+        again = Office(office.world, office.api)  # the process was restarted
+        again.see()
+        await again.until("WatchedClusterMissing")
+        assert again.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
+        monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
+        await asyncio.sleep(30)
+        assert ("Warning", "OrphanedJournal") in again.events.said
+
+    in_no_time(tell())
+    assert RECOVERIES.path(*KEY) not in office.api.objects
+    assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
+
+
 # Answers
 
 
@@ -148,18 +152,18 @@ def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restored(
     [({}, ("True", "Accepted")), ({"maxLossClass": "Lossless"}, ("False", "LossClassExceeded"))],
 )
 def test_the_author_of_an_approval_reads_whether_it_counts(
-    by_hand: Office, fields: dict[str, Any], accepted: tuple[str, str]
+    asking_office: Office, fields: dict[str, Any], accepted: tuple[str, str]
 ) -> None:
     async def tell() -> Object:
-        by_hand.open()
-        by_hand.see()
-        status = await by_hand.until("AwaitingApproval")
-        by_hand.api.approve(status["plan"]["digest"], **fields)
-        by_hand.changed()
+        asking_office.open()
+        asking_office.see()
+        status = await asking_office.until("AwaitingApproval")
+        asking_office.api.approve(status["plan"]["digest"], **fields)
+        asking_office.changed()
         await asyncio.sleep(1)
-        answered: Object = by_hand.api.objects[APPROVALS.path(NAMESPACE, "yes")]["status"]
+        answered: Object = asking_office.api.objects[APPROVALS.path(NAMESPACE, "yes")]["status"]
         return answered
 
     (said,) = in_no_time(tell())["conditions"]
     assert (said["type"], said["status"], said["reason"]) == ("Accepted", *accepted)
-    assert (("Warning", "LossClassExceeded") in by_hand.events.said) == (accepted[0] == "False")
+    assert (("Warning", "LossClassExceeded") in asking_office.events.said) == (accepted[0] == "False")

@@ -3,59 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import pytest
-
+from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.progress import Progress
 from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
 from kafka_recovery.kube.resources import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE, unowned
-from unit.kube.operated import Going, Operated
-from unit.kube.our_objects import OurObjects, inhabited
-from unit.kube.virtual import in_no_time
-from unit.recovery.brokers import Crash, Fate
+from unit.kube.operated import Going, Operated, died, plans, story
+from unit.kube.our_objects import inhabited
+from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
-T = TypeVar("T")
 MINUTE = timedelta(minutes=1)
 SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path)
-    world.offline()
-    return world
-
-
-@pytest.fixture
-def automatic(world: World) -> Operated:
-    return Operated(world, inhabited())
-
-
-@pytest.fixture
-def by_hand(world: World) -> Operated:
-    """A person approves each plan."""
-    return Operated(world, inhabited(approval="ManualApprove"))
-
-
-def plans(api: OurObjects) -> list[str]:
-    return [name for name in api.config_maps() if name.endswith("-plan")]
-
-
-def story(tell: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return in_no_time(tell())
-
-
-async def died(operated: Operated) -> None:
-    """A first process met its end as the test arranged it."""
-    with pytest.raises(Crash):
-        await operated.process().go()
-    operated.world.calm_down()
 
 
 # To the end
@@ -135,6 +98,26 @@ def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_hand: 
 
     end, shown, executed = story(tell)
     assert (end, executed, len(plans(by_hand.api))) == (End.RECOVERED, shown, 1)
+
+
+def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_hand: Operated) -> None:
+    by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
+
+    async def tell() -> tuple[Progress, Progress]:
+        first = Going(by_hand.process())
+        await first.until(Phase.AWAITING_APPROVAL)
+        by_hand.api.approve(first.digest)
+        await first.end()
+        by_hand.scope = (ORDERS, PAYMENTS)  # as if it had been for both
+        again = Going(by_hand.process())
+        await again.until(Phase.AWAITING_APPROVAL)
+        again.run.progress.plan_void(SUSPENDED)
+        return first.run.progress, again.run.progress
+
+    before, after = story(tell)
+    assert before.known().worst is LossClass.UNKNOWN
+    assert after.known().worst is LossClass.UNKNOWN
+    assert [plan.digest for plan in after.known().begun] == [plan.digest for plan in before.known().begun]
 
 
 def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_hand: Operated) -> None:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
 from datetime import timedelta
-from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -17,48 +15,12 @@ from kafka_recovery.kube.resources import RECOVERIES
 from kafka_recovery.kube.supervision import House
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journals import NAME, unowned
-from unit.kube.operated import Going, Operated
-from unit.kube.our_objects import OurObjects, inhabited
-from unit.kube.virtual import in_no_time
-from unit.recovery.brokers import Crash
+from unit.kube.operated import Going, Operated, died, plans, story
+from unit.kube.our_objects import inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
-T = TypeVar("T")
 MINUTE = timedelta(minutes=1)
 SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    world = World(tmp_path)
-    world.offline()
-    return world
-
-
-@pytest.fixture
-def automatic(world: World) -> Operated:
-    return Operated(world, inhabited())
-
-
-@pytest.fixture
-def by_hand(world: World) -> Operated:
-    """A person approves each plan."""
-    return Operated(world, inhabited(approval="ManualApprove"))
-
-
-def plans(api: OurObjects) -> list[str]:
-    return [name for name in api.config_maps() if name.endswith("-plan")]
-
-
-def story(tell: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    return in_no_time(tell())
-
-
-async def died(operated: Operated) -> None:
-    """A first process met its end as the test arranged it."""
-    with pytest.raises(Crash):
-        await operated.process().go()
-    operated.world.calm_down()
 
 
 # Held

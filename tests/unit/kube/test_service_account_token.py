@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.kube.api import ApiError, ServiceAccountToken
+from kafka_recovery.kube.api import ApiError
+from kafka_recovery.kube.session import ServiceAccountToken
 from unit.kube.staged_server import object_, refusal, staged
 
 COLLECTION = "/api/v1/namespaces/kafka/configmaps"

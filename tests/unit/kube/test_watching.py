@@ -16,7 +16,8 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import watching
-from kafka_recovery.kube.incidents import Docket, Outage
+from kafka_recovery.kube.incidents import Docket
+from kafka_recovery.kube.outages import Outage
 from kafka_recovery.kube.watching import BrokerState, Watch
 from unit.kube.sights import UNHURRIED, offline, pulse, seconds
 

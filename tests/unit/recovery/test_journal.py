@@ -16,8 +16,8 @@ import pytest
 from kafka_recovery.domain.documents import InvalidDocument, canonical, digest
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.journal_files import FileJournal, JournalLocked, JournalUnwritable
-from kafka_recovery.recovery.ports import PlanFinished
+from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS, World
 

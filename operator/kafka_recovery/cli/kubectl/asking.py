@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from kafka_recovery.cli.text import safe
+from kafka_recovery.cli.exit_codes import ExitCode
+from kafka_recovery.cli.running import Refusal
+from kafka_recovery.domain.printable import printable
 
 
 def somebody_there() -> bool:
@@ -13,9 +15,17 @@ def somebody_there() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
+def consent(question: str, done: str) -> None:
+    """Ask about what can't be taken back. Raises Refusal for anything but a yes, and where there is nobody to ask."""
+    if not somebody_there():
+        raise Refusal(ExitCode.APPROVAL, "there is no terminal to ask at; to do it without being asked, add --yes")
+    if not asked(question):
+        raise Refusal(ExitCode.APPROVAL, f"not {done}; nothing was written")
+
+
 def asked(question: str) -> bool:
     """Ask on stderr; anything but a yes is a no, also a terminal that went away."""
     with suppress(OSError):
-        print(f"{safe(question)} [y/N] ", end="", file=sys.stderr, flush=True)
+        print(f"{printable(question)} [y/N] ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
     return False

@@ -24,6 +24,7 @@ from kafka_recovery.cli.kubectl.troubles import Session, told
 from kafka_recovery.cli.new_files import refuse_existing, write_new
 from kafka_recovery.cli.render import lines, write_result
 from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.printable import printable
 from kafka_recovery.kube import facts
 from kafka_recovery.kube.api import ApiError, Object
 from kafka_recovery.kube.facts import Fact, Facts
@@ -89,9 +90,9 @@ class _Bundle:
         except ApiError as error:
             if error.status in (0, HTTPStatus.UNAUTHORIZED):
                 raise  # nothing else will be answered either
-            self.unreadable.append(f"{what}: {told(error)}")
+            self.unreadable.append(printable(f"{what}: {told(error)}"))
         except InvalidDocument as error:
-            self.unreadable.append(f"{what}: {error}")
+            self.unreadable.append(printable(f"{what}: {error}"))
 
     def packed(self) -> bytes:
         """The whole file."""

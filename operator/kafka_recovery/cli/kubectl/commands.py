@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn, ParamSpec
 
 import typer
 
+from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import bundle, plans, saying, standing, steering
 from kafka_recovery.cli.kubectl.access import PROGRAM, Reach
 from kafka_recovery.cli.kubectl.steering import Which
-from kafka_recovery.cli.kubectl.troubles import run
+from kafka_recovery.cli.kubectl.troubles import Session, run
 from kafka_recovery.cli.options import OutputForm
 from kafka_recovery.cli.render import Output
 from kafka_recovery.cli.running import leave
@@ -38,167 +42,120 @@ Kubeconfig = Annotated[
     Path | None, typer.Option("--kubeconfig", metavar="FILE", help="[default: $KUBECONFIG, else ~/.kube/config]")
 ]
 Recovery = Annotated[str, typer.Argument(metavar="NAME", help="A PartitionRecovery, as status shows it.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 AnyRecovery = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A PartitionRecovery.")]
 OneCluster = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="A WatchedCluster instead.")]
 Everything = Annotated[
     bool, typer.Option("--all", help="The whole operator; --namespace is then the one that it runs in.")
 ]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+YesToDigest = Annotated[
+    str | None, typer.Option("--yes", "-y", metavar="DIGEST", help="Don't ask: this is the plan that was read.")
+]
+Why = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for those who read it later.")]
+WhyNot = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: the recovery ends with it.")]
+
+Act = Callable[[Session], ExitCode]
+P = ParamSpec("P")
 
 
-@app.command()
-def status(
+def _reaching(
     click: typer.Context,
-    name: AnyRecovery = None,
     namespace: Namespace = None,
     context: Context = None,
     kubeconfig: Kubeconfig = None,
     output: OutputForm = Output.TABLE,
-) -> None:
+) -> Callable[[Act], NoReturn]:
+    """Where every command acts and how it shows its result: these options come with each of them."""
+    return lambda act: run(click.obj, Reach(kubeconfig, context, namespace), output, act)
+
+
+def command(meant: Callable[P, Act]) -> Callable[P, Act]:
+    """Make a command of what only says, for its own words, what is to be done."""
+    own, shared = (inspect.signature(each, eval_str=True).parameters for each in (meant, _reaching))
+
+    @functools.wraps(meant)
+    def whole(**given: Any) -> NoReturn:
+        _reaching(**{name: given.pop(name) for name in shared})(meant(**given))  # type: ignore[call-arg]
+
+    options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own.values(), *shared.values())]
+    whole.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # it is what typer reads
+    app.command()(whole)
+    return meant
+
+
+@command
+def status(name: AnyRecovery = None) -> Act:
     """Show clusters and recoveries, and what waits for whom."""
-    run(click.obj, Reach(kubeconfig, context, namespace), output, lambda session: standing.status(session, name))
+    return lambda session: standing.status(session, name)
 
 
-@app.command()
-def plan(
-    click: typer.Context,
-    name: Recovery,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+@command
+def plan(name: Recovery) -> Act:
     """Show what the operator would do about a recovery, until when that holds, and what to type next."""
-    run(click.obj, Reach(kubeconfig, context, namespace), output, lambda session: plans.plan(session, name))
+    return lambda session: plans.plan(session, name)
 
 
-@app.command()
+@command
 def explain(
-    click: typer.Context,
     words: Annotated[
         list[str], typer.Argument(metavar="[NAME] TOPIC-PARTITION", help="A partition such as orders-17.")
     ],
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+) -> Act:
     """Say why one partition is decided as it is; without NAME, in the open recovery that has it."""
-    run(click.obj, Reach(kubeconfig, context, namespace), output, lambda session: plans.explain(session, words))
+    return lambda session: plans.explain(session, words)
 
 
-@app.command()
-def approve(
-    click: typer.Context,
-    name: Recovery,
-    yes: Annotated[
-        str | None, typer.Option("--yes", metavar="DIGEST", help="Don't ask: this is the plan that was read.")
-    ] = None,
-    reason: Annotated[str | None, typer.Option(metavar="TEXT", help="Why, for those who read it later.")] = None,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+@command
+def approve(name: Recovery, yes: YesToDigest = None, reason: Why = None) -> Act:
     """Show the plan of a recovery, ask, and approve exactly that plan in your own name."""
-    reach = Reach(kubeconfig, context, namespace)
-    run(click.obj, reach, output, lambda session: saying.approve(session, name, yes, reason))
+    return lambda session: saying.approve(session, name, yes, reason)
 
 
-@app.command()
-def refuse(
-    click: typer.Context,
-    name: Recovery,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why: the recovery ends with it.")],
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
-    """Say no to the plan of a recovery, which ends it."""
-    reach = Reach(kubeconfig, context, namespace)
-    run(click.obj, reach, output, lambda session: saying.refuse(session, name, reason))
+@command
+def refuse(name: Recovery, reason: WhyNot, yes: Yes = False) -> Act:
+    """Ask, and say no to the plan of a recovery in your own name, which ends it."""
+    return lambda session: saying.refuse(session, name, reason, yes)
 
 
-@app.command()
-def suspend(
-    click: typer.Context,
-    name: AnyRecovery = None,
-    cluster: OneCluster = None,
-    everything: Everything = False,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+@command
+def suspend(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
     """Begin no further wave: of a recovery, a cluster, or at all."""
-    which, reach = Which(name, cluster, everything), Reach(kubeconfig, context, namespace)
-    run(click.obj, reach, output, lambda session: steering.suspend(session, which, True))
+    return lambda session: steering.suspend(session, Which(name, cluster, everything), True)
 
 
-@app.command()
-def resume(
-    click: typer.Context,
-    name: AnyRecovery = None,
-    cluster: OneCluster = None,
-    everything: Everything = False,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+@command
+def resume(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
     """Let go on what was suspended."""
-    which, reach = Which(name, cluster, everything), Reach(kubeconfig, context, namespace)
-    run(click.obj, reach, output, lambda session: steering.suspend(session, which, False))
+    return lambda session: steering.suspend(session, Which(name, cluster, everything), False)
 
 
-@app.command()
-def abort(
-    click: typer.Context,
-    name: Recovery,
-    yes: Yes = False,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+@command
+def abort(name: Recovery, yes: Yes = False) -> Act:
     """Stop a recovery for good: assignment orders are restored, new leaders stay."""
-    run(click.obj, Reach(kubeconfig, context, namespace), output, lambda session: steering.abort(session, name, yes))
+    return lambda session: steering.abort(session, name, yes)
 
 
-@app.command()
+@command
 def undo(
-    click: typer.Context,
     name: Recovery,
     yes: Yes = False,
     timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 600,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+) -> Act:
     """Abort a recovery and wait until its assignment orders are restored. An election has no undo."""
-    reach, patience = Reach(kubeconfig, context, namespace), timedelta(seconds=timeout)
-    run(click.obj, reach, output, lambda session: steering.undo(session, name, yes, patience))
+    return lambda session: steering.undo(session, name, yes, timedelta(seconds=timeout))
 
 
-@app.command()
+@command
 def support_bundle(
-    click: typer.Context,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="A new file. [default: named after the time]")
     ] = None,
     operator_namespace: Annotated[
         str | None, typer.Option(metavar="NAME", help="Where the operator runs. [default: as --namespace]")
     ] = None,
-    namespace: Namespace = None,
-    context: Context = None,
-    kubeconfig: Kubeconfig = None,
-    output: OutputForm = Output.TABLE,
-) -> None:
+) -> Act:
     """Pack what others need to understand an incident: objects, plans, events, logs. No Secrets."""
-    reach = Reach(kubeconfig, context, namespace)
-    run(click.obj, reach, output, lambda session: bundle.support_bundle(session, out, operator_namespace))
+    return lambda session: bundle.support_bundle(session, out, operator_namespace)
 
 
 def main() -> NoReturn:

@@ -22,6 +22,10 @@ from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES, Kind,
 
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that waits, but not for its approval: the operator may only look."""
+DUPLICATE = "DuplicateCluster"
+"""The reason of whatever belongs to a WatchedCluster that does not act, because another one has its Kafka."""
+SUSPENDED = "Suspended"
+"""The reason of whatever is stopped: a recovery, its cluster, or the whole operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,10 @@ def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str
         return "you, to resume it"
     if suspended_clusters.get(recovery.cluster_name):
         return f"you, to resume cluster {recovery.cluster_name}"
+    if incident.state == SUSPENDED:
+        return "you, to resume the operator"
+    if incident.state == DUPLICATE:
+        return "you, to delete one of two WatchedClusters"
     if incident.asks and incident.state == OBSERVE_ONLY:
         return "you, to raise the cluster's authority"
     if incident.asks:

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kafka_recovery.cli.exit_codes import ExitCode
-from kafka_recovery.cli.kubectl import reading
-from kafka_recovery.cli.kubectl.asking import asked, somebody_there
+from kafka_recovery.cli.kubectl import asking, holds, reading
+from kafka_recovery.cli.kubectl.asking import asked, consent
 from kafka_recovery.cli.kubectl.plans import validity
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
@@ -33,6 +33,8 @@ def approve(session: Session, name: str, yes: str | None, reason: str | None) ->
     """Show the plan, ask, and say yes to it. `yes`: the digest of a plan that was read before; nobody is asked."""
     if yes is not None and not re.fullmatch("[0-9a-f]{64}", yes):
         raise InvalidDocument(f"--yes {yes!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)")
+    if reason is not None:
+        _check_reason(reason)
     incident = _asking(session, name)
     shown, plan = reading.plan_of(session, incident)
     worst = plan_now(plan, shown.digest, datetime.now(UTC)).worst
@@ -40,24 +42,32 @@ def approve(session: Session, name: str, yes: str | None, reason: str | None) ->
         _have_it_read(session, incident, shown, plan, worst)
     elif yes != shown.digest:
         raise _replaced(session, name, yes, shown.digest)
-    _still(session, incident, shown.digest)
+    incident = _still(session, incident, shown.digest)
     limit = {"maxLossClass": str(worst)}
     said = _say(session, incident, shown.digest, Word.APPROVE, reason, limit)
     sentence = f"{said['spec']['approver']} approves plan {shown.digest[:12]} of {name} (worst loss class {worst})."
+    _tell_why_nothing_happens(session, incident)
     write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
     return ExitCode.DONE
 
 
-def refuse(session: Session, name: str, reason: str) -> ExitCode:
-    """Say no: the recovery ends with this reason, and nothing of its plan is done."""
+def refuse(session: Session, name: str, reason: str, yes: bool) -> ExitCode:
+    """Ask, and say no: the recovery ends with this reason, and nothing of its plan is done."""
+    _check_reason(reason)
     incident = reading.incident(session, name)
     if incident.finished:
         raise Refusal(ExitCode.BAD_INPUT, f"{name} has finished: {incident.state}; there is nothing to refuse")
     if incident.plan is None:
         end = session.command(f"abort {name}")
         raise Refusal(ExitCode.BAD_INPUT, f"{name} has no plan to refuse yet ({incident.state}); to end it: {end}")
+    stopped = holds.stops(session, incident)
+    for why in stopped:
+        say(f"Note: no refusal is heard for now: {why}; to end it all the same: {session.command(f'abort {name}')}")
+    if not yes:
+        consent(f"Refuse plan {incident.plan.digest[:12]}? That ends {name}, and can't be taken back.", "refused")
     said = _say(session, incident, incident.plan.digest, Word.REFUSE, reason, {})
-    sentence = f"{said['spec']['approver']} refuses plan {incident.plan.digest[:12]} of {name}: it ends."
+    ends = "it ends once it goes on" if stopped else "it ends"
+    sentence = f"{said['spec']['approver']} refuses plan {incident.plan.digest[:12]} of {name}: {ends}."
     write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
     return ExitCode.DONE
 
@@ -78,20 +88,26 @@ def _asking(session: Session, name: str) -> Incident:
 def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan, worst: LossClass) -> None:
     """Put the plan before the person who decides. Raises Refusal for anything but a yes."""
     how = f"{session.command(f'plan {incident.name}')}; then {session.command(f'approve {incident.name} --yes DIGEST')}"
-    if not somebody_there():
+    if not asking.somebody_there():
         raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
     write_aside(plan_table(plan, _ROWS_SHOWN))
     write_aside(lines(validity(incident, shown, datetime.now(UTC)), ""))
-    if incident.state == reading.OBSERVE_ONLY:
-        say("Note: authority is Observe; an approval is honoured only once it is raised.")
+    _tell_why_nothing_happens(session, incident)
     elected = sum(map(len, plan.waves))
     leaders = "1 leader" if elected == 1 else f"{elected} leaders"
     if not asked(f"Approve plan {shown.digest[:12]}: elect {leaders}, worst loss class {worst}?"):
         raise Refusal(ExitCode.APPROVAL, "not approved; nothing was written")
 
 
-def _still(session: Session, incident: Incident, digest: str) -> None:
-    """Raises Refusal if the plan that was shown is not the plan any more: an approval of it would be void."""
+def _tell_why_nothing_happens(session: Session, incident: Incident) -> None:
+    for why in holds.stops(session, incident):
+        say(f"Note: nothing happens for now, approved or not: {why}")
+    for why in holds.bounds(session, incident):
+        say(f"Note: an approval alone elects nobody: {why}")
+
+
+def _still(session: Session, incident: Incident, digest: str) -> Incident:
+    """The recovery of this moment. Raises Refusal if what was shown is not its plan any more: a yes would be void."""
     now = reading.incident(session, incident.name)
     if now.recovery.meta.uid != incident.recovery.meta.uid:
         raise Refusal(
@@ -101,6 +117,7 @@ def _still(session: Session, incident: Incident, digest: str) -> None:
         raise Refusal(ExitCode.APPROVAL, f"{incident.name} has finished meanwhile: {now.state}; nothing was written")
     if now.plan is None or now.plan.digest != digest:
         raise _replaced(session, incident.name, digest, now.plan.digest if now.plan else None)
+    return now
 
 
 def _replaced(session: Session, name: str, read: str, now: str | None) -> Refusal:
@@ -113,8 +130,6 @@ def _say(
     session: Session, incident: Incident, digest: str, word: Word, reason: str | None, limit: Mapping[str, str]
 ) -> Object:
     """Create the RecoveryApproval. Its name follows from who says what about which plan: saying it twice is once."""
-    if reason is not None and not 0 < len(reason) <= REASON.longest:
-        raise InvalidDocument(f"--reason: must have 1 to {REASON.longest} characters")
     meta = incident.recovery.meta
     who = str(session.api.create(_WHO_AM_I, _review())["status"]["userInfo"]["username"])
     spec: dict[str, Any] = {
@@ -140,6 +155,11 @@ def _say(
             raise InvalidDocument(f"RecoveryApproval {name} is there already and says something else") from None
         say(f"RecoveryApproval {name} said so before; it stands")
         return said
+
+
+def _check_reason(reason: str) -> None:
+    if not 0 < len(reason) <= REASON.longest:
+        raise InvalidDocument(f"--reason: must have 1 to {REASON.longest} characters")
 
 
 def _review() -> Object:

@@ -12,7 +12,7 @@ from typing import Any
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.access import Loop
-from kafka_recovery.cli.kubectl.asking import asked, somebody_there
+from kafka_recovery.cli.kubectl.asking import consent
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.render import lines, write_result
@@ -24,9 +24,8 @@ from kafka_recovery.kube.api import NotFound, Object
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.orphans import orphaned
 from kafka_recovery.kube.resources import CLUSTER_LABEL, CLUSTERS, RECOVERIES, Kind
+from kafka_recovery.kube.supervision import HOUSE
 
-HOUSE = "kafka-recovery-operator"
-"""The ConfigMap whose key `suspend` stops the whole operator."""
 LOOK = timedelta(seconds=1)
 """How often a recovery that is being ended is looked at."""
 
@@ -122,10 +121,7 @@ def _aborted(session: Session, incident: Incident, yes: bool) -> Incident:
     if incident.recovery.abort or incident.recovery.meta.deleting_since:
         return incident
     if not yes:
-        if not somebody_there():
-            raise Refusal(ExitCode.APPROVAL, "there is no terminal to ask at; to abort without being asked, add --yes")
-        if not asked(f"Abort {incident.name} ({incident.state})? It can't be taken back; new leaders stay."):
-            raise Refusal(ExitCode.APPROVAL, "not aborted; nothing was written")
+        consent(f"Abort {incident.name} ({incident.state})? It can't be taken back; new leaders stay.", "aborted")
     _patched(session, RECOVERIES, incident.obj, {"abort": True})
     return reading.incident(session, incident.name)
 

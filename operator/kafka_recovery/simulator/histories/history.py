@@ -17,8 +17,7 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
-from kafka_recovery.recovery.journal_files import JournalLocked, JournalUnwritable
-from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
 from kafka_recovery.simulator.histories.findings import Finding

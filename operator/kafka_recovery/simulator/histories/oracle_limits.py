@@ -7,7 +7,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, LossClass
 from kafka_recovery.domain.policy import Approval, Policy
-from kafka_recovery.recovery.journal_files import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ran
 from kafka_recovery.simulator.histories.findings import Finding, Findings
 from kafka_recovery.simulator.histories.scenario import Scenario

@@ -18,8 +18,7 @@ from kafka_recovery.domain.documents import as_data, canonical, digest_of_canoni
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.journal_files import JournalLocked, JournalUnwritable
-from kafka_recovery.recovery.ports import PlanFinished, Run
+from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
 from kafka_recovery.simulator.host.mortality import Process
 
 SYNC = 0.004

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner, Result
 
-from kafka_recovery.cli.kubectl import commands, saying, steering
+from kafka_recovery.cli.kubectl import asking, commands
 from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
@@ -38,8 +38,7 @@ def plugin(kubernetes: SmallKubernetes) -> Plugin:
 
     def run(*words: object, typed: str | None = None) -> Result:
         with pytest.MonkeyPatch.context() as patch:
-            for module in (saying, steering):
-                patch.setattr(module, "somebody_there", lambda: typed is not None)
+            patch.setattr(asking, "somebody_there", lambda: typed is not None)
             return CliRunner().invoke(commands.app, list(map(str, words)), obj=kubernetes.open, input=typed)
 
     return run

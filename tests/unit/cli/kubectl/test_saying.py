@@ -224,28 +224,15 @@ def test_a_plan_that_its_policy_approves_needs_nobody(
     assert kubernetes.said() == []
 
 
-def test_a_recovery_may_be_approved_while_it_is_suspended(incidents: Incidents, plugin: Plugin) -> None:
-    plan = incidents.awaiting()
-    incidents.tell("prod-1", Phase.HELD, Reason("Suspended", "spec.suspend is true"), plan)
-
-    assert plugin("approve", "prod-1", "--yes", digest(plan)).exit_code == 0
-
-
-def test_under_observe_an_approval_is_said_to_be_early(incidents: Incidents, plugin: Plugin) -> None:
-    incidents.awaiting(reason=Reason("ObserveOnly", "authority is Observe"))
-
-    done = plugin("approve", "prod-1", typed="y\n")
-
-    assert done.exit_code == 0
-    assert "Note: authority is Observe; an approval is honoured only once it is raised." in done.stderr
-
-
 def test_a_refusal_names_its_reason(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
     plan = incidents.awaiting()
 
-    done = plugin("refuse", "prod-1", "--reason", "broker 1 will be back at noon")
+    incidents.cluster()
+
+    done = plugin("refuse", "prod-1", "--reason", "broker 1 will be back at noon", typed="y\n")
 
     assert done.exit_code == 0
+    assert done.stderr == f"Refuse plan {digest(plan)[:12]}? That ends prod-1, and can't be taken back. [y/N] "
     assert done.stdout.startswith(f"ann refuses plan {digest(plan)[:12]} of prod-1: it ends.\n")
     (said,) = kubernetes.said()
     assert (said["decision"], said["reason"]) == ("Refuse", "broker 1 will be back at noon")
@@ -258,6 +245,19 @@ def test_a_refusal_without_a_reason_is_none(incidents: Incidents, plugin: Plugin
     assert plugin("refuse", "prod-1").exit_code == 2
     assert "--reason: must have 1 to 1024 characters" in plugin("refuse", "prod-1", "--reason", "").stderr
     assert kubernetes.said() == []
+
+
+@pytest.mark.parametrize("typed", ["n\n", "", None], ids=["no", "nothing", "nobody there"])
+def test_a_refusal_ends_a_recovery_only_if_that_is_meant(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, typed: str | None
+) -> None:
+    incidents.awaiting()
+
+    assert plugin("refuse", "prod-1", "--reason", "no", typed=typed).exit_code == 4
+    assert kubernetes.said() == []
+
+    assert plugin("refuse", "prod-1", "--reason", "no", "--yes", typed=typed).exit_code == 0
+    assert [said["decision"] for said in kubernetes.said()] == ["Refuse"]
 
 
 def test_what_has_no_plan_can_t_be_refused_but_aborted(incidents: Incidents, plugin: Plugin) -> None:

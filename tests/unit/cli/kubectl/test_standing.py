@@ -49,6 +49,8 @@ def test_nothing_at_all_is_said_to_be_nothing(plugin: Plugin) -> None:
     [
         ({}, Phase.AWAITING_APPROVAL, "ObserveOnly", "you, to raise the cluster's authority"),
         ({"suspend": True}, Phase.HELD, "Suspended", "you, to resume it"),
+        ({}, Phase.HELD, "Suspended", "you, to resume the operator"),
+        ({}, Phase.HELD, "DuplicateCluster", "you, to delete one of two WatchedClusters"),
         ({"abort": True}, Phase.RESTORING, "Aborted", "operator, to end it"),
         ({}, Phase.STUCK, "NoCandidate", "Kafka: a change there"),
         ({}, Phase.ELECTING, "Electing", "operator"),

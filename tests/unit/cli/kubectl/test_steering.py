@@ -103,7 +103,7 @@ def test_a_script_that_aborts_says_that_it_means_it(
 
     assert (refused.exit_code, refused.stderr) == (
         4,
-        "Error: there is no terminal to ask at; to abort without being asked, add --yes\n",
+        "Error: there is no terminal to ask at; to do it without being asked, add --yes\n",
     )
     assert plugin("abort", "prod-1", "--yes").exit_code == 0
     assert kubernetes.spec(RECOVERIES, "prod-1")["abort"] is True

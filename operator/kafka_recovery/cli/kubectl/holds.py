@@ -1,0 +1,71 @@
+"""Why nothing happens to a recovery for now, whatever a person says about its plan."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import Any
+
+from kafka_recovery.cli.kubectl.access import Loop
+from kafka_recovery.cli.kubectl.reading import OBSERVE_ONLY, SUSPENDED, Incident
+from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.kube.api import ApiError, NotFound
+from kafka_recovery.kube.resources import CLUSTERS
+from kafka_recovery.kube.supervision import HOUSE, read_house
+from kafka_recovery.recovery.supervision import Authority
+
+
+def stops(session: Session, incident: Incident) -> list[str]:
+    """Who has stopped it, and how it is let go on; what of this the person may not read is left out."""
+    cluster, found = incident.recovery.cluster_name, []
+    if incident.recovery.suspend:
+        found.append(f"{incident.name} is suspended; {_resume(session, incident.name)}")
+    spec = _cluster_spec(session, cluster)
+    if spec is None:
+        found.append(f"there is no WatchedCluster {cluster}; create it")
+    elif spec.get("suspend"):
+        found.append(f"cluster {cluster} is suspended; {_resume(session, f'--cluster {cluster}')}")
+    if _house_is_suspended(session):
+        found.append(f"the operator of namespace {session.namespace} is suspended; {_resume(session, '--all')}")
+    if not found and incident.state == SUSPENDED:
+        found.append(f"it is suspended: {incident.message}")
+    return found
+
+
+def bounds(session: Session, incident: Incident) -> list[str]:
+    """Why a yes alone elects nobody, though nothing is suspended."""
+    cluster = incident.recovery.cluster_name
+    spec = _cluster_spec(session, cluster)
+    if spec is not None and spec.get("authority", Authority.OBSERVE) == Authority.OBSERVE:
+        return [f"authority of cluster {cluster} is Observe; raise its spec.authority"]
+    if incident.state == OBSERVE_ONLY:
+        return ["authority of the operator is Observe; raise its --authority"]
+    return []
+
+
+def _resume(session: Session, what: str) -> str:
+    return f"to let it go on: {session.command(f'resume {what}')}"
+
+
+def _cluster_spec(session: Session, name: str) -> dict[str, Any] | None:
+    """None: there is no such cluster. One that may not be read says nothing against anything."""
+    try:
+        spec: dict[str, Any] = session.api.get(CLUSTERS.path(session.namespace, name)).get("spec") or {}
+    except NotFound:
+        return None
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return {"authority": str(Authority.APPROVE)}
+    return spec
+
+
+def _house_is_suspended(session: Session) -> bool:
+    """Of the operator beside the recovery; one that runs elsewhere tells in the recovery's status."""
+    try:
+        house = asyncio.run(read_house(Loop(session.api), (session.namespace, HOUSE), Authority.AUTOMATIC))
+    except ApiError as error:
+        if error.status != HTTPStatus.FORBIDDEN:
+            raise
+        return False
+    return house.suspended is not None

@@ -1,0 +1,18 @@
+"""Topic names, racks, brokers' messages and people's reasons come from others and may hold anything."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text on one line, with every control, format and other invisible character written as an escape.
+
+    Whatever goes to a terminal, a log, a status or an event goes through here: an escape sequence would be obeyed, a
+    line feed would pretend to be a line of ours.
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else _written(char) for char in text)
+
+
+def _written(char: str) -> str:
+    return " " if char in "\t\n\r" else char.encode("unicode_escape").decode()

@@ -1,0 +1,209 @@
+"""Definitions, rights and namespaces that are missing: the operator says so once, waits, and goes on when they come.
+
+A control plane of its own: other tests need the definitions that are deleted here.
+"""
+
+from __future__ import annotations
+
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver import incidents
+from apiserver.conftest import DEFINITIONS, MANIFESTS
+from apiserver.incidents import Start, reason
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
+from testbed.ports import HOST, Ports
+from testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(240)]
+
+KINDS = ("partitionrecoveries", "recoveryapprovals", "recoverypolicies", "watchedclusters")
+GROUP = "kafka-recovery.dev"
+
+
+@pytest.fixture(scope="module")
+def control_plane() -> Iterator[ControlPlane]:
+    """One that knows nothing of ours at first."""
+    with ControlPlane() as started:
+        yield started
+
+
+@pytest.fixture
+def defined(control_plane: ControlPlane) -> None:
+    """Our definitions are there."""
+    control_plane.apply_definitions(DEFINITIONS)
+
+
+def is_looked_at(kubectl: Kubectl, name: str = "prod", within: float = 60) -> None:
+    """Wait until the operator has said something about a policy."""
+    wait_until(
+        f"RecoveryPolicy {name} is looked at",
+        lambda: kubectl.json("get", "recoverypolicy", name),
+        lambda policy: reason(policy) == "Valid",
+        within,
+    )
+
+
+def nowhere() -> dict[str, Any]:
+    """A WatchedCluster that nobody is behind."""
+    spec = {"clusterId": "nowhere-abcdefghijkl", "bootstrapServers": [f"{HOST}:9"], "policyRef": {"name": "prod"}}
+    return {
+        "apiVersion": incidents.API_VERSION,
+        "kind": "WatchedCluster",
+        "metadata": {"name": "prod"},
+        "spec": spec,
+    }
+
+
+def by_hand(number: int) -> dict[str, Any]:
+    """A PartitionRecovery that can't be worked on: its cluster does not answer."""
+    scope = {"partitions": [{"topic": "orders", "partition": number}]}
+    spec = {"clusterRef": {"name": "prod"}, "clusterId": "nowhere-abcdefghijkl", "scope": scope}
+    name = f"by-hand-{number}"
+    return {
+        "apiVersion": incidents.API_VERSION,
+        "kind": "PartitionRecovery",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+
+
+def has_no_traceback(log: Path) -> None:
+    """What can be expected is one line."""
+    said = log.read_text()
+    assert "Traceback" not in said, said
+
+
+def test_one_that_was_there_before_its_definitions_names_them_and_goes_on_when_they_come(
+    control_plane: ControlPlane, kubectl: Kubectl, start: Start
+) -> None:
+    operator = start()
+    operator.says(", ".join(f"{plural}.{GROUP}" for plural in KINDS), within=60)
+
+    control_plane.apply_definitions(DEFINITIONS)
+    kubectl.apply(incidents.policy())
+
+    is_looked_at(kubectl)
+    assert operator.log.read_text().count("waiting for CustomResourceDefinitions") == 1
+    assert operator.stop() == 0
+    has_no_traceback(operator.log)
+
+
+def test_a_namespace_without_the_role_is_named_in_a_line_and_the_others_are_looked_after(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, start: Start, defined: None
+) -> None:
+    other = control_plane.create_namespace("without-role")
+    stranger = control_plane.kubectl(control_plane.administrator(other))
+    operator = start(f"--namespace={namespace}", f"--namespace={other}")
+    for each in (kubectl, stranger):
+        each.apply(incidents.policy())
+
+    operator.says(f"lacks the right to list {', '.join(KINDS)} ({GROUP}) in namespace {other}")
+    is_looked_at(kubectl)
+    role = (
+        (MANIFESTS / "rbac" / "operator.yaml")
+        .read_text()
+        .replace("namespace: kafka-recovery\n", f"namespace: {other}\n")
+    )
+    stranger("apply", "--server-side", "-f", "-", given=role)
+    subject = f"--serviceaccount={namespace}:kafka-recovery-operator"
+    stranger("create", "rolebinding", "operator-of-others", "--role=kafka-recovery-operator", subject)
+
+    is_looked_at(stranger)
+    assert operator.log.read_text().count("lacks the right") == 1
+    assert operator.stop() == 0
+    has_no_traceback(operator.log)
+
+
+def test_definitions_that_are_deleted_under_it_are_said_once_and_it_goes_on_when_they_return(
+    control_plane: ControlPlane, kubectl: Kubectl, start: Start, defined: None
+) -> None:
+    operator = start()
+    kubectl.apply(incidents.policy(), nowhere(), *(by_hand(number) for number in range(5)))
+    is_looked_at(kubectl)
+
+    kubectl("delete", "-f", str(DEFINITIONS))
+    operator.says("waiting for CustomResourceDefinitions")
+    control_plane.apply_definitions(DEFINITIONS)
+    operator.says("serves all kinds")
+    kubectl.apply(incidents.policy("afterwards"))
+
+    is_looked_at(kubectl, "afterwards")
+    assert operator.exit_code is None
+    assert operator.stop() == 0
+    has_no_traceback(operator.log)
+
+
+@pytest.mark.parametrize("how", ["stopped", pytest.param("frozen", marks=pytest.mark.full)])
+def test_an_api_server_that_is_away_is_told_once_and_what_comes_afterwards_is_seen(
+    control_plane: ControlPlane, kubectl: Kubectl, start: Start, defined: None, how: str
+) -> None:
+    operator = start(lease=120)
+    kubectl.apply(incidents.policy())
+    is_looked_at(kubectl)
+
+    away = control_plane.apiserver_stopped if how == "stopped" else control_plane.apiserver_frozen
+    with away():
+        time.sleep(8 if how == "stopped" else 35)  # longer than an answer is waited for
+    kubectl.apply(incidents.policy("afterwards"))
+
+    is_looked_at(kubectl, "afterwards")
+    assert operator.log.read_text().count("the API server answers no") == (how == "stopped")
+    assert operator.stop() == 0
+    has_no_traceback(operator.log)
+
+
+def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
+    kubectl: Kubectl, start: Start, defined: None
+) -> None:
+    operator = start()
+    operator.says("the Lease is ours")
+    kubectl.apply(incidents.policy(), nowhere(), *(by_hand(number) for number in range(100)))
+
+    wait_until(
+        "all of them are told why they have to wait",
+        lambda: [reason(each) for each in incidents.recoveries(kubectl)],
+        lambda reasons: reasons == ["Isolated"] * 100,
+    )
+    assert operator.stop() == 0
+    has_no_traceback(operator.log)
+
+
+def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> None:
+    start().says("the Lease is ours")
+    with Ports() as ports:
+        liveness = f"http://{HOST}:{ports.take()}/healthz"
+        standby = start(f"--liveness={liveness}")
+        standby.says("holds it")
+
+        with urllib.request.urlopen(liveness, timeout=5) as answer:
+            assert answer.status == 200
+
+
+@pytest.mark.parametrize("option", ["--namespace", "--operator-namespace"])
+def test_a_namespace_that_does_not_exist_is_refused_before_anything_is_touched(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, tmp_path: Path, option: str
+) -> None:
+    with OperatorProcess(control_plane.administrator(), namespace, tmp_path, f"{option}=kafka-recovry") as operator:
+        assert operator.ends() == 2
+        said = " ".join(operator.log.read_text().replace("│", " ").split())
+        assert f"{option}: 'kafka-recovry' does not exist" in said
+
+    assert kubectl.json("get", "leases")["items"] == []
+
+
+def test_the_lease_says_which_right_it_lacks_and_where(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, start: Start
+) -> None:
+    kubectl("delete", "rolebinding", "kafka-recovery-operator")
+    operator = start()
+
+    operator.says('cannot get resource "leases" in API group "coordination.k8s.io"')
+    operator.says(f'in the namespace "{namespace}"')

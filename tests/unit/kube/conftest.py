@@ -1,0 +1,60 @@
+"""What most stories about an operator begin with: an offline partition, and a namespace with a recovery of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.domain.plan import Plan
+from unit.kube.journals import NAME, NAMESPACE, OTHERS, UID
+from unit.kube.kubernetes_in_memory import KubernetesInMemory
+from unit.kube.office import Office
+from unit.kube.operated import Operated
+from unit.kube.our_objects import inhabited
+from unit.recovery.world import World
+
+
+@pytest.fixture
+def api() -> KubernetesInMemory:
+    """A namespace with one recovery, which somebody else's finalizer holds as well."""
+    api = KubernetesInMemory()
+    api.put_recovery(NAMESPACE, NAME, UID, finalizers=[OTHERS])
+    return api
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    """A small Kafka with an offline partition."""
+    world = World(tmp_path)
+    world.offline()
+    return world
+
+
+@pytest.fixture
+async def plan(world: World) -> Plan:
+    return await world.plan()
+
+
+@pytest.fixture
+def automatic(world: World) -> Operated:
+    """One recovery; its rules approve each plan."""
+    return Operated(world, inhabited())
+
+
+@pytest.fixture
+def by_hand(world: World) -> Operated:
+    """One recovery; a person approves each plan."""
+    return Operated(world, inhabited(approval="ManualApprove"))
+
+
+@pytest.fixture
+def office(world: World) -> Office:
+    """All recoveries of a process; their rules approve each plan."""
+    return Office(world, inhabited())
+
+
+@pytest.fixture
+def asking_office(world: World) -> Office:
+    """All recoveries of a process; a person approves each plan."""
+    return Office(world, inhabited(approval="ManualApprove"))

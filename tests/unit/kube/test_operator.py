@@ -1,0 +1,159 @@
+"""How an operator's process begins and ends where it has no API server to speak to."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import kopf
+import pytest
+from kubernetes import client
+from typer.testing import CliRunner
+
+from kafka_recovery.kube import __main__ as process
+from kafka_recovery.kube import session
+from kafka_recovery.kube.api import Api, unfenced
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.operator import FAILED, Operator, Settings
+
+NOWHERE = """
+apiVersion: v1
+kind: Config
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:1"}}]
+contexts: [{name: x, context: {cluster: c, user: u}}]
+users: [{name: u, user: {}}]
+current-context: x
+"""
+
+
+@pytest.fixture
+def operator() -> Operator:
+    return Operator(Settings(("kafka",), ("kafka", "kafka-recovery-operator")), Metrics(), unfenced)
+
+
+@pytest.fixture
+def kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of an API server that nobody is behind."""
+    file = tmp_path / "kubeconfig"
+    file.write_text(NOWHERE)
+    monkeypatch.setenv("KUBECONFIG", str(file))
+    return file
+
+
+@pytest.mark.parametrize(
+    "why", [kopf.LoginError("no kubeconfig was found"), PermissionError(13, "Permission denied", "token")], ids=repr
+)
+def test_one_that_can_not_log_in_says_so_in_a_line_and_ends_in_order(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, why: Exception
+) -> None:
+    def refuse(settings: kopf.OperatorSettings) -> None:
+        raise why
+
+    monkeypatch.setattr(session, "found_login", refuse)
+
+    assert operator.run() == FAILED
+
+    assert operator.clean, "nothing was begun: the Lease can be given back"
+    assert [record.getMessage() for record in caplog.records] == [f"there is no way to the API server: {why}"]
+    assert "Traceback" not in caplog.text
+
+
+def test_an_error_of_its_own_ends_it_in_order(
+    operator: Operator, kubeconfig: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def defect(**options: Any) -> None:
+        raise ZeroDivisionError("a defect")
+
+    monkeypatch.setattr(kopf, "run", defect)
+
+    assert operator.run() == FAILED
+
+    assert operator.clean
+    assert "a defect" in caplog.text
+
+
+async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
+    await operator._stop()
+
+    assert operator.clean
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--operator-namespace=Kafka"], "--operator-namespace: 'Kafka' can't be the name of a namespace"),
+        (["--operator-namespace=a", "--namespace=b_c"], "--namespace: 'b_c' can't be the name of a namespace"),
+        (
+            ["--operator-namespace=a", "--liveness=0.0.0.0:80"],
+            "--liveness: '0.0.0.0:80': write it as http://0.0.0.0:80",
+        ),
+        (["--operator-namespace=a", "--liveness=nonsense", "--no-lease"], "--liveness: 'nonsense': write it as http:"),
+    ],
+)
+def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
+) -> None:
+    nowhere = client.Configuration(host="http://127.0.0.1:1")
+    nowhere.retries = False
+    monkeypatch.setattr(process, "set_up", lambda form, level: None)
+    monkeypatch.setattr(process, "found_configuration", lambda: nowhere)
+
+    ended = CliRunner().invoke(process.app, ["--metrics-port=0", *options])
+
+    assert ended.exit_code == 2
+    assert says in " ".join(ended.output.replace("│", " ").split())
+
+
+class Stopped:
+    """A part of an operator that has nothing left to do."""
+
+    async def stop(self) -> None:
+        """At once."""
+
+    async def flush(self, grace: timedelta) -> None:
+        """Nothing waits."""
+
+    def beat(self) -> None:
+        """Nobody listens."""
+
+    async def reconcile(self, key: tuple[str, str]) -> None:
+        """Nothing to do."""
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await asyncio.Event().wait()
+
+
+class Busy(Stopped):
+    """One whose look takes a while."""
+
+    async def reconcile(self, key: tuple[str, str]) -> None:
+        await asyncio.sleep(0.2)
+
+
+async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While one queue still works, others have ended: that is no defect, for which the Lease would be kept."""
+    ended: list[int] = []
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(session, "found_login", lambda settings: kopf.ConnectionInfo(server="http://127.0.0.1:1"))
+
+    def wire(api: Api) -> None:
+        parts = {"_clusters": Stopped(), "_recoveries": Busy(), "_policies": Stopped(), "_events": Stopped()}
+        vars(operator).update(parts, _housekeeping=Stopped())
+
+    monkeypatch.setattr(operator, "_wire", wire)
+    await operator._start(kopf.OperatorSettings())
+    operator._recovery_soon(("kafka", "orders-1"), timedelta(0))
+    await asyncio.sleep(0.05)
+
+    await operator._stop()
+
+    assert ended == []
+    assert operator.clean
+    assert operator._session
+    assert operator._session.closed
