@@ -113,9 +113,7 @@ class KubeApprovals:
             if now.halted:
                 return None
             said, reason = await self._said(shown)
-            if said and said.decision is Word.REFUSE:
-                why = f": {said.reason}" if said.reason else ""
-                self.refused = Reason("ApprovalRefused", f"{said.approver} refused the plan{why}")
+            if self._is_no(said):
                 return None
             doubt = await self._doubt(plan, now.policy, look)
             if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
@@ -126,6 +124,20 @@ class KubeApprovals:
                 return said.approver
             self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
             await self._a_while(look.good_until)
+
+    async def hear(self) -> Reason | None:
+        """Why the recovery ends, if somebody refused the plan that is shown; also while nothing may be elected."""
+        plan = self.progress.plan_shown
+        if plan is not None:
+            self._is_no((await self._said(plan))[0])
+        return self.refused
+
+    def _is_no(self, said: RecoveryApproval | None) -> bool:
+        if said is None or said.decision is not Word.REFUSE:
+            return False
+        why = f": {said.reason}" if said.reason else ""
+        self.refused = Reason("ApprovalRefused", f"{said.approver} refused the plan{why}")
+        return True
 
     async def close(self, end: Reason) -> None:
         """The recovery has ended: whatever was said about it and got no answer gets this one."""

@@ -119,9 +119,9 @@ class Events:
                 _LOG.warning("Event %s of %s was not posted: %s", said.reason, said.name, error)
             except Exception:  # noqa: BLE001 - a fault in telling must not end what it tells of
                 _LOG.exception("Event %s of %s was not posted", said.reason, said.name)
-            if self._dropped:
-                _LOG.warning("%d Events were dropped: more than %d were waiting", self._dropped, WAITING)
-                self._dropped = 0
+        if self._dropped:
+            _LOG.warning("%d Events were dropped: more than %d were waiting", self._dropped, WAITING)
+            self._dropped = 0
 
     async def _send(self, said: _Said, times: int) -> None:
         series = self._series.pop(said, None)

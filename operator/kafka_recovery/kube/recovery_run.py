@@ -155,7 +155,7 @@ class RecoveryRun:
             return await self._call_off(self.approvals.refused, End.REFUSED)
         if halt and self._step is not _Step.RESUME:
             self.progress.enter(Phase.HELD, halt)
-            return False
+            return await self.approvals.hear() is not None
         tried = self._step
         report = await self._try()
         for outcome in report.outcomes:

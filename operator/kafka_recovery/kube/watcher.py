@@ -133,6 +133,7 @@ class Watcher:
         self._wake = asyncio.Event()
         self._topics: tuple[str, ...] | None = None
         self._next_at: timedelta | None = None
+        self._told_unopened: set[str] = set()
         self.view = WatchView(clock.monotonic())
 
     async def run(self) -> None:
@@ -247,9 +248,12 @@ class Watcher:
             try:
                 await self._desk.open_incident(incident)
             except NotOpened as why:
-                _LOG.warning("incident %s could not be opened, will try again: %s", incident.name, why)
+                level = logging.DEBUG if incident.name in self._told_unopened else logging.WARNING
+                _LOG.log(level, "incident %s could not be opened, is tried again every second: %s", incident.name, why)
+                self._told_unopened.add(incident.name)
                 self._next_at = self._clock.monotonic() + _RETRY
             else:
+                self._told_unopened.discard(incident.name)
                 self._watch.opened(incident)
                 self._next_at = self._clock.monotonic()  # what is left alone is told anew
 

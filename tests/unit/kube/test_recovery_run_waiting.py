@@ -57,6 +57,22 @@ def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(b
     assert len(plans(by_hand.api)) == 1
 
 
+def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
+    async def tell() -> tuple[End, str]:
+        going = Going(by_hand.process())
+        await going.until(Phase.AWAITING_APPROVAL)
+        by_hand.house = House(Authority.AUTOMATIC, SUSPENDED)
+        going.run.wake()
+        await going.until(Phase.HELD)
+        by_hand.api.approve(going.digest, name="no", decision="Refuse", reason="we wait for broker 1")
+        going.run.wake()
+        return await going.end(), going.run.progress.reason.message
+
+    end, why = story(tell)
+    assert (end, "we wait for broker 1" in why) == (End.REFUSED, True)
+    assert by_hand.world.leader() is None
+
+
 def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
     automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
 

@@ -247,43 +247,6 @@ class TestFailing:
         assert "looking at bad failed, 1 times in a row" in caplog.text
         assert "no way" in caplog.text
 
-    def test_a_trouble_from_outside_is_one_line_a_minute_for_all_that_have_it(
-        self, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        async def story() -> Looks:
-            looks = Looks(badly)
-            queue = WorkQueue(looks, expected=lambda error: type(error).__name__)
-            for number in range(200):
-                queue.add(f"recovery-{number}")
-            task = asyncio.create_task(queue.run())
-            await asyncio.sleep(130)
-            await queue.stop(AT_ONCE)
-            await task
-            return looks
-
-        looks = in_no_time(story())
-
-        said = [record.getMessage() for record in caplog.records]
-        assert len(looks.began) > 1000
-        assert len(said) == 3
-        assert said[0].startswith("looking at recovery-0 failed, 1 times in a row; again in 0.")
-        assert said[0].endswith(" s: no way")
-        assert "more like it in the meantime)" in said[1]
-        assert "Traceback" not in caplog.text
-
-    def test_an_error_of_our_own_is_told_each_time_with_its_traceback(self, caplog: pytest.LogCaptureFixture) -> None:
-        async def story() -> None:
-            queue = WorkQueue(badly, expected=lambda error: None)
-            queue.add("a")
-            task = asyncio.create_task(queue.run())
-            await asyncio.sleep(1)
-            await queue.stop(AT_ONCE)
-            await task
-
-        in_no_time(story())
-
-        assert caplog.text.count("Traceback") == 2
-
     def test_a_look_whose_own_task_was_cancelled_is_not_lost(self) -> None:
         async def waits_for_a_dead_one(key: str) -> None:
             task = asyncio.create_task(asyncio.sleep(100))

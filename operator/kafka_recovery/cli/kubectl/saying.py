@@ -60,14 +60,10 @@ def refuse(session: Session, name: str, reason: str, yes: bool) -> ExitCode:
     if incident.plan is None:
         end = session.command(f"abort {name}")
         raise Refusal(ExitCode.BAD_INPUT, f"{name} has no plan to refuse yet ({incident.state}); to end it: {end}")
-    stopped = holds.stops(session, incident)
-    for why in stopped:
-        say(f"Note: no refusal is heard for now: {why}; to end it all the same: {session.command(f'abort {name}')}")
     if not yes:
         consent(f"Refuse plan {incident.plan.digest[:12]}? That ends {name}, and can't be taken back.", "refused")
     said = _say(session, incident, incident.plan.digest, Word.REFUSE, reason, {})
-    ends = "it ends once it goes on" if stopped else "it ends"
-    sentence = f"{said['spec']['approver']} refuses plan {incident.plan.digest[:12]} of {name}: {ends}."
+    sentence = f"{said['spec']['approver']} refuses plan {incident.plan.digest[:12]} of {name}: it ends."
     write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
     return ExitCode.DONE
 
