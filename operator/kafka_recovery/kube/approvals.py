@@ -140,14 +140,14 @@ class KubeApprovals:
         return True
 
     async def close(self, end: Reason) -> None:
-        """The recovery has ended: whatever was said about it and got no answer gets this one."""
+        """The recovery ends: whatever was said about it and got no answer, in this process or another, gets this."""
         try:
             said = await self.objects.approvals(self.recovery)
         except (ApiError, InvalidDocument) as error:
             _LOG.warning("approvals can't be read, so none is answered any more: %s", error)
             return
         for approval in said:
-            if approval.recovery_uid == self.uid and approval.meta.uid not in self._answers:
+            if approval.recovery_uid == self.uid and not approval.answered and approval.meta.uid not in self._answers:
                 await self._answer(approval, Reason("TooLate", f"the recovery has ended: {end}"))
 
     async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
@@ -26,7 +27,15 @@ from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.outages import outages_left
-from kafka_recovery.kube.resources import API_VERSION, CLUSTERS, RECOVERIES, WatchedCluster, read_cluster, read_recovery
+from kafka_recovery.kube.resources import (
+    API_VERSION,
+    CLUSTERS,
+    FINALIZER,
+    RECOVERIES,
+    WatchedCluster,
+    read_cluster,
+    read_recovery,
+)
 from kafka_recovery.kube.same_kafka import DuplicateCluster, SameKafka
 from kafka_recovery.kube.strimzi import StrimziPending, StrimziProblem, others, way_in
 from kafka_recovery.kube.watcher import NotOpened, Pace, Watcher, WatchView
@@ -74,6 +83,7 @@ class Clusters:
         self._open: dict[Key, OpenCluster] = {}
         self._problems: dict[Key, Reason] = {}
         self._same = SameKafka()
+        self._met: set[str] = set()
 
     def get(self, key: Key) -> OpenCluster | Reason:
         """The open cluster, or why there is none."""
@@ -117,6 +127,7 @@ class Clusters:
             await self._close(key)
             return None
         try:
+            await self._meet(key[0])
             spec = self._read(key, raw)
             cluster = await self._opened(key, spec, raw)
         except (*_NOT_OPEN, ApiError) as problem:
@@ -161,6 +172,15 @@ class Clusters:
         self._same.let_act(key)
         return spec
 
+    async def _meet(self, namespace: str) -> None:
+        """Know all of a namespace before the first one is opened: which one is the oldest decides who acts."""
+        if namespace in self._met:
+            return
+        for raw in await self.api.list_all(CLUSTERS.path(namespace)):
+            with suppress(InvalidDocument):
+                self._same.met(read_cluster(raw))
+        self._met.add(namespace)
+
     def _soon_all(self, keys: Collection[Key]) -> None:
         for key in keys:
             self.soon(key)
@@ -189,15 +209,16 @@ class Clusters:
         if cluster:
             _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
         await self._close(key)
+        untaken = await self._open_recoveries(key, spec.cluster_id)
         kafka = KafkaCluster(found.servers, found.security, spec.cluster_id)
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
+        cluster.untaken = untaken
         cluster.remember(raw.get("status", {}))
-        cluster.untaken, ended, _ = await asyncio.gather(
-            self._open_recoveries(key, spec.cluster_id),
-            self._recoveries(key, spec.cluster_id, "status.finished=true,status.outcome!=Recovered"),
+        ended, _ = await asyncio.gather(
+            self._recoveries(spec.cluster_id, "status.finished=true,status.outcome!=Recovered"),
             cluster.look_for_orphans(self.api),
         )
         for each in ended:
@@ -211,18 +232,29 @@ class Clusters:
         return cluster
 
     async def _open_recoveries(self, key: Key, cluster_id: str) -> dict[str, datetime]:
-        found = await self._recoveries(key, cluster_id, "status.finished!=true")
-        metas = [each["metadata"] for each in found if _is_readable(each)]
-        return {meta["name"]: datetime.fromisoformat(meta["creationTimestamp"]) for meta in metas}
+        """Those of this WatchedCluster, by when they were made.
 
-    async def _recoveries(self, key: Key, cluster_id: str, selector: str) -> list[Object]:
-        """Recoveries of one cluster."""
-        found = await self.api.list_all(RECOVERIES.path(key[0]), params={"fieldSelector": selector})
-        return [
-            each
-            for each in found
-            if (each["spec"]["clusterRef"]["name"], each["spec"]["clusterId"]) == (key[1], cluster_id)
-        ]
+        Raises DuplicateCluster while one of another WatchedCluster of the same Kafka may have altered orders: a plan
+        made here would take them for the original ones.
+        """
+        ours: dict[str, datetime] = {}
+        for each in await self._recoveries(cluster_id, "status.finished!=true"):
+            meta = each["metadata"]
+            of = meta["namespace"], each["spec"]["clusterRef"]["name"]
+            if of == key and _is_readable(each):
+                ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
+            elif of != key and FINALIZER in meta.get("finalizers", ()):
+                name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
+                message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
+                raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
+        return ours
+
+    async def _recoveries(self, cluster_id: str, selector: str) -> list[Object]:
+        """Recoveries of one Kafka, whichever WatchedCluster they name."""
+        found: list[Object] = []
+        for namespace in sorted(self._same.namespaces(cluster_id)):
+            found += await self.api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": selector})
+        return [each for each in found if each["spec"]["clusterId"] == cluster_id]
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
         """A defect of ours ended it: say so, and open the cluster anew."""
@@ -297,6 +329,8 @@ def why_not_open(problem: Exception) -> Reason:
         return problem.reason
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.FORBIDDEN:
         return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
+    if isinstance(problem, ApiError) and problem.status == HTTPStatus.BAD_REQUEST:
+        return Reason("RequestRefused", f"the API server refuses our request ({problem.message}): are the CRDs older?")
     raise problem
 
 

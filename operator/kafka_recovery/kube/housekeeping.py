@@ -12,7 +12,7 @@ from typing import Any
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import ClusterFault
-from kafka_recovery.kube.api import Api, ApiError, Object
+from kafka_recovery.kube.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.open_cluster import OpenCluster
@@ -75,9 +75,18 @@ class Housekeeping:
             if cluster.holds_back(each["status"]):
                 continue
             await self._api.delete(RECOVERIES.path(namespace, each["metadata"]["name"]), uid=each["metadata"]["uid"])
+        await self._forget_deleted(cluster)
         living = {each["metadata"]["uid"] for each in finished}
         before = datetime.now(UTC) - cluster.spec.history.lossy_ttl
         await prune(self._api, namespace, cluster.spec.cluster_id, living, before)
+
+    async def _forget_deleted(self, cluster: OpenCluster) -> None:
+        """A finished recovery that somebody deletes is seen by no watch; what it left may be opened again."""
+        for name in cluster.watcher.holding_back():
+            try:
+                await self._api.get(RECOVERIES.path(cluster.key[0], name))
+            except NotFound:
+                cluster.watcher.forget(name)
 
 
 def to_prune(finished: Sequence[Object], history: History, now: datetime) -> list[Object]:

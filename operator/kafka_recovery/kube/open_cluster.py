@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +12,7 @@ from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.domain.election import Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Api, Object
@@ -137,10 +138,17 @@ class OpenCluster:
             self.watcher.look_again()
         return min(self.untaken, key=lambda name: (self.untaken[name], name), default=None)
 
-    def outages(self, partitions: Collection[TopicPartition]) -> tuple[Outage, ...]:
-        """Those of these partitions that are without a leader, as the watcher saw them last."""
-        seen = (each.partition for each in self.watcher.view.offline)
-        return tuple(Outage.of(partition) for partition in seen if partition.id in partitions)
+    def outages(self, partitions: Collection[TopicPartition], plan: Plan | None) -> tuple[Outage, ...]:
+        """Those of these partitions that are without a leader, as the watcher saw them last.
+
+        As the plan did, if this process has seen nothing yet.
+        """
+        view = self.watcher.view
+        seen: Iterable[Outage] = (Outage.of(each.partition) for each in view.offline)
+        if view.scanned_at is None and plan is not None:
+            led = (each for each in plan.evidence.partitions if each.leader is None)
+            seen = (Outage(each.id, each.topic_id, each.leader_epoch) for each in led)
+        return tuple(outage for outage in seen if outage.id in partitions)
 
     def holds_back(self, finished: Mapping[str, Any]) -> bool:
         """Whether a recovery with this status left what is offline still, or may be: it keeps others from it."""
@@ -170,12 +178,9 @@ class OpenCluster:
                 found |= dict.fromkeys(run.begun, f"{journal.recovery.name} (deleted, its orders not restored yet)")
         self.orphans = found
 
-    async def offline_by_rules(self) -> Sequence[TopicPartition]:
+    async def offline_by(self, policy: Policy) -> Sequence[TopicPartition]:
         """What is offline now and the policy wants something done about, as for an incident."""
         found = await self.kafka.scan(SCAN_DEADLINE)
-        policy = self.policy
-        if isinstance(policy, Reason):
-            return ()
         covered = (each.id for each in found.offline if unruled(each, policy, policy.rule_for(each.id.topic)) is None)
         return tuple(sorted(covered))
 

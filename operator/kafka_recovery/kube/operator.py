@@ -222,7 +222,7 @@ class Operator:
     async def _approval_seen(self, type: str, body: kopf.Body, **_: Any) -> None:
         if self._is_new(APPROVALS, type, body):
             about = (_key(body)[0], str(body.get("spec", {}).get("recoveryRef", {}).get("name")))
-            self._recoveries.wake(lambda key, cluster: key == about)
+            self._recoveries.approval_seen(about)
 
     def _is_new(self, kind: Kind, type: str, body: kopf.Body) -> bool:
         """Whether more changed than what we write ourselves: our own status must not wake us."""

@@ -45,6 +45,7 @@ _STUCK = frozenset({"JournalDamaged", "OtherCluster"})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
+_NOBODY_ACTS = frozenset({_MISSING, "DuplicateCluster"})
 _NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
 _SOON = frozenset({_NOT_YET, LOOKING})
 
@@ -102,6 +103,12 @@ class Recoveries:
             if matching(key, name):
                 self._soon(key, timedelta(0))
 
+    def approval_seen(self, key: Key) -> None:
+        """Somebody said something about a plan of this recovery; a no is heard in the middle of a wave as well."""
+        self.wake(lambda other, cluster: other == key)
+        if key in self._open:
+            self._open[key].run.listen()
+
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
         """The partitions of a cluster that an open recovery has, and its name; the oldest one has them."""
         ours = [(open_.created_at, key, open_) for key, open_ in self._open.items() if open_.cluster.key == cluster]
@@ -132,8 +139,8 @@ class Recoveries:
             self._untaken[key] = recovery.cluster_name
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=waits.code in _STUCK)
-            if waits.code == _MISSING and _leaving_for(recovery) >= GIVE_UP_UNDOING:
-                await self._let_go(raw, self._journal(key, recovery), "there is no WatchedCluster to restore them in")
+            if waits.code in _NOBODY_ACTS and _leaving_for(recovery) >= GIVE_UP_UNDOING:
+                await self._let_go(raw, self._journal(key, recovery), "no WatchedCluster acts that could restore it")
             return timedelta(seconds=10)
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
@@ -160,7 +167,8 @@ class Recoveries:
         known = open_.run.progress.known()
         if known.end is None:
             return known
-        left = open_.cluster.outages(open_.run.progress.unrecovered(open_.run.scope))
+        progress = open_.run.progress
+        left = open_.cluster.outages(progress.unrecovered(open_.run.scope), progress.decided_last or progress.plan)
         open_.cluster.watcher.leave_alone(left, key[1])
         return replace(known, left=left)
 
@@ -273,6 +281,7 @@ class Recoveries:
             begun=lambda: journal.begun,
             failed=progress.any_failed,
             designated=bool(recovery.designated),
+            refused=lambda: approvals.refused,
         )
         approvals = KubeApprovals(
             self._objects,

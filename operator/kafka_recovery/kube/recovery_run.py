@@ -84,12 +84,18 @@ class RecoveryRun:
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _listening: asyncio.Task[Reason | None] | None = None
 
     def wake(self) -> None:
         """Something changed: look again now, also for an approval."""
         self._pause = SHORTEST_PAUSE
         self._woken.set()
         self.approvals.wake.set()
+
+    def listen(self) -> None:
+        """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
+        if self.taken_up:
+            self._listening = asyncio.create_task(self.approvals.hear(), name="hearing what was said")
 
     async def go(self) -> None:
         """Until the recovery has ended. Cancelled only when the process ends: what is open then is resumed."""
@@ -109,7 +115,6 @@ class RecoveryRun:
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
             if not self.progress.end and not at_once:
                 await self._a_while()
-        await self.approvals.close(self.progress.reason)
 
     def _met(self, trouble: Exception) -> None:
         """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
@@ -125,11 +130,10 @@ class RecoveryRun:
     async def _begin(self) -> None:
         """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
         outcomes, _ = await asyncio.gather(self.journal.outcomes(), self.look_around())
-        ended, unfinished = await self.journal.ended(), await self.journal.unfinished()
+        unfinished = await self.journal.unfinished()
         for outcome in outcomes:
             self.progress.concluded(outcome)
-        for digest, carried_out in ended.items():
-            self.progress.carried_out(carried_out, digest)
+        await self._remember_what_ended()
         if unfinished:
             self._step = _Step.RESUME
             self._show(unfinished[-1].plan, unfinished[-1].digest)
@@ -139,6 +143,14 @@ class RecoveryRun:
                 self._plan, self._step = plan, _Step.EXECUTE
         self.taken_up = True
         self.progress.changed()
+
+    async def _remember_what_ended(self) -> None:
+        """What earlier plans may have lost is told on; that one of them can't be read any more holds nothing up."""
+        try:
+            for digest, plan in (await self.journal.ended()).items():
+                self.progress.carried_out(plan, digest)
+        except InvalidDocument as damaged:
+            _LOG.warning("what an earlier plan may have lost can't be told any more: %s", damaged)
 
     def _show(self, plan: Plan, digest: str) -> None:
         """What the status says of a plan must outlive the process that wrote it."""
@@ -151,11 +163,11 @@ class RecoveryRun:
         halt = (await self.supervision.mandate()).halted
         if halt and halt.code in OVER:
             return await self._call_off(halt)
-        if self.approvals.refused:
-            return await self._call_off(self.approvals.refused, End.REFUSED)
+        if refused := await self.approvals.hear():
+            return await self._call_off(refused, End.REFUSED)
         if halt and self._step is not _Step.RESUME:
             self.progress.enter(Phase.HELD, halt)
-            return await self.approvals.hear() is not None
+            return False
         tried = self._step
         report = await self._try()
         for outcome in report.outcomes:
@@ -198,7 +210,7 @@ class RecoveryRun:
         if not left and not unfinished:
             await self._discard_unbegun()
             await self.journal.settle()
-            self._end_well()
+            await self._end_well()
             return True
         halt = (await self.supervision.mandate()).halted
         reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
@@ -244,7 +256,7 @@ class RecoveryRun:
             return False
         await self._discard_unbegun()
         await self.journal.settle()  # a crash may have left the finalizer where no run was begun
-        self.progress.ended(end, why)
+        await self._end(end, why)
         return True
 
     async def _discard_unbegun(self, *, replaced: bool = False) -> None:
@@ -254,19 +266,25 @@ class RecoveryRun:
         if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
             await (self.journal.replace if replaced else self.journal.discard)(shown.digest)
 
-    def _end_well(self) -> None:
+    async def _end(self, end: End, why: Reason) -> None:
+        """Over; whoever said something about it and got no answer gets one first."""
+        await self.approvals.close(why)
+        self.progress.ended(end, why)
+
+    async def _end_well(self) -> None:
         failed = [outcome for _, outcome in sorted(self.progress.outcomes.items()) if outcome.outcome is Outcome.FAILED]
         recovered = sum(outcome.outcome.is_recovered for outcome in self.progress.outcomes.values())
         if failed:
             first = failed[0]
             message = f"{len(failed)} of {len(self.scope)} did not verify, the first: {first.id}: {first.reason}"
-            self.progress.ended(End.FAILED, Reason("NotVerified", message))
+            await self._end(End.FAILED, Reason("NotVerified", message))
         elif recovered == 0:
             message = "none of its partitions is there any more: their topics were deleted, or can't be seen"
-            self.progress.ended(End.REFUSED, Reason("NothingLeft", message))
+            message = message if self.scope else "nothing was offline under the policy's rules when it was taken up"
+            await self._end(End.REFUSED, Reason("NothingLeft", message))
         else:
             message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
-            self.progress.ended(End.RECOVERED, Reason("Recovered", message))
+            await self._end(End.RECOVERED, Reason("Recovered", message))
 
     async def _a_while(self) -> None:
         longest = LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE

@@ -78,6 +78,7 @@ CLUSTERS = Kind("WatchedCluster", "watchedclusters")
 POLICIES = Kind("RecoveryPolicy", "recoverypolicies")
 RECOVERIES = Kind("PartitionRecovery", "partitionrecoveries")
 APPROVALS = Kind("RecoveryApproval", "recoveryapprovals")
+RANKINGS = Kind("FleetRanking", "fleetrankings")
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +212,8 @@ class RecoveryApproval:
     approver: str
     max_loss_class: LossClass | None = None
     reason: str = ""
+    answered: bool = False
+    """Whether its status says already if it counts."""
 
 
 def strictest(*authorities: Authority) -> Authority:
@@ -220,8 +223,8 @@ def strictest(*authorities: Authority) -> Authority:
 
 def read_cluster(obj: object) -> WatchedCluster:
     """A WatchedCluster from an object of the API."""
-    meta, envelope, name = _object(obj, CLUSTERS)
-    spec = _spec(ClusterSpec, envelope, name)
+    meta, envelope, name = unwrapped(obj, CLUSTERS)
+    spec = checked_spec(ClusterSpec, envelope, name)
     return WatchedCluster(
         meta,
         cluster_id=spec.cluster_id,
@@ -238,15 +241,15 @@ def read_cluster(obj: object) -> WatchedCluster:
 
 def read_policy(obj: object) -> RecoveryPolicy:
     """A RecoveryPolicy from an object of the API; its spec is checked as policy files are."""
-    meta, envelope, name = _object(obj, POLICIES)
+    meta, envelope, name = unwrapped(obj, POLICIES)
     policy = policy_of(envelope.spec, name, ("spec",))
     return RecoveryPolicy(meta, policy, digest_of_canonical(canonical(policy)))
 
 
 def read_recovery(obj: object) -> PartitionRecovery:
     """A PartitionRecovery from an object of the API."""
-    meta, envelope, name = _object(obj, RECOVERIES)
-    spec = _spec(RecoverySpec, envelope, name)
+    meta, envelope, name = unwrapped(obj, RECOVERIES)
+    spec = checked_spec(RecoverySpec, envelope, name)
     scope, designated = _scope(spec.scope, name)
     return PartitionRecovery(
         meta,
@@ -262,8 +265,8 @@ def read_recovery(obj: object) -> PartitionRecovery:
 
 def read_approval(obj: object) -> RecoveryApproval:
     """A RecoveryApproval from an object of the API."""
-    meta, envelope, name = _object(obj, APPROVALS)
-    spec = _spec(ApprovalSpec, envelope, name)
+    meta, envelope, name = unwrapped(obj, APPROVALS)
+    spec = checked_spec(ApprovalSpec, envelope, name)
     return RecoveryApproval(
         meta,
         recovery_name=spec.recovery_ref.name,
@@ -273,11 +276,12 @@ def read_approval(obj: object) -> RecoveryApproval:
         approver=spec.approver,
         max_loss_class=spec.max_loss_class,
         reason=spec.reason or "",
+        answered=bool((envelope.status or {}).get("conditions")),
     )
 
 
-def _object(obj: object, kind: Kind) -> tuple[Meta, Envelope, str]:
-    """Who it is, what it holds, and what messages call it."""
+def unwrapped(obj: object, kind: Kind) -> tuple[Meta, Envelope, str]:
+    """Who an object of the API is, what it holds, and what messages call it. Raises InvalidDocument."""
     name = f"{kind.kind} {_called(obj)}"
     envelope, problems = checked(Envelope, obj)
     for seen, right, where in _written_kind(envelope, kind):
@@ -313,7 +317,8 @@ def _called(obj: object) -> str:
     return "/".join(sound) or "without a name"
 
 
-def _spec(model: type[Model], envelope: Envelope, name: str) -> Model:
+def checked_spec(model: type[Model], envelope: Envelope, name: str) -> Model:
+    """The spec by its model. Raises InvalidDocument with a line for each problem."""
     spec, problems = checked(model, envelope.spec, ("spec",))
     if spec is None:
         raise _refusal(name, problems)

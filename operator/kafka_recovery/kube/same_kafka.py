@@ -32,6 +32,7 @@ class SameKafka:
     """Every WatchedCluster that this process can read, in all of its namespaces; those of others are not known."""
 
     _claims: dict[Key, _Claim] = field(default_factory=dict)
+    _namespaces: dict[str, set[str]] = field(default_factory=dict)
 
     def met(self, spec: WatchedCluster) -> Collection[Key]:
         """A cluster as it is now; returns the others that have to be looked at again because of it."""
@@ -40,6 +41,7 @@ class SameKafka:
         claim = _Claim(meta.created_at, key, spec.cluster_id, meta.uid)
         if self._claims.get(key) == claim:
             return ()
+        self._namespaces.setdefault(spec.cluster_id, set()).add(meta.namespace)
         left = self.forget(key)
         self._claims[key] = claim
         return {*left, *(other.key for other in self._others(claim))}
@@ -48,6 +50,10 @@ class SameKafka:
         """It is gone, or can't be understood; returns the others as above."""
         claim = self._claims.pop(key, None)
         return [other.key for other in self._others(claim)] if claim else ()
+
+    def namespaces(self, cluster_id: str) -> Collection[str]:
+        """Where recoveries of this Kafka may be: wherever a WatchedCluster of it ever was."""
+        return self._namespaces.get(cluster_id, ())
 
     def let_act(self, key: Key) -> None:
         """Raises DuplicateCluster if an older one acts."""

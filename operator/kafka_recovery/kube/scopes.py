@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.objects import Key
@@ -14,6 +16,15 @@ from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.resources import PartitionRecovery
 
 LOOKING = Reason("Looking", "the cluster is being gone through for what is offline")
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A scan for one recovery: another object of its name, or its cluster opened anew, want another one."""
+
+    uid: str
+    cluster: OpenCluster
+    task: asyncio.Task[Sequence[TopicPartition]]
 
 
 class Scopes:
@@ -24,37 +35,49 @@ class Scopes:
 
     def __init__(self, soon: Callable[[Key, timedelta], None]) -> None:
         self._soon = soon
-        self._looks: dict[Key, asyncio.Task[Sequence[TopicPartition]]] = {}
+        self._looks: dict[Key, _Look] = {}
 
     async def of(
         self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, journal: ConfigMapJournal
     ) -> Sequence[TopicPartition] | Reason:
-        """Those named, else those of its plans and what is offline under its rules; or why that can't be said.
+        """Those named, else those of its plans, else what is offline under its rules; or why that can't be said.
 
-        Raises ClusterFault, and InvalidDocument for a damaged journal.
+        What has a plan is begun without asking anything else: its orders may be altered. Raises ClusterFault, and
+        InvalidDocument for a damaged journal.
         """
         if recovery.scope.partitions is not None:
             return recovery.scope.partitions
-        if isinstance(cluster.policy, Reason):
-            return cluster.policy
         planned = {decision.id for plan in await journal.plans() for decision in plan.decisions}
-        look = self._looks.get(key)
-        if look is None:
-            look = self._looks[key] = asyncio.create_task(cluster.offline_by_rules(), name=f"scope of {'/'.join(key)}")
-            look.add_done_callback(lambda _: self._soon(key, timedelta(0)))
-        if not look.done():
+        if planned:
+            self.forget(key)
+            return sorted(planned)
+        if isinstance(cluster.policy, Reason):
+            self.forget(key)
+            return cluster.policy
+        task = self._look(key, recovery.meta.uid, cluster, cluster.policy)
+        if not task.done():
             return LOOKING
         del self._looks[key]
-        return sorted(planned.union(look.result()))
+        return task.result()
+
+    def _look(self, key: Key, uid: str, cluster: OpenCluster, policy: Policy) -> asyncio.Task[Sequence[TopicPartition]]:
+        look = self._looks.get(key)
+        if look is None or look.uid != uid or look.cluster is not cluster:
+            self.forget(key)
+            task = asyncio.create_task(cluster.offline_by(policy), name=f"scope of {'/'.join(key)}")
+            task.add_done_callback(lambda _: self._soon(key, timedelta(0)))
+            look = self._looks[key] = _Look(uid, cluster, task)
+        return look.task
 
     def forget(self, key: Key) -> None:
-        """The recovery is gone."""
+        """The recovery is gone, or has its scope."""
         if look := self._looks.pop(key, None):
-            look.cancel()
+            look.task.cancel()
 
     async def stop(self) -> None:
         """The process ends."""
-        looks, self._looks = list(self._looks.values()), {}
-        for look in looks:
-            look.cancel()
-        await asyncio.gather(*looks, return_exceptions=True)
+        tasks = [look.task for look in self._looks.values()]
+        self._looks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -78,6 +78,7 @@ class KubeSupervision:
         begun: Callable[[], bool],
         failed: Callable[[], bool],
         designated: bool,
+        refused: Callable[[], Reason | None] = lambda: None,
     ) -> None:
         self._objects = objects
         self._key = key
@@ -89,6 +90,7 @@ class KubeSupervision:
         self._begun = begun
         self._failed = failed
         self._designated = designated
+        self._refused = refused
         self._last = Policy(())
         self.caution: Reason | None = None
         """Why a person is asked though the rules don't want one; None if the rules decide."""
@@ -118,7 +120,8 @@ class KubeSupervision:
             return Mandate(self._last, halt=unruled)
         if policy is not None:
             self._last = policy.policy
-        return Mandate(self._last, self._authority(house, cluster), self._halt(house, recovery, cluster))
+        halt = self._refused() or self._halt(house, recovery, cluster)
+        return Mandate(self._last, self._authority(house, cluster), halt)
 
     async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
         """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""

@@ -133,7 +133,7 @@ class Watcher:
         self._wake = asyncio.Event()
         self._topics: tuple[str, ...] | None = None
         self._next_at: timedelta | None = None
-        self._told_unopened: set[str] = set()
+        self._unopened: str | None = None
         self.view = WatchView(clock.monotonic())
 
     async def run(self) -> None:
@@ -151,6 +151,10 @@ class Watcher:
         """This recovery has ended and left these as they are: no other one is opened for them."""
         self._watch.leave_alone(outages, recovery)
         self.look_again()
+
+    def holding_back(self) -> frozenset[str]:
+        """Recoveries that keep others from being opened."""
+        return self._watch.holding_back()
 
     def forget(self, recovery: str) -> None:
         """That recovery was deleted: what it had may be opened again."""
@@ -248,12 +252,12 @@ class Watcher:
             try:
                 await self._desk.open_incident(incident)
             except NotOpened as why:
-                level = logging.DEBUG if incident.name in self._told_unopened else logging.WARNING
+                level = logging.DEBUG if incident.name == self._unopened else logging.WARNING
                 _LOG.log(level, "incident %s could not be opened, is tried again every second: %s", incident.name, why)
-                self._told_unopened.add(incident.name)
+                self._unopened = incident.name
                 self._next_at = self._clock.monotonic() + _RETRY
             else:
-                self._told_unopened.discard(incident.name)
+                self._unopened = None
                 self._watch.opened(incident)
                 self._next_at = self._clock.monotonic()  # what is left alone is told anew
 

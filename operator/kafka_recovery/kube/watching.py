@@ -299,6 +299,10 @@ class Watch:
         """This recovery had these outages, whoever opened it; another one is for a person to open."""
         self._opened |= dict.fromkeys(outages, recovery)
 
+    def holding_back(self) -> frozenset[str]:
+        """Recoveries that keep others from being opened."""
+        return frozenset(self._opened.values())
+
     def forget(self, name: str) -> None:
         """This recovery was deleted: what it had may be opened again."""
         self._opened = {outage: opened for outage, opened in self._opened.items() if opened != name}

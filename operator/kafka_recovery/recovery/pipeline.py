@@ -44,6 +44,7 @@ class Pipeline:
         self._mandate = mandate
         self._planned = wave.plan.elections.keys()
         self._rest: deque[Sequence[Decision]] = deque()
+        self._begun = 0
         self._again: dict[TopicPartition, Reason] = {}
         self._ahead: asyncio.Task[Prepared | Reason] | None = None
         self._ending: asyncio.Task[WaveResult] | None = None
@@ -89,10 +90,10 @@ class Pipeline:
 
     async def _prepare(self) -> Prepared | Reason:
         now = await self._mandate()
-        members = self._within(max(now.policy.limits.wave_sizes))
-        halted = self._halted(members, now)
+        halted = self._halted(self._rest[0], now)
         if halted:
             return halted
+        members = self._within(now.policy.limits.wave_sizes)
         barred = self._barred(members, now)
         for id, reason in barred.items():
             self._ledger.refuse(id, reason)
@@ -101,12 +102,14 @@ class Pipeline:
         self._ledger.begun |= prepared.go.keys()
         return prepared
 
-    def _within(self, largest: int) -> Sequence[Decision]:
-        """The next wave, split where its owners want smaller ones by now than when it was planned."""
-        members = self._rest.popleft()
-        if len(members) > largest:
-            self._rest.appendleft(members[largest:])
-        self._rest.appendleft(members[:largest])
+    def _within(self, sizes: Sequence[int]) -> Sequence[Decision]:
+        """The next wave, split where its owners want other sizes by now than when it was planned, smallest first."""
+        members = self._rest[0]
+        largest = sizes[min(self._begun, len(sizes) - 1)]
+        if tuple(sizes) != self._wave.plan.policy.limits.wave_sizes and len(members) > largest:
+            self._rest[0] = members[:largest]
+            self._rest.insert(1, members[largest:])
+        self._begun += 1
         return self._rest[0]
 
     async def _run_one(self, prepared: Prepared, now: Mandate) -> None:

@@ -53,7 +53,8 @@ class Seen:
 
     def sees_offline(self, *outages: Outage) -> None:
         seen = (OfflinePartition(each.id, each.topic_id, each.leader_epoch, (), (), ()) for each in outages)
-        self.view = replace(self.view, offline=tuple(Offline(each, timedelta(0)) for each in seen))
+        found = tuple(Offline(each, timedelta(0)) for each in seen)
+        self.view = replace(self.view, offline=found, scanned_at=timedelta(0))
 
     def forget(self, recovery: str) -> None:
         self.forgotten.append(recovery)
@@ -71,7 +72,7 @@ class SmallCluster(OpenCluster):
     def measured(self) -> Any:
         return self.world.kafka if self.world else None
 
-    async def offline_by_rules(self) -> Sequence[TopicPartition]:
+    async def offline_by(self, policy: Policy) -> Sequence[TopicPartition]:
         await asyncio.sleep(self.scanned_in.total_seconds())
         if isinstance(self.found, ClusterFault):
             raise self.found

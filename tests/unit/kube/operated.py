@@ -67,7 +67,8 @@ class Operated:
         world.steps.dead = False
         journal = WatchedJournal(world, self.api)
         progress = Progress(lambda: self._noted(progress), self._electing, Metrics(), "kafka/prod")
-        supervision = self.supervision(lambda: journal.begun, progress.any_failed)
+        approvals: KubeApprovals
+        supervision = self.supervision(lambda: journal.begun, progress.any_failed, lambda: approvals.refused)
         approvals = KubeApprovals(
             objects,
             KEY,
@@ -99,7 +100,9 @@ class Operated:
             approval=approval,
         )
 
-    def supervision(self, begun: object = None, failed: object = None, *, designated: bool = False) -> KubeSupervision:
+    def supervision(
+        self, begun: object = None, failed: object = None, refused: object = None, *, designated: bool = False
+    ) -> KubeSupervision:
         """What owners say now."""
 
         async def house() -> House:
@@ -115,6 +118,7 @@ class Operated:
             begun=begun if callable(begun) else lambda: False,
             failed=failed if callable(failed) else lambda: False,
             designated=designated,
+            refused=refused if callable(refused) else lambda: None,
         )
 
     def _noted(self, progress: Progress) -> None:

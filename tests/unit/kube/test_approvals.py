@@ -183,6 +183,14 @@ def test_at_the_end_everybody_gets_an_answer_who_had_none(operated: Operated) ->
     assert operated.answers == [("in-time", None), ("a-late-no", "TooLate")]
 
 
+def test_what_an_earlier_process_has_answered_is_not_called_too_late(operated: Operated) -> None:
+    operated.api.approve("ab" * 32, "honoured")["status"] = {"conditions": [{"type": "Accepted", "status": "True"}]}
+
+    in_no_time(operated.process().approvals.close(Reason("Recovered", "its partition has a leader")))
+
+    assert operated.answers == []
+
+
 def test_approvals_that_cannot_be_read_at_the_end_are_no_reason_not_to_end(operated: Operated) -> None:
     operated.api.unread = "/recoveryapprovals"
 

@@ -26,6 +26,7 @@ from unit.kube.our_objects import PROD, OurObjects, inhabited
     [
         (InvalidDocument("spec.clusterId: is missing"), "InvalidSpec", "spec.clusterId"),
         (SecretMissing("ca", None, "spec.tls.caSecretRef"), "SecretMissing", "Secret ca is not there"),
+        (ApiError(400, "BadRequest", "field label not supported"), "RequestRefused", "are the CRDs older"),
         (ApiError(403, "Forbidden", "cannot list configmaps"), "Forbidden", "manifests/rbac: cannot list configmaps"),
     ],
 )

@@ -14,7 +14,7 @@ from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.resources import CLUSTERS
+from kafka_recovery.kube.resources import CLUSTERS, FINALIZER
 from kafka_recovery.kube.watcher import Pace
 from unit.kube.office import Told
 from unit.kube.our_objects import PROD, OurObjects, inhabited
@@ -112,6 +112,23 @@ async def test_of_two_with_the_same_kafka_the_older_acts_and_both_say_so(watched
     assert "kafka/copy-of-prod" in watched.ready(PROD)[1]
     assert "kafka/prod, which is older" in why[1]
     assert watched.events.said.count(("Warning", "DuplicateCluster")) == 2
+    await watched.all.stop()
+
+
+async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered_orders(watched: Watched) -> None:
+    copied(watched)
+    await watched.settle(PROD, COPY)
+    watched.api.recovery()["metadata"]["finalizers"] = [FINALIZER]
+    await watched.api.delete(CLUSTERS.path(*PROD))
+
+    await watched.settle(PROD)
+
+    assert watched.acting() == []
+    code, why = watched.ready(COPY)
+    assert (code, "PartitionRecovery kafka/prod-1f0c9a2b7d of WatchedCluster prod" in why) == ("DuplicateCluster", True)
+    watched.api.recovery()["metadata"]["finalizers"] = []
+    await watched.settle(COPY)
+    assert watched.acting() == [COPY]
     await watched.all.stop()
 
 

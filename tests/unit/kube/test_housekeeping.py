@@ -78,7 +78,15 @@ class Small:
         self.world = world
         self.raw, self.spec, self.key, self.label = raw, read_cluster(raw), PROD, "/".join(PROD)
         self.looks = 0
+        self.watcher = self
+        self.forgotten: list[str] = []
         self.trouble: Exception | None = None
+
+    def holding_back(self) -> frozenset[str]:
+        return frozenset({NAME, "deleted"})
+
+    def forget(self, recovery: str) -> None:
+        self.forgotten.append(recovery)
 
     def holds_back(self, status: Object) -> bool:
         return "leftOffline" in status
@@ -203,3 +211,11 @@ def test_only_what_finished_long_ago_in_this_cluster_is_deleted(
 
     assert (RECOVERIES.path(NAMESPACE, "old") in house.api.objects) == kept
     assert RECOVERIES.path(*KEY) in house.api.objects
+
+
+def test_a_finished_recovery_that_somebody_deleted_holds_nothing_back_any_more(house: House) -> None:
+    house.api.put(RECOVERIES, NAME, house.api.recovery()["spec"], {"finished": True, "outcome": "Aborted"})
+
+    in_no_time(house.for_a_while(0.5))
+
+    assert house.cluster.forgotten == ["deleted"]

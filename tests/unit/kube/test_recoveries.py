@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -21,7 +22,8 @@ from unit.kube.journals import NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.our_objects import PROD, OurObjects
 from unit.kube.virtual import in_no_time
-from unit.recovery.world import MANUAL, ORDERS, PAYMENTS
+from unit.recovery.brokers import Crash
+from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 
 # To the end
 
@@ -179,7 +181,7 @@ def test_all_offline_partitions_are_those_found_when_it_begins(asking_office: Of
     assert asking_office.world.leader(PAYMENTS) is None
 
 
-def test_after_a_restart_they_are_those_of_the_plans_and_what_is_offline_then(asking_office: Office) -> None:
+def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office) -> None:
     all_offline(asking_office)
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
 
@@ -191,7 +193,37 @@ def test_after_a_restart_they_are_those_of_the_plans_and_what_is_offline_then(as
         await asking_office.until("AwaitingApproval")
         return list(asking_office.all.claims(PROD))
 
-    assert in_no_time(tell()) == [ORDERS, PAYMENTS]
+    assert in_no_time(tell()) == [ORDERS]
+
+
+def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(office: Office) -> None:
+    all_offline(office)
+    office.world.after("designate", crash)
+
+    async def tell() -> Object:
+        with suppress(Crash):
+            await engine(office.world, office.api).recover(Scope((ORDERS,)))
+        office.world.calm_down()
+        office.world.steps.dead = False
+        assert office.world.unrestored() == [ORDERS]
+        office.api.change(RECOVERIES, NAME, abort=True)
+        office.open(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
+        office.see()
+        return await office.until("Aborted")
+
+    in_no_time(tell())
+    assert office.world.unrestored() == []
+
+
+def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(office: Office) -> None:
+    all_offline(office)
+
+    async def tell() -> Object:
+        office.open(found=())
+        office.see()
+        return await office.until("NothingLeft")
+
+    assert "nothing was offline" in str(in_no_time(tell())["conditions"])
 
 
 def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waiting(asking_office: Office) -> None:
@@ -264,6 +296,22 @@ def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and_left_
 
     assert status["leftOffline"] == left_offline([LEFT]), "payments is another recovery's"
     assert seen.left_alone == {LEFT: NAME}
+
+
+def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_seen(asking_office: Office) -> None:
+    async def tell() -> Object:
+        cluster = asking_office.open()
+        assert cluster.watcher.view.scanned_at is None
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        asking_office.api.change(RECOVERIES, NAME, abort=True)
+        asking_office.see()
+        while not asking_office.status().get("finished"):
+            await asyncio.sleep(0.1)
+        return asking_office.status()
+
+    (left,) = in_no_time(tell())["leftOffline"]
+    assert (left["topic"], left["partitions"]) == (ORDERS.topic, [ORDERS.partition])
 
 
 def test_a_recovered_one_leaves_nothing(office: Office) -> None:

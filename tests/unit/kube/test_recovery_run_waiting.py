@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recovery_status import End, Phase
-from kafka_recovery.kube.resources import RECOVERIES
+from kafka_recovery.kube.resources import POLICIES, RECOVERIES
 from kafka_recovery.kube.supervision import House
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journals import NAME, unowned
@@ -20,6 +20,7 @@ from unit.kube.our_objects import inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
 MINUTE = timedelta(minutes=1)
+RULES = [{"name": "everything", "approval": "AutoApprove", "patience": "0s"}]
 SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
 
 
@@ -71,6 +72,40 @@ def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
     end, why = story(tell)
     assert (end, "we wait for broker 1" in why) == (End.REFUSED, True)
     assert by_hand.world.leader() is None
+
+
+def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated) -> None:
+    automatic.world.kafka.fence(2)
+    automatic.world.kafka.fence(3)
+
+    async def tell() -> End:
+        going = Going(automatic.process())
+        await going.until(Phase.STUCK)
+        automatic.api.approve(going.digest, name="no", decision="Refuse")
+        going.run.wake()
+        return await going.end()
+
+    assert story(tell) is End.REFUSED
+
+
+def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operated) -> None:
+    automatic.scope = (ORDERS, PAYMENTS)
+    automatic.world.offline({3: 8, 4: 9}, PAYMENTS)
+    automatic.api.change(POLICIES, "rules", rules=RULES, limits={"waveSizes": [1]})
+
+    async def tell() -> End:
+        going = Going(automatic.process())
+
+        def refuse() -> None:
+            automatic.api.approve(going.digest, name="no", decision="Refuse")
+            going.run.listen()
+
+        automatic.world.after("elect", refuse)
+        return await going.end()
+
+    assert story(tell) is End.REFUSED
+    assert [automatic.world.leader(id) is None for id in (ORDERS, PAYMENTS)] == [False, True]
+    assert automatic.world.unrestored() == []
 
 
 def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:

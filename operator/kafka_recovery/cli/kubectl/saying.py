@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,7 +21,7 @@ from kafka_recovery.cli.tables import plan_table
 from kafka_recovery.cli.text import say
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.plan import LossClass, Plan
-from kafka_recovery.kube.api import AlreadyExists, Object
+from kafka_recovery.kube.api import AlreadyExists, ApiError, Object
 from kafka_recovery.kube.recovery_status import plan_now
 from kafka_recovery.kube.resource_fields import REASON, Word
 from kafka_recovery.kube.resources import API_VERSION, APPROVALS
@@ -46,7 +47,8 @@ def approve(session: Session, name: str, yes: str | None, reason: str | None) ->
     limit = {"maxLossClass": str(worst)}
     said = _say(session, incident, shown.digest, Word.APPROVE, reason, limit)
     sentence = f"{said['spec']['approver']} approves plan {shown.digest[:12]} of {name} (worst loss class {worst})."
-    _tell_why_nothing_happens(session, incident)
+    with suppress(ApiError):  # it is written: whoever can't be asked now must not make it look as if it were not
+        _tell_why_nothing_happens(session, incident)
     write_result(session.output, said, lines(sentence), f"Next: {session.command(f'status {name}')}")
     return ExitCode.DONE
 
