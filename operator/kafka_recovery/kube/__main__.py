@@ -24,6 +24,7 @@ from kafka_recovery.kube.logs import LogFormat, set_up
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
 from kafka_recovery.kube.places import Place, WrongPlace, check_existence, check_names
+from kafka_recovery.kube.resource_fields import NAME
 from kafka_recovery.recovery.supervision import Authority
 
 _LOG = logging.getLogger(__name__)
@@ -32,12 +33,12 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
 
-def _duration(text: str) -> timedelta:
+def _duration(option: str, text: str) -> timedelta:
     if not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h))+", text):
-        raise typer.BadParameter(f"{text!r} is no duration such as 250ms, 30s or 5m")
+        raise typer.BadParameter(f"{text!r} is no duration such as 250ms, 30s or 5m", param_hint=option)
     duration: timedelta = durationpy.from_str(text)
     if duration < timedelta(milliseconds=50):
-        raise typer.BadParameter(f"{text!r} is shorter than 50ms")
+        raise typer.BadParameter(f"{text!r} is shorter than 50ms", param_hint=option)
     return duration
 
 
@@ -70,6 +71,11 @@ def run(
     """Watch Kafka clusters and recover their offline partitions as their policies say."""
     if log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise typer.BadParameter(f"{log_level!r}; right are DEBUG, INFO, WARNING and ERROR", param_hint="--log-level")
+    if not re.fullmatch(NAME.pattern or "", name) or len(name) > NAME.longest:
+        raise typer.BadParameter(
+            f"{name!r} can't be the name of a Lease; right is {NAME.otherwise}, such as kafka-recovery-operator",
+            param_hint="--name",
+        )
     if namespace and all_namespaces:
         raise typer.BadParameter("--namespace and --all-namespaces exclude each other")
     set_up(log_format, log_level)
@@ -79,8 +85,8 @@ def run(
         namespaces=() if all_namespaces else tuple(dict.fromkeys(namespace or [own])),
         house=(own, name),
         authority=authority,
-        probe=_duration(probe),
-        rescan=_duration(rescan),
+        probe=_duration("--probe", probe),
+        rescan=_duration("--rescan", rescan),
         liveness=liveness or None,
     )
     metrics = Metrics()

@@ -250,8 +250,10 @@ class RecoveryRun:
         """Put orders back and end. An election has no undo: what leads stays."""
         self.progress.enter(Phase.RESTORING, why)
         if await self.journal.unfinished():
-            for outcome in (await self.engine().undo()).outcomes:
+            undone = (await self.engine().undo()).outcomes
+            for outcome in undone:
                 self.progress.concluded(outcome)
+            _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
         if await self.journal.unfinished():
             return False
         await self._discard_unbegun()

@@ -93,7 +93,9 @@ class Pipeline:
         halted = self._halted(self._rest[0], now)
         if halted:
             return halted
-        members = self._within(now.policy.limits.wave_sizes)
+        self._cut(now.policy.limits.wave_sizes)
+        self._begun += 1
+        members = self._rest[0]
         barred = self._barred(members, now)
         for id, reason in barred.items():
             self._ledger.refuse(id, reason)
@@ -102,15 +104,18 @@ class Pipeline:
         self._ledger.begun |= prepared.go.keys()
         return prepared
 
-    def _within(self, sizes: Sequence[int]) -> Sequence[Decision]:
-        """The next wave, split where its owners want other sizes by now than when it was planned, smallest first."""
-        members = self._rest[0]
-        largest = sizes[min(self._begun, len(sizes) - 1)]
-        if tuple(sizes) != self._wave.plan.policy.limits.wave_sizes and len(members) > largest:
-            self._rest[0] = members[:largest]
-            self._rest.insert(1, members[largest:])
-        self._begun += 1
-        return self._rest[0]
+    def _cut(self, sizes: Sequence[int]) -> None:
+        """Split the waves that are left where their owners want other sizes by now than when they were planned."""
+        if tuple(sizes) == self._wave.plan.policy.limits.wave_sizes:
+            return
+        cut: deque[Sequence[Decision]] = deque()
+        for members in self._rest:
+            begin = 0
+            while begin < len(members):
+                size = sizes[min(self._begun + len(cut), len(sizes) - 1)]
+                cut.append(members[begin : begin + size])
+                begin += size
+        self._rest = cut
 
     async def _run_one(self, prepared: Prepared, now: Mandate) -> None:
         self._again |= prepared.changed

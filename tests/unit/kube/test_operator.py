@@ -90,6 +90,9 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
             ["--operator-namespace=a", "--liveness=0.0.0.0:80"],
             "--liveness: '0.0.0.0:80': write it as http://0.0.0.0:80",
         ),
+        (["--operator-namespace=a", "--name=Bad Name"], "--name: 'Bad Name' can't be the name of a Lease"),
+        (["--operator-namespace=a", "--probe=0ms"], "--probe: '0ms' is shorter than 50ms"),
+        (["--operator-namespace=a", "--rescan=1us"], "--rescan: '1us' is no duration such as 250ms"),
         (["--operator-namespace=a", "--liveness=nonsense", "--no-lease"], "--liveness: 'nonsense': write it as http:"),
     ],
 )

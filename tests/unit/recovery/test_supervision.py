@@ -280,13 +280,13 @@ async def test_the_least_urgent_of_a_wave_exceed_a_lower_limit(world: World, own
 
 async def test_smaller_wave_sizes_hold_for_the_waves_that_are_left_of_a_plan(world: World, owners: Owners) -> None:
     world.offline({3: 8, 4: 9}, SHIPMENTS)
-    owners.want(policy(Approval.AUTO, 1, 2))
-    world.before("elect", lambda: owners.want(policy(Approval.AUTO, 1)))
+    owners.want(policy(Approval.MANUAL, 3))
+    world.before("granted", lambda: owners.want(policy(Approval.MANUAL, 1, 2)))
 
     report = await recover(world, owners)
 
     assert report.recovered
-    assert world.steps.calls.count("elect") == 3, "the second wave of two was split"
+    assert world.waves == [(1, 2, 1), (2, 2, 2)], "the wave of three was split, the canary first"
 
 
 @pytest.mark.parametrize("designations", [1, 2], ids=["before its order is set", "after its order was set"])
