@@ -81,7 +81,7 @@ async def _gather(open_cluster: OpenCluster | None, target: Target, rules: Evide
     async with (open_cluster or open_kafka)(target) as connection:
         say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
         everything = await connection.every_partition(rules.deadline)
-        return await connection.cluster.gather(Scope(everything), rules)
+        return await connection.cluster.gather(Scope(everything, with_led=True), rules)
 
 
 def _keep(archive: Archive, evidence: Evidence, age: timedelta | None) -> dict[str, Any]:

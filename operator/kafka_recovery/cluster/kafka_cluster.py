@@ -80,7 +80,7 @@ class KafkaCluster:
         states, missing = _in_scope(scope, partitions)
         ids = [state.id for state in states]
         replicas, ongoing, configs, advances = await asyncio.gather(
-            self._replicas(view, states, rules, known or {}),
+            self._replicas(view, [s for s in states if s.leader is None or scope.with_led], rules, known or {}),
             self._reassignments(view, ids, rules.deadline),
             self._configs(view, {id.topic for id in ids}, rules.deadline),
             self._views.advances(view, watermark, rules.deadline),
@@ -193,12 +193,11 @@ class KafkaCluster:
         rules: EvidenceRules,
         known: Mapping[TopicPartition, PartitionEvidence],
     ) -> Mapping[TopicPartition, Mapping[BrokerId, Replica]]:
-        """Every replica of every offline partition, each asked of its own broker, all brokers at once."""
+        """Every replica of these partitions, each asked of its own broker, all brokers at once."""
         by_broker: dict[BrokerId, list[PartitionState]] = {}
         for state in states:
-            if state.leader is None:
-                for broker in state.replicas:
-                    by_broker.setdefault(broker, []).append(state)
+            for broker in state.replicas:
+                by_broker.setdefault(broker, []).append(state)
         surveys = await asyncio.gather(
             *(self._survey(view, broker, held, rules, _logs(broker, held, known)) for broker, held in by_broker.items())
         )

@@ -11,9 +11,13 @@ from kafka_recovery.domain.reason import Reason
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which partitions: these, or None for every offline partition that the principal may see."""
+    """Which partitions: these, or None for every offline partition that the principal may see.
+
+    `with_led`: replicas of those that have a leader are measured as well; a decision about the others needs none.
+    """
 
     partitions: tuple[TopicPartition, ...] | None
+    with_led: bool = False
 
 
 ALL_OFFLINE = Scope(None)

@@ -65,6 +65,15 @@ class TestGathering:
         assert problem(wanted, 2) == "NotAsked"
         assert [missing.reason.code for missing in wanted.missing] == ["UnknownPartition"]
 
+    async def test_replicas_of_a_partition_that_is_led_are_measured_if_that_is_wanted(self) -> None:
+        play = disaster()
+        led = replace(offline(TopicPartition("orders", 0)), leader=BrokerId(2))
+        play.add(led)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            wanted = await cluster.gather(Scope((led.id,), with_led=True), RULES)
+
+        assert [log.end for replica in wanted.partitions[0].replicas if (log := replica.log)] == [30, 27, 15]
+
     async def test_a_broker_whose_address_nobody_knows_is_said_to_be_unknown(self) -> None:
         """Kafka 3.9 does not list fenced brokers: an old leader may be alive and can't be asked."""
         play = disaster(lists_fenced=False, fenced={1})
