@@ -17,8 +17,8 @@ from kafka_recovery.cli.running import Refusal
 from kafka_recovery.cli.text import say
 from kafka_recovery.cli.wiring import OpenCluster, Target, open_kafka
 from kafka_recovery.cli.words import seconds
+from kafka_recovery.cluster.snapshot import snapshot as whole
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.fields import Duration
 from kafka_recovery.domain.policy import EvidenceRules
@@ -81,7 +81,7 @@ async def _gather(open_cluster: OpenCluster | None, target: Target, rules: Evide
     async with (open_cluster or open_kafka)(target) as connection:
         say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
         everything = await connection.every_partition(rules.deadline)
-        return await connection.cluster.gather(Scope(everything, with_led=True), rules)
+        return await whole(connection.cluster.gather, everything, rules)
 
 
 def _keep(archive: Archive, evidence: Evidence, age: timedelta | None) -> dict[str, Any]:

@@ -7,10 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
-from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -60,13 +58,7 @@ async def open_kafka(target: Target) -> AsyncIterator[Connection]:
     security = read_security(target.command_config) if target.command_config else Security()
     async with KafkaCluster(_addresses(target.bootstrap), security, target.expected_cluster_id) as cluster:
         election = AssignmentOrderElection(cluster, target.election_attempts)
-        yield Connection(cluster, election, partial(_every_partition, cluster))
-
-
-async def _every_partition(cluster: KafkaCluster, deadline: timedelta) -> tuple[TopicPartition, ...]:
-    at = await cluster.route(deadline)
-    found = await metadata.describe_partitions(cluster.brokers, at, None, deadline)
-    return tuple(found.states)
+        yield Connection(cluster, election, cluster.every_partition)
 
 
 def _addresses(bootstrap: str) -> list[Address]:

@@ -160,6 +160,11 @@ class KafkaCluster:
         self._views.known |= {id: beat.entry for id, beat in pulse.beats.items()}
         return pulse
 
+    async def every_partition(self, deadline: timedelta) -> tuple[TopicPartition, ...]:
+        """All partitions that the principal may see. Raises ClusterError. `deadline` is for each page."""
+        at = await self.route(deadline)
+        return tuple((await metadata.describe_partitions(self.brokers, at, None, deadline)).states)
+
     async def scan(self, deadline: timedelta) -> Scan:
         """Every offline partition there is, through the broker that the last pulse found to know the newest.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 import durationpy
@@ -18,6 +18,7 @@ from kubernetes import client
 from kubernetes.config import ConfigException
 from prometheus_client import CollectorRegistry, start_http_server
 
+from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.kube.api import unfenced
 from kafka_recovery.kube.lease import Leader, found_configuration
 from kafka_recovery.kube.logs import LogFormat, set_up
@@ -26,6 +27,9 @@ from kafka_recovery.kube.operator import Operator, Settings
 from kafka_recovery.kube.places import Place, WrongPlace, check_existence, check_names
 from kafka_recovery.kube.resource_fields import NAME
 from kafka_recovery.recovery.supervision import Authority
+
+if TYPE_CHECKING:
+    from kafka_recovery.kube.snapshots import Export
 
 _LOG = logging.getLogger(__name__)
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -63,6 +67,11 @@ def run(
     ] = 15,
     probe: Annotated[str, typer.Option(help="How often each cluster is looked at briefly.")] = "250ms",
     rescan: Annotated[str, typer.Option(help="How often all its partitions are gone through anyway.")] = "30s",
+    evidence: Annotated[
+        str, typer.Option(help="URL or folder for evidence files of every cluster; empty: none are kept.")
+    ] = "",
+    evidence_every: Annotated[str, typer.Option(help="How often each cluster's evidence is kept.")] = "1h",
+    evidence_keep: Annotated[str, typer.Option(help="How long it is kept; empty: for ever.")] = "720h",
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.", min=0, max=65535)] = 9090,
     liveness: Annotated[str, typer.Option(help="URL of the liveness endpoint; empty: none.")] = "",
     log_format: Annotated[LogFormat, typer.Option(help="One JSON object a line, or plain text.")] = LogFormat.PLAIN,
@@ -88,6 +97,7 @@ def run(
         probe=_duration("--probe", probe),
         rescan=_duration("--rescan", rescan),
         liveness=liveness or None,
+        export=_export(evidence, evidence_every, evidence_keep) if evidence else None,
     )
     metrics = Metrics()
     if metrics_port:
@@ -107,6 +117,23 @@ def run(
     if leader and operator.clean:  # else it runs out by itself: what is still at work may act
         leader.release()
     _exit(status)
+
+
+def _export(place: str, every: str, keep: str) -> Export:
+    """Where evidence is kept. Raises BadParameter."""
+    try:
+        from kafka_recovery.fleet.export import Archive
+        from kafka_recovery.fleet.storage import StorageUnavailable
+        from kafka_recovery.kube.snapshots import Export
+    except ImportError:
+        missing = "evidence files need pyarrow and fsspec: pip install 'kafka-recovery-operator[fleet]'"
+        raise typer.BadParameter(missing, param_hint="--evidence") from None
+    try:
+        archive = Archive.at(place)
+    except (InvalidDocument, StorageUnavailable) as error:
+        raise typer.BadParameter(str(error), param_hint="--evidence") from None
+    kept = _duration("--evidence-keep", keep) if keep else None
+    return Export(archive, _duration("--evidence-every", every), kept)
 
 
 def _checked(places: Sequence[Place]) -> client.Configuration:

@@ -86,6 +86,12 @@ class Metrics:
         self._rejected = self._counter("candidates_rejected", "Replicas that a guard rejected as leader.", "guard")
         self._decision = self._seconds("decision_seconds", "How long it took to make a plan from evidence.")
         self._steps = self._seconds("phase_seconds", "How long each phase of a recovery took.", "phase")
+        self._snapshot = self._gauge(
+            "last_snapshot_timestamp_seconds",
+            "Of when the newest evidence file of the cluster is (Unix time).",
+            "cluster",
+        )
+        self._no_snapshot = self._counter("snapshot_failures", "Evidence files that could not be made or kept.")
         self._known: set[str] = set()
 
     def leading(self, held: bool) -> None:
@@ -143,6 +149,14 @@ class Metrics:
         finally:
             self.took(step, timedelta(seconds=time.monotonic() - began))
 
+    def snapshot_kept(self, cluster: str, of: datetime) -> None:
+        """An evidence file was written."""
+        self._snapshot.labels(cluster).set(of.timestamp())
+
+    def snapshot_failed(self, cluster: str) -> None:
+        """One was not."""
+        self._no_snapshot.labels(cluster).inc()
+
     def forget(self, cluster: str) -> None:
         """Nobody watches this cluster any more: what is not seen must not be shown."""
         self._known.discard(cluster)
@@ -156,6 +170,8 @@ class Metrics:
             self._approval_age,
             self._recoveries,
             self._rejected,
+            self._snapshot,
+            self._no_snapshot,
         ):
             metric.remove_by_labels({"cluster": cluster})
 

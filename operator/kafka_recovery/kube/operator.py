@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import kopf
@@ -31,6 +31,9 @@ from kafka_recovery.kube.watcher import Pace
 from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
 
+if TYPE_CHECKING:
+    from kafka_recovery.kube.snapshots import Export, Snapshots
+
 _LOG = logging.getLogger(__name__)
 FAILED = 1
 """Exit status of an operator that met an error of its own and could stop in order."""
@@ -41,7 +44,8 @@ class Settings:
     """What an operator is started with. `namespaces` empty: all of them (needs a ClusterRole).
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
-    stops everything. `connections`: calls to the API server at a time; watches have their own.
+    stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
+    server at a time; watches have their own.
     """
 
     namespaces: tuple[str, ...]
@@ -52,6 +56,7 @@ class Settings:
     connections: int = CONNECTIONS
     workers: int = 8
     liveness: str | None = None
+    export: Export | None = None
 
 
 class Operator:
@@ -65,6 +70,7 @@ class Operator:
         self._stamps: dict[tuple[Kind, Key], tuple[object, ...]] = {}
         self._tasks: list[asyncio.Task[Any]] = []
         self._session: aiohttp.ClientSession | None = None
+        self._snapshots: Snapshots | None = None
         self.clean = True
         """Whether nothing of ours is still at work when `run` returns, so that the Lease may be given back."""
         self.registry = kopf.OperatorRegistry()
@@ -143,6 +149,11 @@ class Operator:
         )
         self._policies = Policies(api)
         self._housekeeping = Housekeeping(api, self._clusters, self._events)
+        export = settings.export
+        if export:
+            from kafka_recovery.kube.snapshots import Snapshots  # pyarrow is large: only who wants it pays for it
+
+            self._snapshots = Snapshots(self._clusters, self._metrics, export)
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         connections = self._settings.connections
@@ -170,6 +181,7 @@ class Operator:
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
             ("housekeeping", self._housekeeping.run()),
+            *([("snapshots", self._snapshots.run())] if self._snapshots else []),
         ):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(_fatal)

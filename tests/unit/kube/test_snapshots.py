@@ -1,0 +1,117 @@
+"""Evidence files that the operator keeps: of every cluster, in time, and nothing that can't be trusted."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from kafka_recovery.cluster.snapshot import SLICE, snapshot
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import EvidenceRules, Policy
+from kafka_recovery.domain.reason import ClusterFault
+from kafka_recovery.fleet.export import Archive
+from kafka_recovery.fleet.storage import StorageUnavailable
+from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.snapshots import Export, Snapshots
+from unit.decision.incident import evidence, log, partition
+from unit.kube.virtual import in_no_time
+
+SEEN = evidence(partition({1: None, 2: log(27), 3: log(15)}))
+ID = SEEN.cluster.cluster_id
+
+
+class Site:
+    """One watched cluster and an archive."""
+
+    def __init__(self, place: Path, keep: timedelta | None = None) -> None:
+        self.scopes: list[Scope] = []
+        self.trouble: Exception | None = None
+        self.trusted = True
+        self.metrics = Metrics()
+        cluster = SimpleNamespace(
+            label="kafka/prod",
+            policy=Policy(),
+            spec=SimpleNamespace(cluster_id=ID),
+            kafka=self,
+            reachable=lambda: self.trusted,
+        )
+        clusters = cast(Any, SimpleNamespace(open=lambda: [cluster]))
+        self.archive = Archive.at(str(place))
+        self.snapshots = Snapshots(clusters, self.metrics, Export(self.archive, timedelta(hours=1), keep))
+
+    async def every_partition(self, deadline: timedelta) -> tuple[TopicPartition, ...]:
+        return tuple(each.id for each in SEEN.partitions)
+
+    async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
+        if self.trouble:
+            raise self.trouble
+        self.scopes.append(scope)
+        return SEEN
+
+    async def for_a_while(self, duration: timedelta) -> None:
+        task = asyncio.get_running_loop().create_task(self.snapshots.run())
+        await asyncio.wait([task], timeout=duration.total_seconds())
+        assert not task.done(), "nothing ends it"
+
+    def shown(self, metric: str) -> float | None:
+        return self.metrics.registry.get_sample_value(f"kafka_recovery_{metric}", {"cluster": "kafka/prod"})
+
+
+def test_a_snapshot_is_kept_and_told_and_can_be_read_back(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+
+    in_no_time(site.for_a_while(timedelta(minutes=5)))
+
+    assert site.archive.read_latest(ID) == SEEN
+    assert site.scopes == [Scope((SEEN.partitions[0].id,), with_led=True)], "once an hour"
+    assert site.shown("last_snapshot_timestamp_seconds") == SEEN.cluster.observed_at.timestamp()
+
+
+def test_nothing_is_kept_while_our_own_look_cannot_be_trusted(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.trusted = False
+
+    in_no_time(site.for_a_while(timedelta(minutes=5)))
+
+    assert site.archive.snapshots(ID) == ()
+
+
+@pytest.mark.parametrize("trouble", [ClusterFault("nobody answers"), StorageUnavailable("full"), ZeroDivisionError()])
+def test_no_trouble_ends_it_and_each_is_counted(tmp_path: Path, trouble: Exception) -> None:
+    site = Site(tmp_path)
+    site.trouble = trouble
+
+    in_no_time(site.for_a_while(timedelta(minutes=5)))
+
+    assert site.shown("snapshot_failures_total") == 1
+
+
+async def test_a_large_cluster_is_looked_at_in_slices() -> None:
+    ids = [TopicPartition("orders", number) for number in range(2 * SLICE + 1)]
+    slices: list[int] = []
+
+    async def gather(scope: Scope, rules: EvidenceRules) -> Evidence:
+        assert scope.with_led
+        slices.append(len(scope.partitions or ()))
+        return SEEN
+
+    seen = await snapshot(gather, ids, EvidenceRules())
+
+    assert slices == [SLICE, SLICE, 1]
+    assert len(seen.partitions) == 3
+    assert seen.cluster.took == 3 * SEEN.cluster.took
+
+
+async def test_a_cluster_without_partitions_is_looked_at_once() -> None:
+    async def gather(scope: Scope, rules: EvidenceRules) -> Evidence:
+        assert scope == Scope((), with_led=True)
+        return SEEN
+
+    assert await snapshot(gather, [], EvidenceRules()) == SEEN
