@@ -94,15 +94,9 @@ class ConfigMapJournal:
         Raises InvalidDocument if the plan was deleted or replaced while somebody read it: a run without its plan could
         never be undone.
         """
+        await self._raw_plan(await self._fact_of_plan(digest), digest)
         self._blank_until = 0.0
-        fact = await self._fact_of_plan(digest)
-        # Who finds only the finalizer, or only a plan, has nothing to undo: the order of these two does not matter.
-        plan, put_on = await asyncio.gather(
-            self._raw_plan(fact, digest), self._finalizer.put_on(), return_exceptions=True
-        )
-        for trouble in (plan, put_on):
-            if isinstance(trouble, BaseException):
-                raise trouble
+        await self._finalizer.put_on()
         if by is not None:
             await self._facts.keep(digest, "approval", canonical(_Approval(by)))
         await self._facts.keep(digest, "begun", b"{}")
