@@ -11,15 +11,15 @@ export PYTHONPATH := $(ROOT)/operator:$(ROOT)/tests
 SOURCES := $(wildcard operator tests demo bench)
 # A tier of their own: `unit` runs in seconds.
 SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
-# What needs neither a real Kafka nor a real Kubernetes.
-ALONE := not brokers and not apiserver and not bench and not full
+# What needs no real Kafka, Kubernetes or Spark.
+ALONE := not brokers and not apiserver and not spark and not bench and not full
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit simulation simulate brokers apiserver test test-full demo demo-kube bench lock clean kafka-newest kafka-all kube
+.PHONY: help setup lint style types layers unit simulation simulate spark brokers apiserver test test-full demo demo-kube bench lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -63,13 +63,16 @@ simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
 
+spark: $(INSTALLED) ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on this machine
+	$(BIN)/pytest -m "spark and not full"
+
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
 	$(BIN)/pytest -m "brokers and not apiserver and not full"
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
 	$(BIN)/pytest -m "apiserver and not full"
 
-test: lint unit simulation kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
+test: lint unit simulation spark kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "The last two side by side, for they wait more than they work; what brokers says follows at the end."
 	@mkdir -p build
 	@$(MAKE) --no-print-directory brokers > build/brokers.log 2>&1 & brokers=$$!; trap 'kill $$brokers' INT TERM; \

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
+from kafka_recovery.decision.chains import first_objection
 from kafka_recovery.decision.guards import REPLICA_GUARDS
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import classify
@@ -59,18 +60,15 @@ def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, w
         return Standing(partition, rule or OBSERVED_ONLY, Verdict.NOTHING)
     if rule is None:
         return Standing(partition, OBSERVED_ONLY, Verdict.REFUSE, no_rule(partition.id.topic))
-    # who is back is looked up first: cheap, and hardly ever true
-    if not scene.back.isdisjoint(partition.isr) or (partition.elr and not scene.back.isdisjoint(partition.elr)):
-        reason = clean_return(partition, rule, scene, waited)
-        if reason is not None:
-            return Standing(partition, rule, Verdict.WAIT, reason)
+    reason = clean_return(partition, rule, scene, waited)
+    if reason is not None:
+        return Standing(partition, rule, Verdict.WAIT, reason)
     if obstacle is not None:
         return Standing(partition, rule, Verdict.REFUSE, obstacle)
-    for guard in PARTITION_GUARDS:
-        reason = guard(partition, rule, scene)
-        if reason is not None:
-            rejections = rank(partition, rule, scene).rejections
-            return Standing(partition, rule, Verdict.REFUSE, reason, Ranking((), (), rejections, None))
+    reason = first_objection(PARTITION_GUARDS)(partition, rule, scene)
+    if reason is not None:
+        rejections = rank(partition, rule, scene).rejections
+        return Standing(partition, rule, Verdict.REFUSE, reason, Ranking((), (), rejections, None))
     ranking = rank(partition, rule, scene)
     best = ranking.best
     if best is None or best.log is None:
@@ -84,11 +82,12 @@ def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
     worth = MERITS[rule.candidate_order]
     ranked: list[tuple[tuple[float, ...], Replica, ReplicaLog]] = []
     rejections: tuple[Rejection, ...] = ()
-    rejected = scene.rejected
+    rejected, objection = scene.rejected, first_objection(REPLICA_GUARDS)
     for position, replica in enumerate(partition.replicas):
-        rejection = rejected[replica.broker] or replica_rejection(replica, partition, rule)
-        if rejection is not None:
+        if rejection := rejected[replica.broker]:
             rejections += (rejection,)
+        elif reason := objection(replica, partition, rule):
+            rejections += (Rejection(replica.broker, reason),)
         elif replica.log is not None:
             ranked.append((worth(replica.log, position), replica, replica.log))
     if not ranked:
@@ -100,15 +99,6 @@ def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
     while equals < len(ranked) and equal(log, ranked[equals][2]):
         equals += 1
     return Ranking(best_first, best_first[:equals], rejections, best)
-
-
-def replica_rejection(replica: Replica, partition: PartitionEvidence, rule: Rule) -> Rejection | None:
-    """The first replica guard this replica fails, or None."""
-    for guard in REPLICA_GUARDS:
-        reason = guard(replica, partition, rule)
-        if reason is not None:
-            return Rejection(replica.broker, reason)
-    return None
 
 
 def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:

@@ -1,20 +1,37 @@
-"""Candidate orders as data: Python compiles them into a sort key; another engine can read the same tables."""
+"""Candidate orders as data: Python compiles them into a sort key, another engine into columns."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import dataclass, field
 
+from kafka_recovery.decision.python_source import compiled, raw
 from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.policy import CandidateOrder
 
-Fact = Callable[[ReplicaLog, int], int | None]
-"""A number read from a replica's log and its position in the assignment; None: unknown."""
-
 Merit = Callable[[ReplicaLog, int], tuple[float, ...]]
 """Higher is better, unknown is worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A number about a measured replica: the path of its value, and of what it is read from.
+
+    It is unknown where what it is read from is; `read_from` None: it is always known.
+    """
+
+    path: str
+    read_from: str | None = None
+    _read: Callable[[ReplicaLog, int], int | None] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        read = compiled(f"def read(log, position):\n    return {raw(self.path)}", "read", {})
+        object.__setattr__(self, "_read", read)
+
+    def __call__(self, log: ReplicaLog, position: int) -> int | None:
+        """The fact of this log at this position in the assignment; None: unknown."""
+        return self._read(log, position)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +43,10 @@ class Key:
 
 
 FACTS: Mapping[str, Fact] = {
-    "last_epoch": lambda log, position: log.last_epoch,
-    "log_end": lambda log, position: log.end,
-    "position": lambda log, position: position,
+    "last_epoch": Fact("log.last_epoch", read_from="log.epochs"),
+    "log_end": Fact("log.end"),
+    "position": Fact("position"),
 }
-ALWAYS_KNOWN = frozenset({"log_end", "position"})
-"""Facts that every measured replica has."""
 
 # KIP-1275: the highest epoch, then the longest log. Records of an older epoch beyond a newer one's start were never
 # acknowledged by the newer leader's ISR (KIP-101). Position decides last, as in Kafka's own unclean election.
@@ -46,26 +61,17 @@ ORDERS: Mapping[CandidateOrder, tuple[Key, ...]] = {
 
 def merit(keys: tuple[Key, ...]) -> Merit:
     """Compile an order into one function of a log and its position."""
-    first, *rest = [_higher_is_better(key) for key in keys]
-    if len(rest) == 2:  # every order of ours; a fixed tuple costs half of a loop
-        second, third = rest
-        return lambda log, position: (first(log, position), second(log, position), third(log, position))
-    return lambda log, position: (first(log, position), *(key(log, position) for key in rest))
+    values = ", ".join(map(_higher_is_better, keys))
+    source = f"def merit(log, position):\n    return ({values},)"
+    return compiled(source, "merit", {"WORST": -math.inf})
 
 
-def _higher_is_better(key: Key) -> Callable[[ReplicaLog, int], float]:
+def _higher_is_better(key: Key) -> str:
     fact = FACTS[key.fact]
-    if key.fact in ALWAYS_KNOWN:
-        known = cast(Callable[[ReplicaLog, int], int], fact)
-        return known if key.descending else lambda log, position: -known(log, position)
-
-    def value(log: ReplicaLog, position: int) -> float:
-        seen = fact(log, position)
-        if seen is None:
-            return -math.inf
-        return seen if key.descending else -seen
-
-    return value
+    if fact.read_from is None:
+        return raw(fact.path) if key.descending else f"-{raw(fact.path)}"
+    seen = "seen" if key.descending else "-seen"
+    return f"(WORST if (seen := {raw(fact.path)}) is None else {seen})"
 
 
 MERITS: Mapping[CandidateOrder, Merit] = {order: merit(keys) for order, keys in ORDERS.items()}

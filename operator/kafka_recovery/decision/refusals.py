@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import timedelta
 
+from kafka_recovery.decision.chains import Guard, each_replica, first_objection, objects
+from kafka_recovery.decision.conditions import (
+    ALIVE,
+    BACK,
+    All,
+    AnyIs,
+    Before,
+    Either,
+    Holds,
+    Less,
+    Not,
+    On,
+    Same,
+    Size,
+    SomeReplica,
+    Times,
+    Unknown,
+    Value,
+)
 from kafka_recovery.decision.guards import promised, ranks_by_known_facts
 from kafka_recovery.decision.scene import Scene
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.domain.evidence import PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Limits, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
@@ -15,156 +33,146 @@ from kafka_recovery.domain.reason import Reason
 # The cluster: judged once a plan; an objection refuses every partition.
 
 
-def controller_present(scene: Scene, limits: Limits) -> Reason | None:
+@objects("NoController", when=Same("counts.controller_present", Value(False)))
+def controller_present(scene: Scene, limits: Limits) -> str:
     """Without a controller brokers still answer, from stale metadata, and no election can be held."""
     asked = [b for b in scene.brokers.values() if b.reachable and b.metadata_advances is not None]
-    if asked and not any(b.metadata_advances for b in asked):
-        seen = ", ".join(f"broker {b.id} at {b.metadata_offset}" for b in sorted(asked, key=lambda b: b.id)[:5])
-        return Reason(
-            "NoController",
-            f"the metadata of all {len(asked)} brokers that answered stands still ({seen}): there is no active "
-            "controller, what they show may be stale, and nothing can be elected. Bring the controllers back first.",
-        )
+    seen = ", ".join(f"broker {b.id} at {b.metadata_offset}" for b in sorted(asked, key=lambda b: b.id)[:5])
+    return (
+        f"the metadata of all {len(asked)} brokers that answered stands still ({seen}): there is no active "
+        "controller, what they show may be stale, and nothing can be elected. Bring the controllers back first."
+    )
 
 
-def view_advances(scene: Scene, limits: Limits) -> Reason | None:
+@objects("ViewIsStale", when=Same("counts.view_advances", Value(False)))
+def view_advances(scene: Scene, limits: Limits) -> str:
     """KIP-343: metadata from a broker that is cut off from the controller may be arbitrarily old."""
-    view = scene.brokers.get(scene.cluster.view_from)
-    if view is not None and view.metadata_advances is False:
-        return Reason(
-            "ViewIsStale",
-            f"leaders, ISR and assignments were read from broker {view.id}, whose metadata stands still at offset "
-            f"{view.metadata_offset}: it is cut off from the controller. Look again through another broker.",
-        )
+    view = scene.brokers[scene.cluster.view_from]
+    return (
+        f"leaders, ISR and assignments were read from broker {view.id}, whose metadata stands still at offset "
+        f"{view.metadata_offset}: it is cut off from the controller. Look again through another broker."
+    )
 
 
-def enough_brokers_up(scene: Scene, limits: Limits) -> Reason | None:
+@objects(
+    "TooManyBrokersDown",
+    when=Less(Times("limits.brokers_down_percent", "counts.brokers_known"), Times(Value(100), "counts.brokers_down")),
+)
+def enough_brokers_up(scene: Scene, limits: Limits) -> str:
     """With many brokers down it is rather an outage of network, rack or controller, which ends without any loss."""
-    known = len(scene.brokers)
     down = sorted(id_ for id_ in scene.brokers if id_ not in scene.alive)
-    if down and 100 * len(down) > limits.brokers_down_percent * known:
-        named = ", ".join(str(id_) for id_ in down[:10]) + (" …" if len(down) > 10 else "")
-        return Reason(
-            "TooManyBrokersDown",
-            f"{len(down)} of {known} brokers are fenced or not registered ({named}), more than "
-            f"limits.brokersDownPercent: {limits.brokers_down_percent}. Bring brokers back first; if they are lost for "
-            "good, raise the limit.",
-        )
+    named = ", ".join(str(id_) for id_ in down[:10]) + (" …" if len(down) > 10 else "")
+    return (
+        f"{len(down)} of {len(scene.brokers)} brokers are fenced or not registered ({named}), more than "
+        f"limits.brokersDownPercent: {limits.brokers_down_percent}. Bring brokers back first; if they are lost for "
+        "good, raise the limit."
+    )
 
 
-ClusterGuard = Callable[[Scene, Limits], Reason | None]
-CLUSTER_GUARDS: tuple[ClusterGuard, ...] = (controller_present, view_advances, enough_brokers_up)
+CLUSTER_GUARDS = (controller_present, view_advances, enough_brokers_up)
 
 
 def cluster_refusal(scene: Scene, limits: Limits) -> Reason | None:
-    """The first guard the cluster as a whole fails, or None."""
-    return next((reason for guard in CLUSTER_GUARDS if (reason := guard(scene, limits))), None)
+    """The first objection to any election in this cluster, or None."""
+    return first_objection(CLUSTER_GUARDS)(scene, limits)
 
 
 # Partitions.
 
 
-def enough_replicas(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+@objects("ReplicationFactorTooLow", when=Less(Size("partition.replicas"), "rule.min_replication_factor"))
+def enough_replicas(partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
     """A single-replica partition in a rolling restart just waits: nobody else could know its records."""
-    if len(partition.replicas) < rule.min_replication_factor:
-        return Reason(
-            "ReplicationFactorTooLow",
-            f"{partition.id} has {len(partition.replicas)} replicas, rule {rule.name} recovers from "
-            f"minReplicationFactor: {rule.min_replication_factor} on. Bring broker {_listed(partition.isr)} back, or "
-            "lower that.",
-        )
+    return (
+        f"{partition.id} has {len(partition.replicas)} replicas, rule {rule.name} recovers from "
+        f"minReplicationFactor: {rule.min_replication_factor} on. Bring broker {_listed(partition.isr)} back, or "
+        "lower that."
+    )
 
 
-def reassignment_known(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+@objects("ReassignmentUnknown", when=Not(Holds("partition.reassignment_known")))
+def reassignment_known(partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
     """An election altering the assignment order would cancel a reassignment nobody told us of (KIP-455)."""
-    if not partition.reassignment_known:
-        return Reason(
-            "ReassignmentUnknown",
-            f"the controller did not say whether {partition.id} is being reassigned. Look again; "
-            "ListPartitionReassignments needs the DESCRIBE permission on the cluster.",
-        )
+    return (
+        f"the controller did not say whether {partition.id} is being reassigned. Look again; "
+        "ListPartitionReassignments needs the DESCRIBE permission on the cluster."
+    )
 
 
-def not_reassigned(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+@objects("ReassignmentOngoing", when=Not(Unknown("partition.reassignment")))
+def not_reassigned(partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
     """KIP-455: while a reassignment goes on the replica set is not settled, and altering it would cancel that."""
-    ongoing = partition.reassignment
-    if ongoing is not None:
-        return Reason(
-            "ReassignmentOngoing",
-            f"{partition.id} is being reassigned (adding brokers {_listed(ongoing.adding)}, removing "
-            f"{_listed(ongoing.removing)}). Let it end, or cancel it: kafka-reassign-partitions.sh --cancel.",
-        )
+    ongoing = partition.reassignment or Reassignment((), ())
+    return (
+        f"{partition.id} is being reassigned (adding brokers {_listed(ongoing.adding)}, removing "
+        f"{_listed(ongoing.removing)}). Let it end, or cancel it: kafka-reassign-partitions.sh --cancel."
+    )
 
 
-def no_old_leader(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+@objects("OldLeaderAnswers", when=Holds("replica.leads"))
+def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
     """KIP-343's self-fencing never came to KRaft: a leader the controller fenced goes on serving whom it can reach."""
-    for replica in partition.replicas:
-        if replica.leads:
-            return Reason(
-                "OldLeaderAnswers",
-                f"broker {replica.broker} still answers as leader of {partition.id}, though the controller shows none: "
-                "it does not know that it was fenced, and clients may still write to it. Reconnect it to the "
-                "controllers, and it leads again without loss; or stop it for good, and plan again.",
-            )
+    return (
+        f"broker {replica.broker} still answers as leader of {partition.id}, though the controller shows none: "
+        "it does not know that it was fenced, and clients may still write to it. Reconnect it to the "
+        "controllers, and it leads again without loss; or stop it for good, and plan again."
+    )
 
 
-def fresh(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+@objects("EvidenceTooOld", when=Less("replica.log.observed_at", Before("cluster.observed_at", "rule.evidence.max_age")))
+def fresh(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
     """An old measurement is no evidence: the log may have been truncated or written since."""
-    oldest = scene.cluster.observed_at - rule.evidence.max_age
-    for replica in partition.replicas:
-        log = replica.log
-        if log is not None and log.observed_at < oldest:
-            return Reason(
-                "EvidenceTooOld",
-                f"broker {replica.broker}'s log of {partition.id} was measured at {log.observed_at:%H:%M:%S}, "
-                f"{_seconds(scene.cluster.observed_at - log.observed_at)} before the cluster was looked at; rule "
-                f"{rule.name} allows evidence.maxAge: {_seconds(rule.evidence.max_age)}. Look again.",
-            )
+    now = scene.cluster.observed_at
+    measured = replica.log.observed_at if replica.log else now
+    return (
+        f"broker {replica.broker}'s log of {partition.id} was measured at {measured:%H:%M:%S}, "
+        f"{_seconds(now - measured)} before the cluster was looked at; rule "
+        f"{rule.name} allows evidence.maxAge: {_seconds(rule.evidence.max_age)}. Look again."
+    )
 
 
-def required_answers(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
-    """A broker that lives but stays silent, or whose answer can't be ranked, may hold what no other replica does."""
-    if rule.evidence.required_answers is not RequiredAnswers.ALL:
-        return None
-    for replica in partition.replicas:
-        log = replica.log
-        comparable = log is not None and log.answered_under == partition.leader_epoch and log.epochs is not None
-        if comparable or replica.broker not in scene.alive:  # the first is what is usual, and quick to see
-            continue
-        if log is None:
-            return _promised_missing(partition, replica, rule, scene)
-        if useless := promised(replica, partition, rule) or ranks_by_known_facts(replica, partition, rule):
-            return Reason(
-                useless.code,
-                f"{useless.message} Until then it can't be compared with the others, and requiredAnswers: "
-                f"{RequiredAnswers.ALL} lets nobody be elected over it.",
-            )
-
-
-def _promised_missing(partition: PartitionEvidence, replica: Replica, rule: Rule, scene: Scene) -> Reason:
+@objects("PromisedMissing", when=Unknown("replica.log"))
+def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+    """A broker that lives but stays silent may hold what no other replica does."""
     broker = scene.brokers[replica.broker]
     problem = replica.problem or broker.problem
     evidence = rule.evidence
     why = problem.message if problem else "no reason known"
     unknown = sum(r.log is None for r in partition.replicas)
     min_isr = f"With min.insync.replicas {partition.min_isr.value} an" if partition.min_isr else "An"
-    return Reason(
-        "PromisedMissing",
+    return (
         f"broker {replica.broker} counts as alive, but its log was not measured within {_seconds(evidence.deadline)} "
         f"({evidence.attempts} attempts; {why}). Without it {unknown} of {len(partition.replicas)} replicas are "
         f"unknown. {min_isr} acknowledged record may be only there. To go on: bring broker {replica.broker} back, stop "
-        f"it for good so that the controller fences it, or set requiredAnswers: {RequiredAnswers.ANY}.",
+        f"it for good so that the controller fences it, or set requiredAnswers: {RequiredAnswers.ANY}."
     )
 
 
-PartitionGuard = Callable[[PartitionEvidence, Rule, Scene], Reason | None]
-PARTITION_GUARDS: tuple[PartitionGuard, ...] = (
+def comparable(guard: Guard[[Replica, PartitionEvidence, Rule]]) -> Guard[[Replica, PartitionEvidence, Rule, Scene]]:
+    """The same objection for the sake of the other replicas: an answer that can't be ranked may hide a better log."""
+
+    def explain(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+        return (
+            f"{guard.explain(replica, partition, rule)} Until then it can't be compared with the others, and "
+            f"requiredAnswers: {RequiredAnswers.ALL} lets nobody be elected over it."
+        )
+
+    return Guard(guard.code, guard.when, explain)
+
+
+PARTITION_GUARDS = (
     enough_replicas,
     reassignment_known,
     not_reassigned,
-    no_old_leader,
-    fresh,
-    required_answers,
+    each_replica(no_old_leader),
+    each_replica(fresh),
+    each_replica(
+        not_silent,
+        comparable(promised),
+        comparable(ranks_by_known_facts),
+        when=Same("rule.evidence.required_answers", Value(RequiredAnswers.ALL)),
+        among=On(ALIVE),
+    ),
 )
 
 
@@ -187,21 +195,26 @@ def beyond_limit(partition: TopicPartition, limit: int, wanted: int) -> Reason:
     )
 
 
-def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> Reason | None:
+@objects(
+    "CleanMemberReturning",
+    when=All(
+        Either(AnyIs("partition.isr", BACK), AnyIs("partition.elr", BACK)),
+        Less("waited", "rule.patience"),
+        Not(SomeReplica(Holds("replica.leads"))),
+    ),
+)
+def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> str:
     """A clean way out always wins: an ISR or ELR member that is back is elected by the controller itself (KIP-966).
 
     Not while an old leader still answers as leader: it would go on writing alone, so there is nothing good to wait for.
     """
-    if waited >= rule.patience or any(replica.leads for replica in partition.replicas):
-        return None
-    for broker in sorted(partition.clean_members & scene.back):
-        where = "ISR" if broker in partition.isr else "ELR"
-        seen = "is alive," if broker in scene.alive else "answers again, though it is still fenced,"
-        return Reason(
-            "CleanMemberReturning",
-            f"broker {broker} is in the {where} and {seen} so the controller will elect it without loss. "
-            f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows.",
-        )
+    broker = min(partition.clean_members & scene.back)
+    where = "ISR" if broker in partition.isr else "ELR"
+    seen = "is alive," if broker in scene.alive else "answers again, though it is still fenced,"
+    return (
+        f"broker {broker} is in the {where} and {seen} so the controller will elect it without loss. "
+        f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows."
+    )
 
 
 def _last_known_leader(partition: PartitionEvidence, scene: Scene) -> str | None:

@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kafka_recovery.decision.conditions import ALIVE, BACK
+from kafka_recovery.decision.python_source import predicate
+from kafka_recovery.decision.subjects import Counts
 from kafka_recovery.domain.evidence import Broker, ClusterState
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason, Rejection
+
+is_alive = predicate(ALIVE.condition, "broker")
+is_back = predicate(BACK.condition, "broker")
 
 
 class Rejected(dict[BrokerId, Rejection | None]):
@@ -53,19 +59,31 @@ class Scene:
     back: frozenset[BrokerId]
     rejected: Mapping[BrokerId, Rejection | None]
     rules: Mapping[str, Rule | None]
+    counts: Counts
 
 
 def scene(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Broker], Reason | None]) -> Scene:
     """Index the cluster for judging many partitions; `broker_guard` is asked once a broker."""
     brokers = {broker.id: broker for broker in cluster.brokers}
-    alive = frozenset(id_ for id_, broker in brokers.items() if broker.registered and not broker.fenced)
+    alive = frozenset(id_ for id_, broker in brokers.items() if is_alive(broker))
     rejected = Rejected(lambda id_: broker_guard(brokers.get(id_) or unknown_broker(id_)))
-    return Scene(cluster, brokers, alive, back(cluster), rejected, Rules(policy))
+    return Scene(cluster, brokers, alive, back(cluster), rejected, Rules(policy), _counts(cluster, len(alive)))
 
 
 def back(cluster: ClusterState) -> frozenset[BrokerId]:
     """The brokers that are alive as the controller sees it, or answer us, so are about to be."""
-    return frozenset(b.id for b in cluster.brokers if b.reachable or (b.registered and not b.fenced))
+    return frozenset(broker.id for broker in cluster.brokers if is_back(broker))
+
+
+def _counts(cluster: ClusterState, alive: int) -> Counts:
+    view = cluster.broker(cluster.view_from)
+    asked = [b.metadata_advances for b in cluster.brokers if b.reachable and b.metadata_advances is not None]
+    return Counts(
+        brokers_known=len(cluster.brokers),
+        brokers_down=len(cluster.brokers) - alive,
+        controller_present=any(asked) if asked else None,
+        view_advances=view.metadata_advances if view else None,
+    )
 
 
 def unknown_broker(broker: BrokerId) -> Broker:
