@@ -14,6 +14,7 @@ from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import KubernetesUnavailable, fetch
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
+from testbed.spark_operator import distribution as spark_operator
 
 DEFINITIONS = Path(__file__).parents[2] / "crds"
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -28,7 +29,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     with capture.global_and_fixture_disabled():
         try:
             fetch()
-        except KubernetesUnavailable as trouble:
+            if any("kubeflow_operator" in getattr(item, "fixturenames", ()) for item in session.items):
+                spark_operator.fetch()
+        except (KubernetesUnavailable, spark_operator.SparkOperatorUnavailable) as trouble:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 

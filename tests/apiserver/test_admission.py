@@ -22,17 +22,18 @@ from kubernetes.client import (
 
 from apiserver.objects import Asking, Refused
 from kafka_recovery.kube.admission import APPROVALS_POLICY
-from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, RECOVERIES
+from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, RANKINGS, RECOVERIES
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
-from unit.kube.specs import APPROVAL, CLUSTER, RECOVERY, STRIMZI, changed
+from unit.kube.specs import APPROVAL, CLUSTER, RANKING, RECOVERY, STRIMZI, changed
 
 pytestmark = pytest.mark.apiserver
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 OPERATOR = "kafka-recovery-operator"
 SECRETS = "secret-references.kafka-recovery.dev"
+PODS = "fleet-rankings.kafka-recovery.dev"
 ROLES = "rbac.authorization.k8s.io"
 Said = dict[str, Any]
 
@@ -408,11 +409,28 @@ def test_its_optional_role_for_strimzi_lets_it_look_and_no_more(
     assert not may(operator, "get", "kafka.strimzi.io", "kafkausers", "")
 
 
+# Whose Pods
+
+
+def test_a_fleet_ranking_is_for_those_who_may_create_pods(home: ControlPlane, namespace: str, kubectl: Kubectl) -> None:
+    kubectl("create", "role", "asker", "--verb=create,update,get", f"--resource=fleetrankings.{GROUP}")
+    kubectl("create", "rolebinding", "asker", "--role=asker", "--user=ann")
+    ann = Asking(home.client(home.user("ann", namespace=namespace)), namespace)
+
+    with pytest.raises(Refused, match="ann may not create Pods in namespace"):
+        ann.create(RANKINGS, "nightly", RANKING)
+
+    kubectl("create", "role", "pods", "--verb=create", "--resource=pods")
+    kubectl("create", "rolebinding", "pods", "--role=pods", "--user=ann")
+    wait_until("the right holds", lambda: may(ann, "create", "", "pods", ""), bool)
+    ann.create(RANKINGS, "nightly", RANKING)
+
+
 # The policies themselves
 
 
 def test_the_policies_deny_and_their_expressions_fit_the_schemas(home: ControlPlane, kubectl: Kubectl) -> None:
-    for name in (APPROVALS_POLICY, SECRETS):
+    for name in (APPROVALS_POLICY, SECRETS, PODS):
         policy = wait_until(
             f"{name} is type-checked",
             lambda name=name: kubectl.json("get", "validatingadmissionpolicy", name),  # type: ignore[misc]

@@ -8,11 +8,13 @@ from datetime import UTC, datetime
 import pytest
 
 from apiserver.objects import Asking, Refused
+from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.resources import (
     APPROVALS,
     CLUSTERS,
     GROUP,
     POLICIES,
+    RANKINGS,
     RECOVERIES,
     Kind,
     read_approval,
@@ -22,11 +24,17 @@ from kafka_recovery.kube.resources import (
 )
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
-from unit.kube.specs import APPROVAL, BAD, CLUSTER, GOOD, POLICY, RECOVERY, SMALLEST, Case, changed
+from unit.kube.specs import APPROVAL, BAD, CLUSTER, GOOD, POLICY, RANKING, RECOVERY, SMALLEST, Case, changed
 
 pytestmark = pytest.mark.apiserver
 
-READERS = {CLUSTERS: read_cluster, POLICIES: read_policy, RECOVERIES: read_recovery, APPROVALS: read_approval}
+READERS = {
+    CLUSTERS: read_cluster,
+    POLICIES: read_policy,
+    RECOVERIES: read_recovery,
+    APPROVALS: read_approval,
+    RANKINGS: read_ranking,
+}
 ME = "testbed:administrator"
 MINE = APPROVAL | {"approver": ME}
 SMALL = SMALLEST | {APPROVALS: MINE}
@@ -80,6 +88,13 @@ def test_a_recovery_s_name_fits_into_a_label(anywhere: Asking) -> None:
         anywhere.create(RECOVERIES, "r" * 64, RECOVERY, dry_run=True)
 
 
+@pytest.mark.parametrize("name", ["r" * 41, "1r", "r.r"])
+def test_a_ranking_s_name_fits_into_the_names_of_services(anywhere: Asking, name: str) -> None:
+    anywhere.create(RANKINGS, "r" * 40, RANKING, dry_run=True)
+    with pytest.raises(Refused, match=r"metadata.name must be at most 40 lower-case letters"):
+        anywhere.create(RANKINGS, name, RANKING, dry_run=True)
+
+
 @KINDS
 def test_what_is_left_out_is_filled_in_and_shown_and_means_the_same(administrator: Asking, kind: Kind) -> None:
     stored = administrator.create(kind, "small", SMALL[kind])
@@ -88,7 +103,7 @@ def test_what_is_left_out_is_filled_in_and_shown_and_means_the_same(administrato
     assert READERS[kind](stored | {"status": None}) == READERS[kind](written | {"status": None})
 
 
-@pytest.mark.parametrize("kind", [CLUSTERS, POLICIES, RECOVERIES], ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("kind", [CLUSTERS, POLICIES, RECOVERIES, RANKINGS], ids=lambda kind: kind.plural)
 def test_a_newborn_object_is_known_to_be_unseen(administrator: Asking, kind: Kind) -> None:
     """Else kstatus, Flux and Argo CD take it for done before the operator has looked."""
     administrator.create(kind, "newborn", SMALL[kind])

@@ -19,6 +19,7 @@ from kafka_recovery.kube import session
 from kafka_recovery.kube.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.fleet.look_out import LookOut
 from kafka_recovery.kube.housekeeping import Housekeeping
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
@@ -149,6 +150,7 @@ class Operator:
         )
         self._policies = Policies(api)
         self._housekeeping = Housekeeping(api, self._clusters, self._events)
+        self._fleet = LookOut(api, self._events, settings.namespaces)
         export = settings.export
         if export:
             from kafka_recovery.kube.snapshots import Snapshots  # pyarrow is large: only who wants it pays for it
@@ -181,6 +183,7 @@ class Operator:
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
             ("housekeeping", self._housekeeping.run()),
+            ("fleet", self._fleet.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
         ):
             task = asyncio.create_task(work, name=name)
@@ -198,7 +201,7 @@ class Operator:
             task.remove_done_callback(_fatal)  # from now on they may end
         grace = timedelta(seconds=2)
         queues = self._policy_queue, self._cluster_queue, self._recovery_queue
-        left = [key for queue in queues for key in await queue.stop(grace)]
+        left = [key for queue in (*queues, self._fleet) for key in await queue.stop(grace)]
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

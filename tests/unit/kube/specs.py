@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_recovery.kube.resources import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
+from kafka_recovery.kube.resources import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RANKINGS, RECOVERIES, Kind
 
 Spec = dict[str, Any]
 GONE = object()
@@ -23,7 +23,13 @@ APPROVAL: Spec = {
     "decision": "Approve",
     "approver": "ann@example.com",
 }
-SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS: APPROVAL}
+RANKING: Spec = {
+    "task": "Rank",
+    "policyRef": {"name": "prod"},
+    "storage": {"evidence": "s3://fleet/evidence", "results": "s3://fleet/results"},
+    "image": "registry.example/kafka-recovery-spark:0.1.0",
+}
+SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS: APPROVAL, RANKINGS: RANKING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +108,10 @@ def _approvals(path: str, *values: Any, says: str = "") -> list[Case]:
     return [Case(APPROVALS, path, value, says) for value in values]
 
 
+def _rankings(path: str, *values: Any, says: str = "") -> list[Case]:
+    return [Case(RANKINGS, path, value, says) for value in values]
+
+
 _RULES = [{"name": "pay", "topics": {"prefixes": ["pay-"]}}, {"name": "rest"}]
 _SECRET = {"name": "s"}
 
@@ -145,6 +155,25 @@ GOOD = [
     *_approvals("maxLossClass", "Lossless", "Bounded", "Unknown"),
     *_approvals("decision", "Refuse"),
     *_approvals("reason", "INC-1\nbecause", "r" * 1024),
+    *_rankings("task", "Readiness"),
+    *_rankings("schedule", "30 2 * * MON-FRI", "*/5 0,12 1-7 JAN *"),
+    *_rankings("clusterSelector", {"clusterIds": ["_-."]}, {"clusterIds": [f"c{number}" for number in range(500)]}),
+    *_rankings(
+        "storage.results", "abfs://fleet@account.dfs.core.windows.net/r", "file:///results", "s3://b/r?region=x"
+    ),
+    *_rankings("storage.results", "s3://fleet/evidence-results"),
+    *_rankings("storage.credentialsSecretRef", {"name": "s3"}),
+    *_rankings("storage.volumeClaim", {"name": "fleet", "mountPath": "/var/lib/fleet"}),
+    *_rankings("image", "localhost/spark:4.3.0", "r:5000/a/b@sha256:0123"),
+    *_rankings("serviceAccount", "spark", "a.b-c"),
+    *_rankings("resources", {}, {"executors": 1000}, {"driver": {"cores": 2}, "executor": {"memory": "16g"}}),
+    *_rankings("sparkConf", {}, {"spark.hadoop.fs.s3a.endpoint": "https://minio:9000"}, {"spark.a": "é\nb"}),
+    *_rankings("sparkConf", {f"spark.s{number}": "v" for number in range(64)}),
+    *_rankings("adapter", "Auto", "Apache", "Kubeflow"),
+    *_rankings("timeout", "1m", "90s", "24h"),
+    *_rankings("retries", 0, 10),
+    *_rankings("suspend", True, False),
+    *_rankings("history", {}, {"limit": 1}, {"limit": 20}),
 ]
 
 BAD = [
@@ -228,4 +257,29 @@ BAD = [
     *_approvals("maxLossClass", "None"),
     Case(APPROVALS, "reason", ""),
     Case(APPROVALS, "reason", "r" * 1025),
+    *_rankings("task", "rank", "", GONE),
+    *_rankings("schedule", "", "* * * *", "* * * * * *", "@daily", "30 2 * * mon", "0  0 * * *", "0 0 * * *\n"),
+    *_rankings("clusterSelector", {}, {"clusterIds": []}, {"clusterIds": ["a b"]}, {"clusterIds": ["a", "a"]}),
+    *_rankings("clusterSelector", {"clusterIds": [f"c{number}" for number in range(501)]}),
+    *_rankings("policyRef", GONE, {}, {"name": "a/b"}),
+    *_rankings("storage", GONE, {"evidence": "s3://b/e"}, {"results": "s3://b/r"}),
+    *_rankings("storage.evidence", "", "/var/lib/evidence", "s3://u:p@b/e", "s3://b/e f", "s3:b", "s3://b/é"),
+    *_rankings("storage.results", "s3://fleet/evidence", "s3://fleet/evidence/r", says="must not lie in the evidence"),
+    *_rankings("storage.credentialsSecretRef", {}, {"name": "S"}),
+    *_rankings("storage.volumeClaim", {"name": "fleet"}, {"name": "fleet", "mountPath": "data"}),
+    *_rankings("image", GONE, "", "a b", "-a", "i" * 513),
+    *_rankings("serviceAccount", "", "Spark"),
+    *_rankings(
+        "resources", {"executors": 0}, {"executors": 1001}, {"driver": {"cores": 0}}, {"driver": {"cores": 257}}
+    ),
+    *_rankings("resources", {"executor": {"memory": "2Gi"}}, {"executor": {"memory": "0g"}}, {"driver": {"memory": 2}}),
+    *_rankings("sparkConf", {"hadoop.x": "v"}, {"spark.a b": "v"}, says="settings of Spark begin with spark."),
+    *_rankings("sparkConf", {"spark.master": "local"}, {"spark.executor.memory": "9g"}, says="another field says this"),
+    *_rankings("sparkConf", {"spark.a": ""}, {"spark.a": 1}, {"spark.a": "v" * 1025}),
+    *_rankings("sparkConf", {f"spark.s{number}": "v" for number in range(65)}),
+    *_rankings("adapter", "apache", ""),
+    *_rankings("timeout", "59s", "24h1ms", says="must be at least 1m and at most 24h"),
+    *_rankings("retries", -1, 11),
+    *_rankings("suspend", "no"),
+    *_rankings("history", {"limit": 0}, {"limit": 21}),
 ]

@@ -130,6 +130,18 @@ class Stopped:
         await asyncio.Event().wait()
 
 
+class NoFleet:
+    """Nobody asks anything of a fleet."""
+
+    async def stop(self, grace: timedelta) -> list[tuple[str, str]]:
+        """At once."""
+        return []
+
+    async def run(self) -> None:
+        """Until it is cancelled."""
+        await asyncio.Event().wait()
+
+
 class Busy(Stopped):
     """One whose look takes a while."""
 
@@ -147,7 +159,7 @@ async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
 
     def wire(api: Api) -> None:
         parts = {"_clusters": Stopped(), "_recoveries": Busy(), "_policies": Stopped(), "_events": Stopped()}
-        vars(operator).update(parts, _housekeeping=Stopped())
+        vars(operator).update(parts, _housekeeping=Stopped(), _fleet=NoFleet())
 
     monkeypatch.setattr(operator, "_wire", wire)
     await operator._start(kopf.OperatorSettings())

@@ -22,6 +22,8 @@ from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.fields import DURATION, LONGEST_DURATION, Check, Duration, Flag, OneOf, Text, Whole
 from kafka_recovery.domain.policy_file import PREFIX, TOPIC, PolicySpec
 from kafka_recovery.kube.conditions import LONGEST_MESSAGE
+from kafka_recovery.kube.fleet.fields import RESERVED, RankingSpec
+from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.recovery_status import FIRST, End
 from kafka_recovery.kube.resource_fields import LONGEST_RECOVERY_NAME, ApprovalSpec, ClusterSpec, RecoverySpec
 from kafka_recovery.kube.resources import (
@@ -29,6 +31,7 @@ from kafka_recovery.kube.resources import (
     CLUSTERS,
     GROUP,
     POLICIES,
+    RANKINGS,
     RECOVERIES,
     VERSION,
     Kind,
@@ -40,12 +43,19 @@ from kafka_recovery.kube.resources import (
 from unit.kube.specs import BAD, CLUSTER, GOOD, SMALLEST, Case, changed, stored
 
 CRDS = Path(__file__).parents[3] / "crds"
-READERS = {CLUSTERS: read_cluster, POLICIES: read_policy, RECOVERIES: read_recovery, APPROVALS: read_approval}
+READERS = {
+    CLUSTERS: read_cluster,
+    POLICIES: read_policy,
+    RECOVERIES: read_recovery,
+    APPROVALS: read_approval,
+    RANKINGS: read_ranking,
+}
 MODELS: dict[Kind, type[BaseModel]] = {
     CLUSTERS: ClusterSpec,
     POLICIES: PolicySpec,
     RECOVERIES: RecoverySpec,
     APPROVALS: ApprovalSpec,
+    RANKINGS: RankingSpec,
 }
 KINDS = pytest.mark.parametrize("kind", READERS, ids=lambda kind: kind.plural)
 Schema = dict[str, Any]
@@ -94,6 +104,10 @@ def says(annotation: Any, metadata: list[Any]) -> Schema:
         return {"type": "array", "items": says(plain, extra), **bounds}
     if get_origin(annotation) is UnionType:  # left out
         annotation = get_args(annotation)[0]
+    if get_origin(annotation) is dict:  # the schema says in rules what its keys are
+        plain, *extra = get_args(get_args(annotation)[1])
+        (bound,) = (part for field in metadata for part in getattr(field, "metadata", [field]))
+        return {"type": "object", "additionalProperties": says(plain, extra), "maxProperties": bound.max_length}
     return model_says(annotation)
 
 
@@ -260,8 +274,8 @@ def test_a_definition_is_named_as_the_operator_asks_for_it(kind: Kind) -> None:
 
 
 def test_short_names_are_those_that_are_written_down() -> None:
-    short = [definition(kind)["spec"]["names"]["shortNames"] for kind in (CLUSTERS, POLICIES, RECOVERIES, APPROVALS)]
-    assert short == [["wkc"], ["rpol"], ["prec"], ["rappr"]]
+    short = [definition(kind)["spec"]["names"]["shortNames"] for kind in READERS]
+    assert short == [["wkc"], ["rpol"], ["prec"], ["rappr"], ["frank"]]
 
 
 def test_there_is_one_file_for_each_kind() -> None:
@@ -277,3 +291,9 @@ def test_bounds_that_two_files_know_are_the_same() -> None:
     assert status["refusals"]["maxItems"] == status["failures"]["maxItems"] == FIRST
     assert status["outcome"]["enum"] == [str(end) for end in End]
     assert name_rule == f"self.metadata.name.size() <= {LONGEST_RECOVERY_NAME}"
+
+
+def test_settings_of_spark_that_can_t_be_given_are_the_same_in_both() -> None:
+    rules = schema(RANKINGS)["properties"]["spec"]["properties"]["sparkConf"]["x-kubernetes-validations"]
+
+    assert set(re.findall(r"'([^']+)'", rules[1]["rule"])) == RESERVED

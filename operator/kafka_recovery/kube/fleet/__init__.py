@@ -1,0 +1,1 @@
+"""FleetRankings: questions to the evidence of many clusters, answered by Spark as SparkApplications."""

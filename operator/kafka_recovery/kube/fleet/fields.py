@@ -1,0 +1,144 @@
+"""What a FleetRanking may say, field by field: the mirror of crds/fleetrankings.yaml."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from kafka_recovery.domain.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
+from kafka_recovery.kube.resource_fields import CLUSTER_ID, NAME, Reference
+
+_CRON = "[0-9A-Z*/,-]+"
+SCHEDULE = Text(rf"{_CRON}( {_CRON}){{4}}", 100, "five fields of cron, such as 30 2 * * MON-FRI")
+PLACE = Text(
+    r"[a-z][a-z0-9+.-]*://([A-Za-z0-9._-]+@)?[A-Za-z0-9._~%/=+,:-]+(\?[A-Za-z0-9._~%/=+,:&-]+)?",
+    1024,
+    "a URL such as s3://bucket/folder, without credentials",
+)
+MOUNT_PATH = Text(r"/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*", 253, "an absolute path such as /evidence")
+IMAGE = Text(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 512, "an image such as registry.example/kafka-recovery-spark:0.1.0")
+MEMORY = Text(r"[1-9][0-9]{0,5}[mg]", 7, "an amount of memory such as 512m or 4g")
+SETTING = Text(r"spark[.][A-Za-z0-9._-]+", 253, "a setting of Spark such as spark.hadoop.fs.s3a.endpoint")
+SETTING_VALUE = Text(None, 1024, "text")
+CORES = Whole(1, 256)
+
+RESERVED = frozenset(
+    {
+        "spark.app.name",
+        "spark.driver.cores",
+        "spark.driver.memory",
+        "spark.executor.cores",
+        "spark.executor.instances",
+        "spark.executor.memory",
+        "spark.kubernetes.authenticate.driver.serviceAccountName",
+        "spark.kubernetes.container.image",
+        "spark.kubernetes.driver.container.image",
+        "spark.kubernetes.driver.podTemplateFile",
+        "spark.kubernetes.executor.container.image",
+        "spark.kubernetes.executor.podTemplateFile",
+        "spark.kubernetes.namespace",
+        "spark.master",
+    }
+)
+"""Settings of Spark that another field of ours says, or that the operator alone may choose."""
+
+
+class Task(StrEnum):
+    """What is asked."""
+
+    RANK = "Rank"
+    READINESS = "Readiness"
+
+
+class Choice(StrEnum):
+    """Whose SparkApplication is wanted."""
+
+    AUTO = "Auto"
+    APACHE = "Apache"
+    KUBEFLOW = "Kubeflow"
+
+
+class ClusterSelector(Fields):
+    """Which clusters."""
+
+    cluster_ids: Annotated[list[Annotated[str, CLUSTER_ID]], Field(min_length=1, max_length=500)]
+
+    @field_validator("cluster_ids")
+    @classmethod
+    def _each_once(cls, ids: list[str]) -> list[str]:
+        if len(set(ids)) != len(ids):
+            raise wrong("names a cluster twice")
+        return ids
+
+
+class VolumeClaim(Fields):
+    """A volume, and where it is seen."""
+
+    name: Annotated[str, NAME]
+    mount_path: Annotated[str, MOUNT_PATH]
+
+
+class StorageFields(Fields):
+    """Where evidence lies and results go."""
+
+    evidence: Annotated[str, PLACE]
+    results: Annotated[str, PLACE]
+    credentials_secret_ref: Reference | None = None
+    volume_claim: VolumeClaim | None = None
+
+    @model_validator(mode="after")
+    def _apart(self) -> Self:
+        if self.results == self.evidence or self.results.startswith(f"{self.evidence}/"):
+            raise wrong("results must not lie in the evidence, or they are read as such")
+        return self
+
+
+class DriverFields(Fields):
+    """What one driver or one executor gets."""
+
+    cores: Annotated[int, CORES] = ABSENT
+    memory: Annotated[str, MEMORY] = ABSENT
+
+
+class ResourceFields(Fields):
+    """What Spark gets."""
+
+    driver: DriverFields | None = None
+    executor: DriverFields | None = None
+    executors: Annotated[int, Whole(1, 1000)] = ABSENT
+
+
+class KeptFields(Fields):
+    """What is kept of finished runs."""
+
+    limit: Annotated[int, Whole(1, 20)] = ABSENT
+
+
+class RankingSpec(Fields):
+    """A FleetRanking's spec."""
+
+    task: Annotated[Task, OneOf(Task)]
+    schedule: Annotated[str, SCHEDULE] = ABSENT
+    cluster_selector: ClusterSelector | None = None
+    policy_ref: Reference
+    storage: StorageFields
+    image: Annotated[str, IMAGE]
+    service_account: Annotated[str, NAME] = ABSENT
+    resources: ResourceFields | None = None
+    spark_conf: Annotated[dict[Annotated[str, SETTING], Annotated[str, SETTING_VALUE]], Field(max_length=64)] = ABSENT
+    adapter: Annotated[Choice, OneOf(Choice)] = ABSENT
+    timeout: Annotated[timedelta, Duration("24h", shortest="1m")] = ABSENT
+    retries: Annotated[int, Whole(0, 10)] = ABSENT
+    suspend: Annotated[bool, Flag()] = ABSENT
+    history: KeptFields | None = None
+
+    @field_validator("spark_conf")
+    @classmethod
+    def _not_ours(cls, settings: dict[str, str] | None) -> dict[str, str] | None:
+        taken = sorted(RESERVED & (settings or {}).keys())
+        if taken:
+            raise wrong(f"{taken[0]} can't be given: another field says this, or the operator does")
+        return settings

@@ -1,0 +1,119 @@
+"""What the parts of a run are called: the same run has the same names, whoever asks and how often. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime
+from urllib.parse import urlsplit, urlunsplit
+
+from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.fleet.ports import Job, Owner
+from kafka_recovery.kube.fleet.resource import FleetRanking
+from kafka_recovery.kube.fleet.runs import Active, State
+from kafka_recovery.kube.resources import API_VERSION, GROUP, RANKINGS, Meta
+
+RANKING_LABEL = f"{GROUP}/fleet-ranking"
+"""On every object of a ranking: its name."""
+RUN_LABEL = f"{GROUP}/fleet-run"
+"""On every object of a run: its name."""
+
+MAIN_FILE = "local:///opt/kafka-recovery/fleet_job.py"
+"""In the image: the program that runs `kafka_recovery.spark` with the arguments it is given."""
+
+JAVA_OPTIONS = "-XX:-DontCompileHugeMethods"
+"""Of the driver, which must have them before the job can ask for them: as `kafka_recovery.spark.session` has it."""
+
+_DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
+
+CONFIG_PATH = "/etc/kafka-recovery"
+POLICY_FILE = "policy.json"
+"""In the ConfigMap of an attempt, which the driver sees at `CONFIG_PATH`."""
+
+
+def run_name(ranking: Meta, due: datetime) -> str:
+    """A run, by the minute it is due: at most 49 characters."""
+    return f"{ranking.name}-{int(due.timestamp()) // 60}"
+
+
+def attempt(ranking: FleetRanking, run: str, number: int, began: datetime, adapter: Adapter, digest: str) -> Active:
+    """The first attempt of a run, ready to be submitted."""
+    application = f"{run}-{number}"
+    return Active(
+        name=run,
+        attempt=number,
+        application=application,
+        adapter=adapter,
+        state=State.SUBMITTING,
+        started_at=began,
+        attempted_at=began,
+        policy_digest=digest,
+        question=question(ranking),
+        result=below(ranking.storage.results, folder(ranking.meta, application)),
+    )
+
+
+def folder(ranking: Meta, application: str) -> str:
+    """Of an attempt's result, and what its manifest calls the run.
+
+    A part of the uid is in it: a ranking that was deleted and made again is another one, and finds no old results.
+    """
+    return f"{application}-{ranking.uid.replace('-', '')[:8].lower()}"
+
+
+def question(ranking: FleetRanking) -> str:
+    """A digest of what is asked: who asks something else must not get this answer. The policy has its own."""
+    asked = (ranking.task, ranking.storage.evidence, *sorted(ranking.cluster_ids))
+    return hashlib.sha256("\n".join(asked).encode()).hexdigest()
+
+
+def below(url: str, name: str) -> str:
+    """A folder in the place that a URL names, which may say behind a question mark where its store is."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{name}"))
+
+
+def labels(ranking: Meta, run: str) -> Mapping[str, str]:
+    """On every object of a run."""
+    return {RANKING_LABEL: ranking.name, RUN_LABEL: run}
+
+
+def owner(ranking: Meta) -> Owner:
+    """What all of it belongs to."""
+    return Owner(API_VERSION, RANKINGS.kind, ranking.name, ranking.uid)
+
+
+def job(ranking: FleetRanking, active: Active) -> Job:
+    """What Spark is asked to run: `python -m kafka_recovery.spark` with these arguments, by `MAIN_FILE`."""
+    clusters = [f"--cluster={id}" for id in ranking.cluster_ids]  # an id may begin with a dash
+    return Job(
+        namespace=ranking.meta.namespace,
+        name=active.application,
+        owner=owner(ranking.meta),
+        image=ranking.image,
+        main_file=MAIN_FILE,
+        arguments=(
+            ranking.task.lower(),
+            *("--evidence", ranking.storage.evidence),
+            *("--policy", f"{CONFIG_PATH}/{POLICY_FILE}"),
+            *("--to", ranking.storage.results),
+            *("--run", folder(ranking.meta, active.application)),
+            *clusters,
+        ),
+        service_account=ranking.service_account,
+        timeout=ranking.timeout,
+        driver=ranking.resources.driver,
+        executor=ranking.resources.executor,
+        executors=ranking.resources.executors,
+        settings=_settings(ranking.spark_conf),
+        labels=labels(ranking.meta, active.name),
+        credentials=ranking.storage.credentials,
+        volume=ranking.storage.volume,
+        config=active.application,
+        config_path=CONFIG_PATH,
+    )
+
+
+def _settings(given: Mapping[str, str]) -> dict[str, str]:
+    options = f"{JAVA_OPTIONS} {given.get(_DRIVER_OPTIONS, '')}".strip()
+    return {**given, _DRIVER_OPTIONS: options}

@@ -1,0 +1,103 @@
+"""What the operator wants of Spark, whoever runs it there: submit a job, look at it, cancel it, clear it away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Protocol
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.fleet.resource import DRIVER, EXECUTOR, Share, Volume
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The object that a job belongs to: with it the job goes."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One Python program for Spark. `name`: at most 55 characters, or Spark's own objects get other names.
+
+    `timeout` is how long the caller waits: whoever runs the job has no reason to end it earlier. `credentials`: a
+    Secret whose keys become environment variables. `config`: a ConfigMap that the driver sees at `config_path`.
+    """
+
+    namespace: str
+    name: str
+    owner: Owner
+    image: str
+    main_file: str
+    arguments: tuple[str, ...]
+    service_account: str
+    timeout: timedelta
+    driver: Share = DRIVER
+    executor: Share = EXECUTOR
+    executors: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    credentials: str | None = None
+    volume: Volume | None = None
+    config: str | None = None
+    config_path: str = "/etc/kafka-recovery"
+
+
+class Phase(StrEnum):
+    """How far a job is, in words that every adapter has."""
+
+    WAITING = "Waiting"
+    """No driver runs yet."""
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    """The driver ended with 0; that says nothing of what it wrote."""
+    FAILED = "Failed"
+    """Nothing of it runs any more, and it did not succeed."""
+    GONE = "Gone"
+    """There is no such object."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more comes by itself."""
+        return self in (Phase.SUCCEEDED, Phase.FAILED, Phase.GONE)
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a job. `reason`: why it waits, or failed, as the nearest source said it; fit for a line of text.
+
+    `changed`: somebody else changed what was submitted, and who. `started`, `ended`: of the driver, where known.
+    """
+
+    phase: Phase
+    reason: Reason | None = None
+    driver: str | None = None
+    started: datetime | None = None
+    ended: datetime | None = None
+    changed: str | None = None
+
+
+class NotOurs(Exception):
+    """The name is taken by an object that belongs to somebody else."""
+
+
+class SparkJobs(Protocol):
+    """Each call may raise ApiError and what is below it."""
+
+    async def submit(self, job: Job) -> None:
+        """Have it run, once: what was submitted before under its name is it. Raises NotOurs."""
+
+    async def observe(self, job: Job) -> Seen:
+        """How far it is; GONE also for a name that is taken by somebody else's."""
+
+    async def cancel(self, job: Job) -> None:
+        """Have nothing of it run any more; one that is gone is fine. Returns before it has ended."""
+
+    async def remove(self, job: Job) -> None:
+        """Clear away everything of it."""

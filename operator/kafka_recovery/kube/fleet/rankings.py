@@ -1,0 +1,262 @@
+"""Reconciling FleetRankings: look, decide the next step, write it down, do it. The deciding is in `steps`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.fleet.manifest import Expected
+from kafka_recovery.kube.api import Api, ApiError, Conflict, NotFound, NotServed, Object
+from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.fleet import naming, steps
+from kafka_recovery.kube.fleet.applications import Applications
+from kafka_recovery.kube.fleet.clearing import Clearing
+from kafka_recovery.kube.fleet.dialect import Dialect
+from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies, PolicyLost
+from kafka_recovery.kube.fleet.ports import NotOurs, Seen
+from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
+from kafka_recovery.kube.fleet.results import Results
+from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, remembered
+from kafka_recovery.kube.fleet.schedule import next_due
+from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
+from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
+from kafka_recovery.kube.objects import Key
+from kafka_recovery.kube.resources import RANKINGS
+from kafka_recovery.kube.work_queue import Requeue
+
+_LOG = logging.getLogger(__name__)
+
+IN_TROUBLE = timedelta(minutes=1)
+"""Between two looks while something outside has to be mended: nobody tells us when it is."""
+LONGEST_SLEEP = timedelta(hours=1)
+"""Until the next look at a ranking with a schedule: clocks are put right now and then."""
+
+
+class Trouble(Exception):
+    """Why nothing can be done now; a person has to mend it."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+@dataclass(slots=True)
+class Case:
+    """One look at one ranking. `raw` and `memory` change with each thing that is written down."""
+
+    raw: Object
+    ranking: FleetRanking
+    memory: Memory
+    now: datetime
+
+
+class Rankings:
+    """Nothing is remembered but in status. `clock`: the time, with its zone."""
+
+    def __init__(
+        self, api: Api, events: Events, results: Results, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    ) -> None:
+        self._api = api
+        self._events = events
+        self._results = results
+        self._clock = clock
+        self._operators = SparkOperators(api)
+        self._policies = PolicyCopies(api)
+        self._clearing = Clearing(api, self._operators)
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """Do the next step of one ranking; returns when to look again. Raises ApiError, Requeue."""
+        try:
+            raw = await self._api.get(RANKINGS.path(*key))
+        except NotFound:
+            return None  # what it owned goes with it
+        if raw["metadata"].get("deletionTimestamp"):
+            return None
+        try:
+            ranking = read_ranking(raw)
+            case = Case(raw, ranking, remembered(ranking.status), self._clock())
+        except (InvalidDocument, Unreadable) as invalid:
+            code = "InvalidSpec" if isinstance(invalid, InvalidDocument) else "InvalidStatus"
+            await self._tell(raw, untold(Reason(code, str(invalid)), *_old(raw), self._clock()))
+            return None
+        try:
+            return await self._step(case)
+        except Trouble as trouble:
+            reason = trouble.reason
+        except ApiError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            right = "the operator lacks a right here, see manifests/rbac/optional/fleet.yaml"
+            reason = Reason("Forbidden", f"{right}: {error.message}")
+        except InvalidDocument:
+            await self._note(case)  # with what is wrong with the schedule
+            return None
+        await self._note(case, trouble=reason)
+        return IN_TROUBLE
+
+    async def _step(self, case: Case) -> timedelta | None:
+        ranking, memory = case.ranking, case.memory
+        seen = await self._seen(case, memory.active) if memory.active else None
+        step = steps.next_step(ranking, memory, seen, None, case.now)
+        if isinstance(step, steps.ReadResult):
+            result = await self._results.read(step.active.result, _expected(ranking, step.active))
+            step = steps.next_step(ranking, memory, seen, result, case.now)
+        return await self._do(case, step)
+
+    async def _do(self, case: Case, step: steps.Step) -> timedelta | None:
+        match step:
+            case steps.Idle(until):
+                await self._note(case)
+                await self._clearing.clear(case.ranking.meta, case.memory)
+                return None if until is None else min(until - case.now, LONGEST_SLEEP)
+            case steps.Begin(due):
+                return await self._begin(case, due)
+            case steps.Submit(active):
+                return await self._submit(case, active)
+            case steps.Look(active, after):
+                await self._note(case, replace(case.memory, active=active))
+                return after
+            case steps.End(active, by_force):
+                return await self._end(case, active, by_force)
+            case steps.Again(active):
+                await self._note(case, replace(case.memory, active=active))
+                return max(active.attempted_at - case.now, timedelta(0))
+            case steps.Finish():
+                return await self._finish(case, step)
+            case steps.ReadResult():
+                raise AssertionError("the result was read")
+
+    async def _begin(self, case: Case, due: datetime) -> timedelta:
+        """Whatever can be seen to be missing is missed before anything is started."""
+        dialect = await self._dialect(case.ranking)
+        digest = await self._policies.digest(case.ranking)
+        if isinstance(digest, Reason):
+            raise Trouble(digest)
+        if trouble := await self._results.trouble(case.ranking.storage.results):
+            raise Trouble(trouble)
+        run = naming.run_name(case.ranking.meta, due)
+        active = naming.attempt(case.ranking, run, 1, case.now, dialect.adapter, digest)
+        await self._note(case, replace(case.memory, active=active, last_due=due))
+        return timedelta(0)
+
+    async def _submit(self, case: Case, active: Active) -> timedelta | None:
+        """The intent stands in status before anything is made, and what was made under its name is it."""
+        await self._note(case, replace(case.memory, active=active))
+        job = naming.job(case.ranking, active)
+        try:
+            await self._policies.keep(case.ranking, active)
+            await Applications(self._api, DIALECTS[active.adapter]).submit(job)
+        except PolicyChanged as changed:
+            await self._note(case, replace(case.memory, active=replace(active, policy_digest=changed.digest)))
+            return timedelta(0)
+        except PolicyLost as lost:
+            raise Trouble(lost.reason) from lost
+        except NotOurs as taken:
+            return await self._do(case, self._failed(case, active, steps.Failure.NOT_OURS, str(taken)))
+        except NotServed as gone:
+            raise Trouble(Reason(NO_SPARK_OPERATOR, gone.message)) from gone
+        except ApiError as error:
+            if error.may_pass or isinstance(error, Conflict | NotFound):
+                raise
+            return await self._do(case, self._failed(case, active, steps.Failure.REFUSED, error.message))
+        await self._note(case, replace(case.memory, active=replace(active, state=State.WAITING)))
+        return steps.LOOK
+
+    async def _end(self, case: Case, active: Active, by_force: bool) -> timedelta:
+        await self._note(case, replace(case.memory, active=active))
+        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active)
+        await (jobs.remove(job) if by_force else jobs.cancel(job))
+        return steps.LOOK
+
+    async def _finish(self, case: Case, step: steps.Finish) -> timedelta:
+        run, found = step.run, step.found
+        runs = (run, *case.memory.runs)[: case.ranking.keep]
+        memory = replace(case.memory, active=None, runs=runs)
+        if found:
+            memory = replace(memory, summary=summary_of(run, found.manifest.summary))
+        await self._note(case, memory)
+        return timedelta(0)  # the next look clears away, and sees when the next run is due
+
+    def _failed(self, case: Case, active: Active, code: str, message: str) -> steps.Step:
+        return steps.failed(case.ranking, active, Reason(code, message), case.now)
+
+    async def _seen(self, case: Case, active: Active) -> Seen | None:
+        if active.state is State.PAUSING:
+            return None
+        try:
+            return await Applications(self._api, DIALECTS[active.adapter]).observe(naming.job(case.ranking, active))
+        except NotServed as gone:  # its definition is gone, or not there yet: nothing is known of the object
+            if case.now >= active.attempted_at + case.ranking.timeout:
+                return None
+            raise Trouble(Reason(NO_SPARK_OPERATOR, gone.message)) from gone
+
+    async def _dialect(self, ranking: FleetRanking) -> Dialect:
+        chosen = await self._operators.choose(ranking.adapter)
+        if isinstance(chosen, Reason):
+            raise Trouble(chosen)
+        return chosen
+
+    async def _note(self, case: Case, memory: Memory | None = None, trouble: Reason | None = None) -> None:
+        """Write down what is remembered from now on."""
+        case.memory = memory or case.memory
+        spec = case.ranking
+        coming = _coming(spec, case.now)
+        if isinstance(coming, Reason):
+            coming, trouble = None, trouble or coming
+        status = status_of(
+            case.memory,
+            spec.meta.generation,
+            case.raw.get("status") or {},
+            case.now,
+            scheduled=spec.schedule is not None,
+            suspended=spec.suspend,
+            next_run=coming,
+            trouble=trouble,
+        )
+        case.raw = await self._tell(case.raw, status)
+
+    async def _tell(self, raw: Object, status: dict[str, Any]) -> Object:
+        meta = raw["metadata"]
+        try:
+            written = await self._api.apply_status(RANKINGS.path(meta["namespace"], meta["name"]), raw, status)
+        except (Conflict, NotFound) as lost:
+            raise Requeue from lost
+        before, after = _ready(raw.get("status") or {}), _ready(status)
+        if before.get("reason") != after["reason"]:
+            stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
+            what = f"FleetRanking {meta['namespace']}/{meta['name']}"
+            _LOG.log(
+                logging.WARNING if stalled else logging.INFO, "%s: %s: %s", what, after["reason"], after["message"]
+            )
+            kind = "Warning" if stalled else "Normal"
+            await self._events.say(raw, kind, after["reason"], "Rank", after["message"])
+        return written
+
+
+def _expected(ranking: FleetRanking, active: Active) -> Expected:
+    run = naming.folder(ranking.meta, active.application)
+    return Expected(ranking.task.lower(), run, active.policy_digest, ranking.cluster_ids)
+
+
+def _coming(ranking: FleetRanking, now: datetime) -> datetime | Reason | None:
+    """When the next run is due, or why none ever will be. A run that is under way goes on all the same."""
+    if ranking.schedule is None or ranking.suspend:
+        return None
+    try:
+        return next_due(ranking.schedule, now)
+    except InvalidDocument as invalid:
+        return Reason("InvalidSchedule", str(invalid))
+
+
+def _ready(status: dict[str, Any]) -> dict[str, Any]:
+    return next((each for each in status.get("conditions") or () if each.get("type") == "Ready"), {})
+
+
+def _old(raw: Object) -> tuple[int, dict[str, Any]]:
+    return int(raw["metadata"]["generation"]), raw.get("status") or {}

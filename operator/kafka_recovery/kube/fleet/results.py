@@ -1,0 +1,108 @@
+"""Port `Results` over file systems: what runs have written. Only here does the operator touch a fleet's storage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from importlib.util import find_spec
+from typing import Protocol, TypeVar
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.fleet import manifest
+from kafka_recovery.fleet.manifest import Expected
+from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
+
+PATIENCE = timedelta(seconds=30)
+"""For one look at a storage."""
+
+MISSING, INVALID, UNREADABLE = "ResultMissing", "ResultInvalid", "ResultUnreadable"
+
+_UNANSWERED = "the storage did not answer in time"
+
+T = TypeVar("T")
+
+
+class Results(Protocol):
+    """Where runs write to."""
+
+    async def trouble(self, url: str) -> Reason | None:
+        """Why no result could be read there, before anything is run; None: the place can be looked into."""
+
+    async def read(self, url: str, expected: Expected) -> Result:
+        """The manifest in a run's folder, if it is whole and the answer to what was asked."""
+
+
+class StoredResults:
+    """In threads of their own: a storage that hangs holds up nothing else."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="fleet-results")
+
+    async def trouble(self, url: str) -> Reason | None:
+        """See the port."""
+        if find_spec("pyarrow") is None:
+            return Reason(
+                "MissingPackage", "results are read with pyarrow: install kafka-recovery-operator[operator,fleet]"
+            )
+        try:
+            return await self._apart(lambda: _trouble(url))
+        except TimeoutError:
+            return Reason("StorageUnavailable", _UNANSWERED)
+
+    async def read(self, url: str, expected: Expected) -> Result:
+        """See the port."""
+        try:
+            return await self._apart(lambda: _result(url, expected))
+        except TimeoutError:
+            return NoResult(Reason(UNREADABLE, _UNANSWERED), may_pass=True)
+
+    def close(self) -> None:
+        """Begin nothing more; what hangs in a storage is not waited for."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _apart(self, look: Callable[[], T]) -> T:
+        looking = asyncio.get_running_loop().run_in_executor(self._threads, look)
+        return await asyncio.wait_for(looking, PATIENCE.total_seconds())
+
+
+def _trouble(url: str) -> Reason | None:
+    # Imported where it is used: who asks nothing of a fleet need not have pyarrow, nor wait for it.
+    from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+
+    try:
+        Storage.at(url).listed("")
+    except StorageUnavailable as unavailable:
+        return Reason("StorageUnavailable", f"the operator itself can't look into {unavailable}")
+    except InvalidDocument as invalid:
+        return Reason("InvalidStorage", str(invalid))
+    return None
+
+
+def _result(url: str, expected: Expected) -> Result:
+    from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+
+    try:
+        place = Storage.at(url)
+        name = place.name(manifest.NAME)
+        if not any(each.path.endswith(f"/{manifest.NAME}") and not each.is_folder for each in place.listed("")):
+            return NoResult(Reason(MISSING, f"{name} is not there: its driver ended with 0 and had not finished"))
+        raw = place.read(manifest.NAME)
+    except StorageUnavailable as unavailable:
+        return NoResult(Reason(UNREADABLE, str(unavailable)), may_pass=True)
+    except InvalidDocument as invalid:
+        return NoResult(Reason(INVALID, str(invalid)))
+    return understood(raw, name, expected)
+
+
+def understood(raw: bytes, name: str, expected: Expected) -> Result:
+    """What the bytes of a manifest are worth."""
+    try:
+        found = manifest.read_manifest(raw, name)
+    except InvalidDocument as invalid:
+        return NoResult(Reason(INVALID, str(invalid)))
+    if why := manifest.foreign(found, expected):
+        return NoResult(Reason(INVALID, f"{name}: is not the answer to this run: {why}"))
+    return Found(found, manifest.checksum(raw))

@@ -1,0 +1,198 @@
+"""Stories of FleetRankings: from the question to the numbers in status, and all that comes in between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.domain.documents import canonical, digest_of_canonical
+from kafka_recovery.domain.policy_file import load_policy
+from kafka_recovery.kube.api import ApiError
+from kafka_recovery.kube.fleet.runs import State
+from kafka_recovery.kube.fleet.steps import LOOK
+from kafka_recovery.kube.resources import POLICIES
+from kafka_recovery.kube.work_queue import Requeue
+from unit.kube.fleet.asked import NIGHTLY, SUMMARY, WORST
+from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld, submitted
+from unit.kube.journals import NAMESPACE
+
+POLICY_COPY = f"/api/v1/namespaces/{NAMESPACE}/configmaps/prod-29921040-1"
+
+
+async def test_a_question_is_answered() -> None:
+    world = await submitted()
+    assert world.ready == ("False", "Waiting")
+    world.state("RUNNING", **RUNNING_POD)
+    assert await world.look() == LOOK
+    assert (world.active.state, world.active.driver) == (State.RUNNING, "driver")
+    world.succeed()
+
+    await world.look(2, minutes=3)
+
+    assert world.ready == ("True", "Succeeded")
+    assert world.message == "prod-29921040: 10 partitions of 2 clusters"
+    assert world.last["outcome"] == "Succeeded"
+    assert world.last["result"] == "s3://fleet/results/prod-29921040-1-0f4f8e2c"
+    assert len(world.last["checksum"]) == 64
+    assert world.raw["status"]["summary"] == {
+        "run": "prod-29921040",
+        "at": "2026-11-21T12:03:00Z",
+        "clusters": 2,
+        "partitions": 10,
+        "lossless": 4,
+        "bounded": 3,
+        "unknown": 2,
+        "none": 1,
+    }
+    assert "active" not in world.raw["status"]
+    assert await world.look(days=1) is None
+    assert world.applications() == ["prod-29921040-1"]
+
+
+async def test_the_worst_losses_of_brokers_are_told() -> None:
+    world = await submitted(task="Readiness")
+    world.succeed(summary=replace(SUMMARY, worst=(WORST,) * 12))
+    await world.look()
+
+    worst = world.raw["status"]["summary"]["worst"]
+    assert len(worst) == 10
+    assert worst[0] == {
+        "clusterId": "one",
+        "failing": "brokers 3 and 7",
+        "offline": 5,
+        "lossless": 2,
+        "bounded": 1,
+        "unknown": 1,
+        "none": 1,
+    }
+
+
+async def test_the_job_sees_the_policy_as_it_was_when_it_was_submitted() -> None:
+    world = await submitted()
+    copy = world.api.objects[POLICY_COPY]
+
+    assert copy["immutable"]
+    assert copy["data"] == {"policy.json": '{"rules": [{"name": "default"}]}'}
+    assert copy["metadata"]["ownerReferences"][0]["uid"] == world.ranking.meta.uid
+    read = load_policy(copy["data"]["policy.json"], "policy.json")
+    assert digest_of_canonical(canonical(read)) == world.active.policy_digest, "what the job's manifest will say"
+    template = world.application()["spec"]["driver"]["template"]["spec"]
+    assert template["volumes"] == [{"name": "config", "configMap": {"name": "prod-29921040-1"}}]
+
+
+async def test_a_policy_that_changes_before_the_copy_is_made_is_the_one_that_counts() -> None:
+    world = SparkWorld()
+    await world.look()
+    before = world.active.policy_digest
+    world.api.put(POLICIES, "prod", {"rules": [{"name": "another"}]})
+    await world.look(2)
+
+    assert world.active.policy_digest != before
+    assert "another" in world.api.objects[POLICY_COPY]["data"]["policy.json"]
+    assert world.applications() == ["prod-29921040-1"]
+
+
+# Crashes
+
+
+@pytest.mark.parametrize("done", [True, False], ids=["done", "not-done"])
+@pytest.mark.parametrize("write", range(8))
+async def test_a_crash_at_any_write_makes_no_second_application(write: int, done: bool) -> None:
+    world = SparkWorld()
+    first = len(world.api.writes)
+    world.api.faults[first + write] = (done, ApiError(0, "Unanswered", "cut off"))
+    for _ in range(6):
+        try:
+            await world.look(seconds=5)
+        except (ApiError, Requeue):
+            continue
+    world.succeed()
+    for _ in range(3):
+        try:
+            await world.look(seconds=5)
+        except (ApiError, Requeue):
+            continue
+
+    assert world.ready == ("True", "Succeeded")
+    assert world.applications() == ["prod-29921040-1"]
+    assert len(world.raw["status"]["runs"]) == 1
+
+
+# Schedules
+
+
+async def test_every_night_is_a_run_of_its_own() -> None:
+    world = SparkWorld(schedule=NIGHTLY)
+    assert await world.look() == timedelta(hours=1)
+    assert world.ready == ("True", "Scheduled")
+    assert world.raw["status"]["nextRunAt"] == "2026-11-22T02:00:00Z"
+
+    for night in range(3):
+        await world.look(2, hours=14 if night == 0 else 24)
+        assert world.ready[0] == "True"
+        world.succeed()
+        await world.look()
+
+    assert [run["name"] for run in world.raw["status"]["runs"]] == ["prod-29924760", "prod-29923320", "prod-29921880"]
+    assert world.ready == ("True", "Succeeded")
+
+
+async def test_only_the_last_runs_are_kept() -> None:
+    world = SparkWorld(schedule=NIGHTLY, history={"limit": 1})
+    for _ in range(2):
+        await world.look(2, hours=24)
+        world.succeed()
+        await world.look(2)
+
+    assert len(world.raw["status"]["runs"]) == 1
+    assert world.applications() == [world.last["application"]]
+    assert len([path for path in world.api.objects if "/configmaps/" in path]) == 1
+
+
+async def test_what_another_of_that_name_left_is_not_cleared_away() -> None:
+    """A ranking that was deleted and made again: what it owned goes by itself, and not through us."""
+    world = await submitted(retries=0)
+    left = {"metadata": {"uid": "u", "labels": {"kafka-recovery.dev/fleet-ranking": "prod"}}}
+    world.api.objects[f"/api/v1/namespaces/{NAMESPACE}/configmaps/left"] = left
+    world.state("FAILED")
+    await world.look(3)
+
+    assert f"/api/v1/namespaces/{NAMESPACE}/configmaps/left" in world.api.objects
+
+
+async def test_after_a_bad_night_it_is_stalled_until_a_good_one_and_the_last_numbers_stay() -> None:
+    world = SparkWorld(schedule=NIGHTLY, retries=0)
+    await world.look(2, hours=24)
+    world.succeed()
+    await world.look()
+    await world.look(2, hours=24)
+    world.state("FAILED")
+    await world.look(2)
+
+    assert world.ready == ("False", "ApplicationFailed")
+    assert world.raw["status"]["summary"]["run"] == "prod-29921880"
+
+    await world.look(2, hours=24)
+    assert world.ready == ("False", "ApplicationFailed")
+    world.succeed()
+    await world.look()
+    assert world.ready == ("True", "Succeeded")
+
+
+async def test_a_suspended_ranking_begins_no_run_and_makes_up_for_the_last_one_afterwards() -> None:
+    world = SparkWorld(schedule=NIGHTLY, suspend=True)
+    assert await world.look(days=3) is None
+    assert world.ready == ("True", "Suspended")
+
+    world.ask(suspend=False)
+    await world.look(2)
+    assert world.applications() == ["prod-29924760-1"]
+
+
+async def test_a_ranking_that_is_gone_is_nothing_to_look_at() -> None:
+    world = await submitted()
+    world.api.objects.clear()
+
+    assert await world.look() is None

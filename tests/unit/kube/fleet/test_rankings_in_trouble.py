@@ -1,0 +1,316 @@
+"""Stories of FleetRankings that meet trouble: it is named, and what can be mended is tried again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.api import ApiError
+from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.fleet.steps import GRACE
+from kafka_recovery.kube.resources import POLICIES
+from unit.kube.fleet.asked import NIGHTLY, ended, snapshot, waiting
+from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld, submitted
+from unit.kube.journals import NAMESPACE
+from unit.kube.specs import POLICY
+
+# What is missing is missed before anything is started
+
+
+async def test_without_a_spark_operator_it_is_said_what_to_install() -> None:
+    world = SparkWorld()
+    world.api.installed.clear()
+    assert await world.look() == timedelta(minutes=1)
+    assert world.ready == ("False", "NoSparkOperator")
+    assert "spark.apache.org/v1 (Apache) or sparkoperator.k8s.io/v1beta2 (Kubeflow)" in world.message
+
+    world.api.installed.add(Adapter.APACHE)
+    await world.look(2, minutes=1)
+    assert (world.active.adapter, world.applications()) == (Adapter.APACHE, ["prod-29921040-1"])
+
+
+async def test_of_two_spark_operators_the_wanted_one_is_asked() -> None:
+    world = SparkWorld(adapter="Kubeflow")
+    world.api.installed.add(Adapter.APACHE)
+    await world.look()
+
+    assert world.active.adapter is Adapter.KUBEFLOW
+
+
+async def test_an_api_without_applications_is_no_spark_operator() -> None:
+    """Apache's operator serves SparkClusters in the same group."""
+    world = SparkWorld()
+    world.api.kinds = ["sparkclusters", "sparkclusters/status"]
+    await world.look()
+
+    assert world.ready == ("False", "NoSparkOperator")
+
+
+async def test_the_wanted_spark_operator_must_be_there() -> None:
+    world = SparkWorld(adapter="Apache")
+    await world.look()
+
+    assert world.ready == ("False", "NoSparkOperator")
+    assert "Kubeflow" not in world.message
+
+
+async def test_without_its_policy_nothing_begins() -> None:
+    world = SparkWorld()
+    world.api.remove(POLICIES, "prod")
+    await world.look()
+    assert world.ready == ("False", "RecoveryPolicyMissing")
+
+    world.api.put(POLICIES, "prod", {"rules": []})
+    await world.look(minutes=1)
+    assert world.ready == ("False", "InvalidPolicy")
+
+    world.api.put(POLICIES, "prod", POLICY)
+    await world.look(2, minutes=1)
+    assert world.applications() == ["prod-29921040-1"]
+
+
+async def test_results_that_nobody_could_read_are_not_made() -> None:
+    world = SparkWorld()
+    world.results.silent = Reason("StorageUnavailable", "s3://fleet/results: can't be listed: ACCESS_DENIED")
+    await world.look()
+
+    assert world.ready == ("False", "StorageUnavailable")
+    assert world.applications() == []
+
+
+async def test_a_right_that_is_missing_is_told_in_status() -> None:
+    world = await submitted()
+    world.api.unread = "/pods"
+    forbidden = ApiError(403, "Forbidden", 'User "op" cannot list resource "pods"')
+
+    def refuse(path: str) -> None:
+        if "/pods" in path:
+            raise forbidden
+
+    world.api._read = refuse  # type: ignore[method-assign]
+    await world.look()
+
+    assert world.ready == ("False", "Forbidden")
+    assert "manifests/rbac/optional/fleet.yaml" in world.message
+    assert world.active.application == "prod-29921040-1"
+
+
+@pytest.mark.parametrize("fields", [{"task": "Dance"}, {"storage": {}}])
+async def test_an_invalid_question_is_told_and_left_alone(fields: dict[str, object]) -> None:
+    world = SparkWorld(**fields)
+
+    assert await world.look() is None
+    assert world.ready == ("False", "InvalidSpec")
+
+
+async def test_a_schedule_that_never_comes_is_told() -> None:
+    world = SparkWorld(schedule="0 0 30 2 *")
+
+    assert await world.look() is None
+    assert world.ready == ("False", "InvalidSchedule")
+
+
+async def test_a_schedule_that_is_spoilt_does_not_end_the_watch_over_what_runs() -> None:
+    world = SparkWorld(schedule=NIGHTLY, timeout="10m")
+    await world.look(2, hours=24)
+    world.ask(schedule="0 0 30 2 *")
+    await world.look(minutes=5)
+    assert world.ready == ("False", "InvalidSchedule")
+    await world.look(minutes=5)
+
+    assert world.application()["spec"]["suspend"], "the deadline holds"
+
+
+async def test_an_answer_to_what_was_asked_before_an_edit_is_not_used() -> None:
+    world = await submitted(retries=1)
+    world.succeed()
+    world.ask(task="Readiness")
+    await world.look(seconds=5)
+    assert (world.ready, world.active.attempt) == (("False", "Pausing"), 2)
+    assert "QuestionChanged" in world.message
+
+    await world.look(2, seconds=30)
+    assert world.application()["spec"]["arguments"][0] == "readiness"
+    world.succeed()
+    await world.look(seconds=5)
+    assert world.ready == ("True", "Succeeded")
+
+
+async def test_an_invalid_edit_does_not_make_it_forget_what_runs() -> None:
+    world = await submitted()
+    world.ask(task="Dance")
+    await world.look()
+    assert world.ready == ("False", "InvalidSpec")
+
+    world.ask(task="Rank")
+    await world.look()
+    assert world.active.application == "prod-29921040-1"
+
+
+async def test_a_status_that_somebody_wrote_is_not_guessed_at() -> None:
+    world = await submitted()
+    world.raw["status"]["active"] = {"name": "x"}
+
+    assert await world.look() is None
+    assert world.ready == ("False", "InvalidStatus")
+
+
+# Failure
+
+
+async def test_a_failed_driver_is_quoted_and_tried_again() -> None:
+    world = await submitted(retries=1)
+    world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
+    await world.look(seconds=5)
+    assert (world.ready, world.active.attempt) == (("False", "Pausing"), 2)
+    assert "no evidence of cluster one" in world.message
+
+    await world.look(2, seconds=30)
+    assert world.applications() == ["prod-29921040-1", "prod-29921040-2"]
+    world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
+    await world.look(2, seconds=5)
+
+    assert world.ready == ("False", "ApplicationFailed")
+    assert (world.last["outcome"], world.last["attempts"]) == ("Failed", 2)
+    assert ("Warning", "ApplicationFailed") in world.events.said
+
+
+async def test_a_deleted_application_is_made_again_under_another_name() -> None:
+    world = await submitted()
+    world.delete_application()
+    await world.look()
+    await world.look(2, seconds=30)
+
+    assert world.applications() == ["prod-29921040-2"]
+
+
+async def test_a_changed_application_is_cancelled_and_its_result_is_not_used() -> None:
+    world = await submitted()
+    world.state("RUNNING", **RUNNING_POD)
+    world.edit_application()
+    await world.look()
+    assert world.application()["spec"]["suspend"]
+    assert world.ready == ("False", "Cancelling")
+    world.succeed()
+
+    await world.look(2, seconds=5)
+
+    assert world.ready == ("False", "ApplicationChanged")
+    assert "changed by kubectl-edit" in world.message
+    assert "summary" not in world.raw["status"]
+
+
+async def test_what_is_stuck_is_cancelled_and_then_removed() -> None:
+    """Its Spark operator may be what does not work."""
+    world = await submitted(timeout="10m")
+    world.state("SUBMITTED", phase="Pending", **waiting("ErrImagePull", "no such image"))
+    await world.look(minutes=9)
+    assert "ErrImagePull: no such image" in world.message
+    await world.look(minutes=1)
+    assert world.application()["spec"]["suspend"]
+
+    await world.look(seconds=GRACE.total_seconds())
+    assert world.applications() == []
+    await world.look(seconds=5)
+
+    assert world.ready == ("False", "DeadlineExceeded")
+    assert "not done within 10m; it was waiting: ErrImagePull: no such image" in world.message
+
+
+async def test_apache_s_jobs_are_cancelled_by_deletion() -> None:
+    world = SparkWorld(timeout="10m")
+    world.api.installed = {Adapter.APACHE}
+    await world.look(2)
+    await world.look(minutes=10)
+
+    assert world.applications() == []
+    await world.look(2, seconds=5)
+    assert world.ready == ("False", "DeadlineExceeded")
+
+
+async def test_an_uninstalled_spark_operator_is_not_taken_for_a_deleted_job() -> None:
+    world = await submitted()
+    world.api.installed.clear()
+    await world.look(minutes=1)
+    assert world.ready == ("False", "NoSparkOperator")
+    assert world.active.attempt == 1
+
+    world.api.installed.add(Adapter.KUBEFLOW)
+    await world.look(minutes=1)
+    assert world.ready == ("False", "Waiting")
+
+
+async def test_a_name_that_somebody_else_has_is_left_to_them() -> None:
+    world = SparkWorld()
+    await world.look()
+    path = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{NAMESPACE}/sparkapplications"
+    world.api.objects["/other"] = {"metadata": {"uid": "other"}}
+    await world.api.create(path, {"metadata": {"name": "prod-29921040-1", "ownerReferences": [{"uid": "other"}]}})
+    await world.look(2)
+
+    assert world.ready == ("False", "ApplicationNotOurs")
+    assert world.applications() == ["prod-29921040-1"]
+
+
+async def test_a_refused_application_is_a_failed_attempt() -> None:
+    world = SparkWorld(retries=0)
+    world.api.refusal = ApiError(403, "Forbidden", "exceeded quota: compute")
+    await world.look(2)
+
+    assert world.ready == ("False", "ApplicationRefused")
+    assert "exceeded quota" in world.message
+
+
+# Results that are none
+
+
+async def test_a_driver_that_ended_well_without_a_manifest_has_failed() -> None:
+    world = await submitted(retries=0)
+    world.state("COMPLETED")
+    await world.look()
+
+    assert world.ready == ("False", "ResultMissing")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "says"),
+    [
+        ("run", "prod-29921039-1-0f4f8e2c", "run is prod-29921039-1-0f4f8e2c"),
+        ("task", "readiness", "task is readiness, and rank was asked"),
+        ("policy_digest", "00" * 32, "policyDigest is 0000"),
+        ("evidence", (), "it names no evidence"),
+        ("evidence", (snapshot("one"), snapshot("one")), "names evidence of a cluster twice: one"),
+    ],
+)
+async def test_an_answer_to_another_question_is_not_used(field: str, value: object, says: str) -> None:
+    world = await submitted()
+    world.succeed(**{field: value})
+    await world.look()
+
+    assert world.ready == ("False", "ResultInvalid")
+    assert says in world.message
+    assert "summary" not in world.raw["status"]
+
+
+async def test_a_damaged_manifest_is_not_used() -> None:
+    world = await submitted()
+    world.succeed()
+    url = world.active.result
+    world.results.manifests[url] = world.results.manifests[url].replace(b'"lossless":4', b'"lossless":9')
+    await world.look()
+
+    assert world.ready == ("False", "ResultInvalid")
+
+
+async def test_a_storage_that_falls_silent_is_waited_for() -> None:
+    world = await submitted()
+    world.succeed()
+    world.results.silent = Reason("ResultUnreadable", "s3://fleet/results: can't be read")
+    assert await world.look() == timedelta(seconds=30)
+    assert "can't be read" in world.message
+
+    world.results.silent = None
+    await world.look(seconds=30)
+    assert world.ready == ("True", "Succeeded")

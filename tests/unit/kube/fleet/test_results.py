@@ -1,0 +1,105 @@
+"""Reading what runs have written, from a real folder: there, not there, damaged, unreachable, slow."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.fleet.manifest import Expected, checksum, written
+from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.kube.fleet import results as results_module
+from kafka_recovery.kube.fleet.naming import below
+from kafka_recovery.kube.fleet.results import StoredResults
+from kafka_recovery.kube.fleet.steps import Found, NoResult
+from unit.fleet.object_store import serving
+from unit.kube.fleet.asked import active, manifest, ranking
+
+ASKED = ranking()
+ANSWER = manifest(ASKED, active(ASKED))
+EXPECTED = Expected("rank", ANSWER.run, ANSWER.policy_digest)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return tmp_path.as_uri()
+
+
+async def test_a_whole_manifest_is_found(tmp_path: Path, url: str) -> None:
+    raw = written(ANSWER)
+    (tmp_path / "manifest.json").write_bytes(raw)
+
+    assert await StoredResults().read(url, EXPECTED) == Found(ANSWER, checksum(raw))
+
+
+async def test_a_folder_without_manifest_is_no_result(tmp_path: Path, url: str) -> None:
+    """A job that was killed half-way leaves files, and no manifest."""
+    (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
+    (tmp_path / ".manifest.json.partial").write_bytes(written(ANSWER))
+    for place in (url, f"{url}/nowhere"):
+        found = await StoredResults().read(place, EXPECTED)
+        assert isinstance(found, NoResult)
+        assert (found.reason.code, found.may_pass) == ("ResultMissing", False)
+
+
+@pytest.mark.parametrize("cut", [0, 1, 200])
+async def test_a_cut_off_manifest_is_refused(tmp_path: Path, url: str, cut: int) -> None:
+    (tmp_path / "manifest.json").write_bytes(written(ANSWER)[:cut])
+    found = await StoredResults().read(url, EXPECTED)
+
+    assert isinstance(found, NoResult)
+    assert (found.reason.code, found.may_pass) == ("ResultInvalid", False)
+    assert f"{url}/manifest.json: is no JSON, or is cut off" in found.reason.message
+
+
+async def test_a_manifest_of_another_run_is_refused(tmp_path: Path, url: str) -> None:
+    (tmp_path / "manifest.json").write_bytes(written(ANSWER))
+    found = await StoredResults().read(url, Expected("rank", "another", ANSWER.policy_digest))
+
+    assert isinstance(found, NoResult)
+    assert "is not the answer to this run: run is" in found.reason.message
+
+
+async def test_a_place_that_can_t_be_looked_into_is_told_before_anything_runs(url: str) -> None:
+    assert await StoredResults().trouble(url) is None
+    trouble = await StoredResults().trouble("nosuch://bucket/folder")
+    assert trouble is not None
+    assert (trouble.code, "fsspec does not know it" in trouble.message) == ("InvalidStorage", True)
+
+
+async def test_an_object_store_is_read_too_and_one_that_lets_nobody_in_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "geheim")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    with serving() as store:
+        results, folder = store.url("bucket", "results"), below(store.url("bucket", "results"), ANSWER.run)
+        Storage.at(folder).write("manifest.json", written(ANSWER))
+        assert await StoredResults().trouble(results) is None
+        assert isinstance(await StoredResults().read(folder, EXPECTED), Found)
+
+        store.allows = False
+        trouble = await StoredResults().trouble(results)
+        refused = await StoredResults().read(folder, EXPECTED)
+
+    assert trouble is not None
+    assert trouble.code == "StorageUnavailable"
+    assert "ACCESS_DENIED" in trouble.message
+    assert isinstance(refused, NoResult)
+    assert (refused.reason.code, refused.may_pass) == ("ResultUnreadable", True)
+
+
+async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(results_module, "PATIENCE", timedelta(milliseconds=20))
+    monkeypatch.setattr(results_module, "_result", lambda url, expected: over.wait(5))
+    stored = StoredResults()
+    found = await stored.read(url, EXPECTED)
+    over.set()
+    stored.close()
+
+    assert isinstance(found, NoResult)
+    assert found.may_pass

@@ -1,0 +1,63 @@
+"""What status remembers of runs: written and read back it is the same, and what others wrote is not guessed at."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.fleet.runs import Memory, Outcome, Run, State, Unreadable, as_status, remembered
+from unit.kube.fleet.asked import NOON, active, after, ranking
+
+ACTIVE = active(ranking(), driver="d", message="m", state=State.WAITING)
+RUN = Run(
+    "prod-1",
+    "prod-1-2",
+    Adapter.APACHE,
+    2,
+    NOON,
+    after(minutes=1),
+    Outcome.SUCCEEDED,
+    Reason("Succeeded", "ten"),
+    "ab" * 32,
+    "s3://b/r",
+    "cd" * 32,
+)
+ENDING = Reason("DeadlineExceeded", "late")
+
+
+@pytest.mark.parametrize(
+    "memory",
+    [
+        Memory(),
+        Memory(ACTIVE, (RUN, replace(RUN, checksum=None)), NOON, {"partitions": 3}),
+        Memory(replace(ACTIVE, ending=ENDING, ending_at=NOON, message="late")),
+    ],
+)
+def test_what_is_written_is_remembered(memory: Memory) -> None:
+    assert remembered(as_status(memory)) == memory
+
+
+def test_messages_fit_the_schema() -> None:
+    said = as_status(Memory(replace(ACTIVE, message="\x1b" + "x" * 2000)))
+
+    assert len(said["active"]["message"]) == 1024
+    assert said["active"]["message"].startswith("\\x1bxxx")
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"active": {"name": "prod-1"}},
+        {"active": as_status(Memory(ACTIVE))["active"] | {"state": "Dancing"}},
+        {"active": as_status(Memory(ACTIVE))["active"] | {"attemptedAt": "2026-11-21T12:00:00"}},
+        {"runs": [{"name": "x"}]},
+        {"lastDueAt": "yesterday"},
+    ],
+)
+def test_a_status_that_somebody_else_wrote_is_refused(status: Object) -> None:
+    with pytest.raises(Unreadable, match="status is not as the operator writes it"):
+        remembered(status)

@@ -1,0 +1,81 @@
+"""What we ship about FleetRankings: examples that are taken, rights that are needed, words that are explained."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from kafka_recovery.kube.fleet import naming
+from kafka_recovery.kube.fleet.dialect import PLURAL
+from kafka_recovery.kube.fleet.fields import Choice
+from kafka_recovery.kube.fleet.resource import read_ranking
+from kafka_recovery.kube.fleet.results import INVALID, MISSING, UNREADABLE
+from kafka_recovery.kube.fleet.runs import State
+from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR
+from kafka_recovery.kube.fleet.steps import Failure
+from kafka_recovery.kube.resources import RANKINGS
+from unit.kube.fleet.asked import ranking
+from unit.kube.specs import stored
+
+ROOT = Path(__file__).parents[4]
+EXAMPLES = sorted((ROOT / "examples" / "fleet").glob("*.yaml"))
+DOCS = (ROOT / "docs" / "fleet-rankings.md").read_text()
+MANIFEST = ROOT / "manifests" / "rbac" / "optional" / "fleet.yaml"
+
+STANDINGS = ("Scheduled", "Succeeded", "Suspended", "InvalidSpec", "InvalidStatus", "InvalidSchedule", "InvalidStorage")
+TROUBLES = ("RecoveryPolicyMissing", "InvalidPolicy", "StorageUnavailable", "MissingPackage", "Forbidden")
+
+
+def documents(file: Path) -> list[dict[str, Any]]:
+    return list(yaml.safe_load_all(file.read_text()))
+
+
+@pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
+def test_examples_are_taken(file: Path) -> None:
+    (example,) = documents(file)
+
+    assert read_ranking(stored(RANKINGS, example["spec"])).task in ("Rank", "Readiness")
+
+
+def test_the_role_allows_what_is_done_and_no_secret() -> None:
+    role, *_ = documents(MANIFEST)
+    granted = {
+        (group, resource, verb)
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    for dialect in DIALECTS.values():
+        group = dialect.api.partition("/")[0]
+        assert {verb for at, resource, verb in granted if (at, resource) == (group, PLURAL)} == {
+            *("get", "list", "create", "delete"),
+            "patch",  # only `suspend`
+        }
+    assert not [resource for _, resource, _ in granted if resource == "secrets"]
+
+
+def test_the_default_account_is_the_one_that_has_the_drivers_rights() -> None:
+    accounts = [each["metadata"]["name"] for each in documents(MANIFEST) if each["kind"] == "ServiceAccount"]
+
+    assert accounts == [ranking().service_account]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        *(str(failure) for failure in Failure),
+        *(str(state) for state in State),
+        *(str(choice) for choice in Choice),
+        *(INVALID, MISSING, UNREADABLE, NO_SPARK_OPERATOR),
+        *STANDINGS,
+        *TROUBLES,
+        naming.MAIN_FILE,
+        naming.CONFIG_PATH + "/" + naming.POLICY_FILE,
+    ],
+)
+def test_each_word_is_explained(word: str) -> None:
+    assert f"`{word}`" in DOCS
