@@ -149,8 +149,7 @@ def test_the_controllers_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -
         owner.kill()
 
     wait_until("its folder is gone", lambda: list(tmp_path.iterdir()), lambda left: not left)
-    with pytest.raises(ConnectionRefusedError):
-        connected(url)
+    wait_until("nobody answers any more", lambda: answers(url), lambda answers: not answers)
 
 
 def test_the_playground_ends_at_a_ctrl_c_and_keeps_a_folder_that_was_named(tmp_path: Path) -> None:
@@ -178,6 +177,14 @@ def connected(url: str) -> socket.socket:
     assert parts.hostname
     assert parts.port
     return socket.create_connection((parts.hostname, parts.port), timeout=10)
+
+
+def answers(url: str) -> bool:
+    try:
+        connected(url).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def played(temporary: Path, *options: str) -> AbstractContextManager[subprocess.Popen[str]]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kafka_recovery.cli import changing, looking
+from kafka_recovery.cli import changing, fleet, looking
 from kafka_recovery.cli import rehearse as rehearsing
 from kafka_recovery.cli import snapshot as snapshots
 from kafka_recovery.cli.changing import Site
@@ -251,6 +251,9 @@ def snapshot(
     """
     target = Target(bootstrap_server, command_config, expect_cluster_id)
     run(lambda _: snapshots.snapshot(context.obj, target, policy, snapshots.Keeping(to, keep), output))
+
+
+app.add_typer(fleet.app)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote
@@ -57,18 +58,29 @@ HADOOP_SCHEMES = {"s3": "s3a", "gcs": "gs"}
 """Where Hadoop calls a kind of storage otherwise."""
 
 
-def latest(
-    spark: SparkSession, url: str, *, clusters: Sequence[str] | None = None, not_before: datetime | None = None
-) -> DataFrame:
-    """The latest evidence of these clusters, by id, or of all that the archive at this URL holds.
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One cluster's latest snapshot, read once and found whole. `digest`: the SHA-256 of the file; `name`: its URL."""
+
+    cluster_id: str
+    path: str
+    name: str
+    digest: str
+    partitions: int
+
+
+def sources(
+    url: str, *, clusters: Sequence[str] | None = None, not_before: datetime | None = None
+) -> tuple[Source, ...]:
+    """The latest evidence of these clusters, by id, or of all that the archive at this URL holds. Needs no Spark.
 
     Raises InvalidDocument naming the file, the field and the value seen; also if a snapshot is older than `not_before`,
     if a cluster that was named has none, or if there is no evidence at all. Raises StorageUnavailable.
     """
     storage = Storage.at(url)
     archive = Archive(storage)
-    paths, partitions = [], 0
-    for cluster in _found(storage) if clusters is None else clusters:
+    found = []
+    for cluster in _found(storage) if clusters is None else dict.fromkeys(clusters):
         snapshot = archive.latest(cluster)
         if snapshot is None and clusters is not None:
             raise InvalidDocument(f"{storage.shown}: holds no evidence of cluster {cluster!a}")
@@ -78,11 +90,22 @@ def latest(
         if not_before is not None and snapshot.observed_at < not_before:
             seen, least = snapshot.observed_at.isoformat(), not_before.isoformat()
             raise InvalidDocument(f"{name}: cluster.observed_at: is {seen}; evidence must not be from before {least}")
-        partitions += _checked(storage.read(snapshot.path), snapshot, name)
-        paths.append(_for_hadoop(name))
-    if not partitions:
+        found.append(_checked(storage.read(snapshot.path), snapshot, name))
+    if not any(source.partitions for source in found):
         raise InvalidDocument(f"{storage.shown}: holds no evidence of any partition")
-    return spark.read.schema(READ).parquet(*paths)
+    return tuple(found)
+
+
+def table(spark: SparkSession, found: Iterable[Source]) -> DataFrame:
+    """The rows of these files."""
+    return spark.read.schema(READ).parquet(*[for_hadoop(source.name) for source in found])
+
+
+def latest(
+    spark: SparkSession, url: str, *, clusters: Sequence[str] | None = None, not_before: datetime | None = None
+) -> DataFrame:
+    """The rows of `sources`."""
+    return table(spark, sources(url, clusters=clusters, not_before=not_before))
 
 
 def one_id_each(named: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -100,11 +123,12 @@ def _found(storage: Storage) -> Iterator[str]:
     return (unquote(name.removeprefix(CLUSTER_FOLDER)) for name in sorted(names) if name.startswith(CLUSTER_FOLDER))
 
 
-def _checked(content: bytes, snapshot: Snapshot, name: str) -> int:
-    """How many partitions the file holds; raises InvalidDocument if it is not what it should be."""
-    digest = hashlib.sha256(content).hexdigest()[: len(snapshot.digest)]
-    if digest != snapshot.digest:
-        raise InvalidDocument(f"{name}: is damaged: its SHA-256 begins with {digest}, not as its name says")
+def _checked(content: bytes, snapshot: Snapshot, name: str) -> Source:
+    """Raises InvalidDocument if the file is not what it should be."""
+    digest = hashlib.sha256(content).hexdigest()
+    if not digest.startswith(snapshot.digest):
+        begins = digest[: len(snapshot.digest)]
+        raise InvalidDocument(f"{name}: is damaged: its SHA-256 begins with {begins}, not as its name says")
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         _check_columns(file.schema_arrow, name)
@@ -113,7 +137,7 @@ def _checked(content: bytes, snapshot: Snapshot, name: str) -> int:
         _check_each_once(file.read(columns=["topic", "partition"]), name)
     except (pa.ArrowException, OSError) as error:
         raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {_first_line(error)}") from None
-    return int(file.metadata.num_rows)
+    return Source(snapshot.cluster_id, snapshot.path, name, digest, int(file.metadata.num_rows))
 
 
 def _check_columns(schema: pa.Schema, name: str) -> None:
@@ -167,7 +191,7 @@ def _first_line(error: Exception) -> str:
     return str(error).partition("\n")[0] or type(error).__name__
 
 
-def _for_hadoop(name: str) -> str:
+def for_hadoop(name: str) -> str:
     """A file's name as Spark's file systems want it."""
     scheme, separator, rest = name.partition("://")
     return f"{HADOOP_SCHEMES.get(scheme, scheme)}://{rest}" if separator else f"file://{Path(name).absolute()}"

@@ -6,9 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
@@ -50,6 +52,31 @@ def session(name: str, *, master: str | None = None, settings: Mapping[str, str]
     for key, value in wanted.items():
         builder = builder.config(key, value)
     return (builder.master(master) if master else builder).getOrCreate()
+
+
+@contextmanager
+def running(name: str, master: str | None = None) -> Iterator[SparkSession]:
+    """The session that runs in this process already, left as it is; or a new one, which is stopped at the end."""
+    if is_running():
+        yield SparkSession.builder.getOrCreate()
+        return
+    started = session(name, master=master)
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def is_running() -> bool:
+    """Whether this process has a session, whichever thread started it: Spark's own way to ask looks at one thread."""
+    return SparkContext._active_spark_context is not None
+
+
+def give_up() -> None:
+    """End whatever this process asked of Spark, from another thread than the one that waits for it."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        context.stop()
 
 
 def check_java() -> None:

@@ -1,0 +1,78 @@
+"""`kafka-recovery fleet`: the job's answer as a table or as data, and a sentence where it can't be had."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner, Result
+
+from kafka_recovery.cli import main
+from kafka_recovery.fleet.export import Archive
+from unit.fleet.looks import look
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    Archive.at(str(tmp_path / "evidence")).write(look("prod"))
+    (tmp_path / "policy.yaml").write_text("rules:\n- name: all\n")
+    return tmp_path
+
+
+def fleet(root: Path, task: str, *words: str) -> Result:
+    where = {"--evidence": "evidence", "--policy": "policy.yaml", "--to": "results"}
+    given = [word for option, name in where.items() for word in (option, str(root / name))]
+    return CliRunner().invoke(main.app, ["fleet", task, *given, "--run", "once", *words])
+
+
+def test_the_ranking_s_numbers_are_shown_with_where_the_rest_lies(spark: SparkSession, root: Path) -> None:
+    shown = fleet(root, "rank")
+
+    assert shown.exit_code == 0
+    assert shown.stdout.splitlines()[1].split() == ["1", "3", "0", "0", "3", "0"]
+    assert str(root / "results" / "once" / "manifest.json") in shown.stdout
+
+
+def test_for_programs_it_is_the_manifest(spark: SparkSession, root: Path) -> None:
+    said = json.loads(fleet(root, "readiness", "-o", "json").stdout)
+
+    assert (said["task"], said["summary"]["partitions"]) == ("readiness", 3)
+    assert json.loads(Path(said.pop("manifest")).read_bytes()) == said
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "says"),
+    [
+        (("--cluster", "stage"), 2, "holds no evidence of cluster 'stage'"),
+        (("--not-before", "yesterday"), 2, "--not-before: must be an instant with its zone"),
+        (("--to", "/proc/results"), 3, "/proc/results/once/_claimed: can't be written"),
+    ],
+)
+def test_what_is_not_right_is_said_in_a_sentence(root: Path, words: tuple[str, ...], code: int, says: str) -> None:
+    shown = fleet(root, "rank", *words)
+
+    assert shown.exit_code == code
+    assert says in shown.stderr
+
+
+def test_without_java_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(root))
+
+    shown = fleet(root, "rank")
+
+    assert shown.exit_code == 2
+    assert "Spark needs Java 17 or newer" in shown.stderr
+
+
+def test_without_pyspark_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("kafka_recovery.spark")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyspark", None)
+
+    shown = fleet(root, "rank")
+
+    assert shown.exit_code == 2
+    assert "pip install 'kafka-recovery-operator[spark]'" in shown.stderr
