@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Self
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.evidence import ClusterState, Evidence
 from kafka_recovery.fleet.parquet_files import decoded, encoded
 from kafka_recovery.fleet.storage import PARTIAL, Found, Storage
 
+_CLUSTER = "cluster_id="
 _DIGITS = 16
 _FILE = re.compile(rf"(?P<at>\d{{8}}T\d{{6}}\.\d{{6}}Z)-(?P<digest>[0-9a-f]{{{_DIGITS}}})\.parquet")
 _DAY = re.compile(r"day=\d{4}-\d{2}-\d{2}")
@@ -95,8 +96,13 @@ class Archive:
                 raise InvalidDocument(f"{self.name(newest)}: {same}")
             return newest
 
-    def read(self, snapshot: Snapshot) -> Evidence:
-        """The evidence as it went in. Raises InvalidDocument for a file that is damaged or not what its name says."""
+    def clusters(self) -> tuple[str, ...]:
+        """The ids of all clusters there is a folder of, sorted."""
+        names = sorted(_last(entry.path) for entry in self._storage.listed("") if entry.is_folder)
+        return tuple(unquote(name.removeprefix(_CLUSTER)) for name in names if name.startswith(_CLUSTER))
+
+    def content(self, snapshot: Snapshot) -> bytes:
+        """The file's bytes. Raises InvalidDocument if they are not those that its name says."""
         name = self.name(snapshot)
         content = self._storage.read(snapshot.path)
         if not content:
@@ -104,11 +110,20 @@ class Archive:
         digest = _digest(content)
         if digest != snapshot.digest:
             raise InvalidDocument(f"{name}: is damaged: its SHA-256 begins with {digest}, not as its name says")
-        evidence = decoded(content, name)
-        inside = evidence.cluster.cluster_id, evidence.cluster.observed_at
+        return content
+
+    def check_place(self, snapshot: Snapshot, cluster: ClusterState) -> None:
+        """Raises InvalidDocument for evidence of another look than the file's name says: it would pass for that one."""
+        inside = cluster.cluster_id, cluster.observed_at
         if inside != (snapshot.cluster_id, snapshot.observed_at):
             was = f"{inside[0]!a} at {inside[1].isoformat()}"
+            name = self.name(snapshot)
             raise InvalidDocument(f"{name}: cluster: is evidence of {was}, so it lies in the wrong place")
+
+    def read(self, snapshot: Snapshot) -> Evidence:
+        """The evidence as it went in. Raises InvalidDocument for a file that is damaged or not what its name says."""
+        evidence = decoded(self.content(snapshot), self.name(snapshot))
+        self.check_place(snapshot, evidence.cluster)
         return evidence
 
     def read_latest(self, cluster_id: str) -> Evidence:
@@ -155,7 +170,7 @@ class Archive:
 def _folder(cluster_id: str) -> str:
     if not cluster_id:
         raise InvalidDocument("evidence of a cluster without an id can't be kept: it could not be told from another's")
-    return f"cluster_id={quote(cluster_id, safe='')}"
+    return f"{_CLUSTER}{quote(cluster_id, safe='')}"
 
 
 def _last(path: str) -> str:

@@ -36,7 +36,7 @@ def encoded(evidence: Evidence, name: str) -> bytes:
             while some := list(islice(everything, ROWS_A_GROUP)):
                 writer.write_batch(pa.RecordBatch.from_pylist(some, schema=schema))
     except (pa.ArrowException, OverflowError) as error:
-        raise InvalidDocument(f"{name}: this evidence has no place in a file: {_first_line(error)}") from None
+        raise InvalidDocument(f"{name}: this evidence has no place in a file: {first_line(error)}") from None
     return content.getvalue()
 
 
@@ -49,12 +49,12 @@ def decoded(raw: bytes, name: str) -> Evidence:
         raise InvalidDocument(f"{name}: is empty")
     try:
         file = pq.ParquetFile(pa.BufferReader(raw), page_checksum_verification=True)
-        surroundings = _surroundings(file.schema_arrow, name)
+        surroundings = surroundings_of(file.schema_arrow, name)
         found: list[Row] = file.read().to_pylist()
     except InvalidDocument:
         raise
     except _UNREADABLE as error:
-        raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {_first_line(error)}") from None
+        raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {first_line(error)}") from None
     evidence = Evidence(surroundings.cluster, tuple(map(partition, found)), surroundings.missing)
     _each_once((seen.id for seen in evidence.partitions), name)
     for derived, row in zip(rows(evidence), found, strict=True):
@@ -65,8 +65,8 @@ def decoded(raw: bytes, name: str) -> Evidence:
     return evidence
 
 
-def _surroundings(schema: pa.Schema, name: str) -> Surroundings:
-    """What the file's metadata says, once it is known to be one of ours."""
+def surroundings_of(schema: pa.Schema, name: str) -> Surroundings:
+    """What a file's metadata says of its look, once it is known to be one of ours. Raises InvalidDocument."""
     said: dict[bytes, bytes] = schema.metadata or {}
     version = said.get(VERSION_KEY)
     if version is None:
@@ -111,5 +111,6 @@ def _shown(value: object, limit: int = 120) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says first; libraries go on for pages."""
     return str(error).partition("\n")[0] or type(error).__name__

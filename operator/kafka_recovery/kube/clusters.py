@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.outages import outages_left
+from kafka_recovery.kube.outages import name_from, outages_left
 from kafka_recovery.kube.resources import (
     API_VERSION,
     CLUSTERS,
@@ -209,7 +209,8 @@ class Clusters:
         if cluster:
             _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
         await self._close(key)
-        untaken = await self._open_recoveries(key, spec.cluster_id)
+        earlier = await self._earlier_recoveries(spec.cluster_id)
+        untaken = _untaken(key, earlier)
         kafka = KafkaCluster(found.servers, found.security, spec.cluster_id)
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
@@ -217,13 +218,9 @@ class Clusters:
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
         cluster.untaken = untaken
         cluster.remember(raw.get("status", {}))
-        ended, _ = await asyncio.gather(
-            self._recoveries(spec.cluster_id, "status.finished=true,status.outcome!=Recovered"),
-            cluster.look_for_orphans(self.api),
-        )
-        for each in ended:
-            watcher.leave_alone(outages_left(each["status"]), each["metadata"]["name"])
-        await self._read_policy(cluster)
+        for each in earlier:
+            watcher.leave_alone(outages_left(each.get("status", {})), name_from(key[0], each["metadata"]))
+        await asyncio.gather(cluster.look_for_orphans(self.api), self._read_policy(cluster))
         self._open[key] = cluster
         with about(cluster=cluster.label):
             cluster.task = asyncio.create_task(watcher.run(), name=f"watcher {key[0]}/{key[1]}")
@@ -231,29 +228,12 @@ class Clusters:
         self._changed(key)
         return cluster
 
-    async def _open_recoveries(self, key: Key, cluster_id: str) -> dict[str, datetime]:
-        """Those of this WatchedCluster, by when they were made.
-
-        Raises DuplicateCluster while one of another WatchedCluster of the same Kafka may have altered orders: a plan
-        made here would take them for the original ones.
-        """
-        ours: dict[str, datetime] = {}
-        for each in await self._recoveries(cluster_id, "status.finished!=true"):
-            meta = each["metadata"]
-            of = meta["namespace"], each["spec"]["clusterRef"]["name"]
-            if of == key and _is_readable(each):
-                ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
-            elif of != key and FINALIZER in meta.get("finalizers", ()):
-                name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
-                message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
-                raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
-        return ours
-
-    async def _recoveries(self, cluster_id: str, selector: str) -> list[Object]:
-        """Recoveries of one Kafka, whichever WatchedCluster they name."""
+    async def _earlier_recoveries(self, cluster_id: str) -> list[Object]:
+        """Recoveries of a Kafka, whichever WatchedCluster they name: the open ones, and those that left something."""
         found: list[Object] = []
         for namespace in sorted(self._same.namespaces(cluster_id)):
-            found += await self.api.list_all(RECOVERIES.path(namespace), params={"fieldSelector": selector})
+            params = {"fieldSelector": "status.outcome!=Recovered"}
+            found += await self.api.list_all(RECOVERIES.path(namespace), params=params)
         return [each for each in found if each["spec"]["clusterId"] == cluster_id]
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
@@ -332,6 +312,27 @@ def why_not_open(problem: Exception) -> Reason:
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.BAD_REQUEST:
         return Reason("RequestRefused", f"the API server refuses our request ({problem.message}): are the CRDs older?")
     raise problem
+
+
+def _untaken(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
+    """The open ones of this WatchedCluster, by when they were made.
+
+    Raises DuplicateCluster while one of another WatchedCluster of the same Kafka may have altered orders: a plan made
+    here would take them for the original ones.
+    """
+    ours: dict[str, datetime] = {}
+    for each in recoveries:
+        meta = each["metadata"]
+        of = meta["namespace"], each["spec"]["clusterRef"]["name"]
+        if each.get("status", {}).get("finished"):
+            continue
+        if of == key and _is_readable(each):
+            ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
+        elif of != key and FINALIZER in meta.get("finalizers", ()):
+            name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
+            message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
+            raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
+    return ours
 
 
 def _is_readable(recovery: Object) -> bool:

@@ -83,8 +83,9 @@ class Housekeeping:
     async def _forget_deleted(self, cluster: OpenCluster) -> None:
         """A finished recovery that somebody deletes is seen by no watch; what it left may be opened again."""
         for name in cluster.watcher.holding_back():
+            elsewhere, _, plain = name.rpartition("/")  # see `name_from`
             try:
-                await self._api.get(RECOVERIES.path(cluster.key[0], name))
+                await self._api.get(RECOVERIES.path(elsewhere or cluster.key[0], plain))
             except NotFound:
                 cluster.watcher.forget(name)
 

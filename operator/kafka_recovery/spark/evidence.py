@@ -7,11 +7,10 @@ partition has evidence twice. So a file that is damaged or in the wrong place co
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,14 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from kafka_recovery.domain.documents import InvalidDocument, read
+from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.fleet.export import Archive, Snapshot
-from kafka_recovery.fleet.rows import Surroundings
-from kafka_recovery.fleet.schema import SCHEMA, SURROUNDINGS_KEY, VERSION, VERSION_KEY
+from kafka_recovery.fleet.parquet_files import first_line, surroundings_of
+from kafka_recovery.fleet.schema import SCHEMA
 from kafka_recovery.fleet.storage import Storage
-
-CLUSTER_FOLDER = "cluster_id="
 
 NOT_READ = frozenset(
     {
@@ -80,17 +77,17 @@ def sources(
     storage = Storage.at(url)
     archive = Archive(storage)
     found = []
-    for cluster in _found(storage) if clusters is None else dict.fromkeys(clusters):
+    for cluster in archive.clusters() if clusters is None else dict.fromkeys(clusters):
         snapshot = archive.latest(cluster)
         if snapshot is None and clusters is not None:
             raise InvalidDocument(f"{storage.shown}: holds no evidence of cluster {cluster!a}")
         if snapshot is None:
             continue
-        name = archive.name(snapshot)
         if not_before is not None and snapshot.observed_at < not_before:
             seen, least = snapshot.observed_at.isoformat(), not_before.isoformat()
+            name = archive.name(snapshot)
             raise InvalidDocument(f"{name}: cluster.observed_at: is {seen}; evidence must not be from before {least}")
-        found.append(_checked(storage.read(snapshot.path), snapshot, name))
+        found.append(_checked(archive, snapshot))
     if not any(source.partitions for source in found):
         raise InvalidDocument(f"{storage.shown}: holds no evidence of any partition")
     return tuple(found)
@@ -108,61 +105,18 @@ def latest(
     return table(spark, sources(url, clusters=clusters, not_before=not_before))
 
 
-def one_id_each(named: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Ids of clusters by name. Raises InvalidDocument if one name stands for two clusters."""
-    ids: dict[str, str] = {}
-    for name, id in named:
-        if ids.setdefault(name, id) != id:
-            raise InvalidDocument(f"cluster {name!a}: stands for two ids, {ids[name]!a} and {id!a}; rename one of them")
-    return ids
-
-
-def _found(storage: Storage) -> Iterator[str]:
-    """The ids of all clusters of an archive, sorted."""
-    names = (entry.path.rpartition("/")[2] for entry in storage.listed("") if entry.is_folder)
-    return (unquote(name.removeprefix(CLUSTER_FOLDER)) for name in sorted(names) if name.startswith(CLUSTER_FOLDER))
-
-
-def _checked(content: bytes, snapshot: Snapshot, name: str) -> Source:
+def _checked(archive: Archive, snapshot: Snapshot) -> Source:
     """Raises InvalidDocument if the file is not what it should be."""
-    digest = hashlib.sha256(content).hexdigest()
-    if not digest.startswith(snapshot.digest):
-        begins = digest[: len(snapshot.digest)]
-        raise InvalidDocument(f"{name}: is damaged: its SHA-256 begins with {begins}, not as its name says")
+    name, content = archive.name(snapshot), archive.content(snapshot)
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
-        _check_columns(file.schema_arrow, name)
-        _check_place(file.schema_arrow.metadata, snapshot, name)
+        archive.check_place(snapshot, surroundings_of(file.schema_arrow, name).cluster)
         _check_offsets(file.metadata, name)
         _check_each_once(file.read(columns=["topic", "partition"]), name)
     except (pa.ArrowException, OSError) as error:
-        raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {_first_line(error)}") from None
+        raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {first_line(error)}") from None
+    digest = hashlib.sha256(content).hexdigest()
     return Source(snapshot.cluster_id, snapshot.path, name, digest, int(file.metadata.num_rows))
-
-
-def _check_columns(schema: pa.Schema, name: str) -> None:
-    version = (schema.metadata or {}).get(VERSION_KEY, b"nothing").decode(errors="replace")
-    if version != str(VERSION):
-        raise InvalidDocument(
-            f"{name}: {VERSION_KEY.decode()}: this release reads version {VERSION} (got {version[:40]!a})"
-        )
-    for wanted in SCHEMA:
-        place = schema.get_field_index(wanted.name)
-        if place < 0 or not schema.field(place).equals(wanted):
-            seen = "nothing" if place < 0 else f"{schema.field(place).type}"
-            raise InvalidDocument(f"{name}: {wanted.name}: must be {wanted.type} (got {seen[:120]})")
-    if len(schema) > len(SCHEMA):
-        unknown = next(column for column in schema.names if column not in SCHEMA.names)
-        raise InvalidDocument(f"{name}: {unknown}: is an unknown column")
-
-
-def _check_place(metadata: dict[bytes, bytes], snapshot: Snapshot, name: str) -> None:
-    """One cluster's evidence under another's name would be taken for the other's."""
-    key = SURROUNDINGS_KEY.decode()
-    cluster = read(Surroundings, metadata.get(SURROUNDINGS_KEY, b""), f"{name}: {key}").cluster
-    if (cluster.cluster_id, cluster.observed_at) != (snapshot.cluster_id, snapshot.observed_at):
-        was = f"{cluster.cluster_id!a} at {cluster.observed_at.isoformat()}"
-        raise InvalidDocument(f"{name}: cluster: is evidence of {was}, so it lies in the wrong place")
 
 
 def _check_offsets(metadata: pq.FileMetaData, name: str) -> None:
@@ -185,10 +139,6 @@ def _check_each_once(ids: pa.Table, name: str) -> None:
     if twice.num_rows:
         id = TopicPartition(twice["topic"][0].as_py(), twice["partition"][0].as_py())
         raise InvalidDocument(f"{name}: {id}: has evidence twice; which one holds can't be known")
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).partition("\n")[0] or type(error).__name__
 
 
 def for_hadoop(name: str) -> str:

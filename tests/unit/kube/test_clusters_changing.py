@@ -8,13 +8,15 @@ from typing import Any, Self, cast
 import pytest
 
 from kafka_recovery.cluster.errors import ClusterUnavailable
+from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import clusters as module
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.resources import CLUSTERS, FINALIZER
+from kafka_recovery.kube.outages import Outage, left_offline
+from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.watcher import Pace
 from unit.kube.office import Told
 from unit.kube.our_objects import PROD, OurObjects, inhabited
@@ -129,6 +131,21 @@ async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered
     watched.api.recovery()["metadata"]["finalizers"] = []
     await watched.settle(COPY)
     assert watched.acting() == [COPY]
+    await watched.all.stop()
+
+
+async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(watched: Watched) -> None:
+    copied(watched)
+    left = Outage(TopicPartition("orders", 0), TopicId("orders-id"), LeaderEpoch(7))
+    ended = {"finished": True, "outcome": "Refused", "leftOffline": left_offline([left])}
+    watched.api.put(RECOVERIES, "ended", watched.api.recovery()["spec"], ended)
+    await watched.settle(PROD, COPY)
+    await watched.api.delete(CLUSTERS.path(*PROD))
+
+    await watched.settle(PROD)
+
+    (copy,) = watched.all.open()
+    assert (copy.key, set(copy.watcher.holding_back())) == (COPY, {"ended"})
     await watched.all.stop()
 
 
