@@ -148,6 +148,7 @@ class Recoveries:
             open_.run.wake()
         await self._give_up_undoing(raw, recovery, open_)
         self._count(open_.cluster)
+        end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
         if open_.run.taken_up:
             known = self._known(key, open_)
             if await self._told.known(raw, recovery, known) and known.end:
@@ -157,7 +158,7 @@ class Recoveries:
         else:
             progress = open_.run.progress
             await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
-        if open_.run.progress.end:
+        if end:
             self._drop(key)
             return None
         return RESYNC

@@ -133,7 +133,7 @@ class RecoveryRun:
         unfinished = await self.journal.unfinished()
         for outcome in outcomes:
             self.progress.concluded(outcome)
-        await self._remember_what_ended()
+        ended = await self._remember_what_ended()
         if unfinished:
             self._step = _Step.RESUME
             self._show(unfinished[-1].plan, unfinished[-1].digest)
@@ -141,16 +141,22 @@ class RecoveryRun:
             self._show(plan, self.shown)
             if plan.elections:
                 self._plan, self._step = plan, _Step.EXECUTE
+        elif ended:
+            digest = self.shown if self.shown and self.shown in ended else list(ended)[-1]
+            self._show(ended[digest], digest)
         self.taken_up = True
         self.progress.changed()
 
-    async def _remember_what_ended(self) -> None:
+    async def _remember_what_ended(self) -> Mapping[str, Plan]:
         """What earlier plans may have lost is told on; that one of them can't be read any more holds nothing up."""
         try:
-            for digest, plan in (await self.journal.ended()).items():
-                self.progress.carried_out(plan, digest)
+            ended = await self.journal.ended()
         except InvalidDocument as damaged:
             _LOG.warning("what an earlier plan may have lost can't be told any more: %s", damaged)
+            return {}
+        for digest, plan in ended.items():
+            self.progress.carried_out(plan, digest)
+        return ended
 
     def _show(self, plan: Plan, digest: str) -> None:
         """What the status says of a plan must outlive the process that wrote it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -20,6 +21,7 @@ from kafka_recovery.kube.outages import Outage, left_offline
 from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
+from unit.kube.office import Told as Events
 from unit.kube.our_objects import PROD, OurObjects
 from unit.kube.virtual import in_no_time
 from unit.recovery.brokers import Crash
@@ -76,6 +78,30 @@ def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_
 
     in_no_time(tell())
     assert asking_office.all.claims(PROD) == {}
+
+
+def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
+    asking_office: Office, caplog: pytest.LogCaptureFixture
+) -> None:
+    office = asking_office
+
+    class Slow(Events):
+        async def say(self, about: Mapping[str, Any], type: str, reason: str, action: str, note: str) -> None:
+            if reason == "AwaitingApproval":
+                office.api.approve(office.status()["plan"]["digest"])
+                office.all.approval_seen((NAMESPACE, NAME))
+                await asyncio.sleep(60)
+
+    office.events.__class__ = Slow
+
+    async def tell() -> None:
+        office.open()
+        office.see()
+        await office.until("Recovered")
+
+    with caplog.at_level(logging.INFO):
+        in_no_time(tell())
+    assert [each.getMessage() for each in caplog.records].count(f"{ORDERS}: Recovered ") == 1
 
 
 # What can't be taken up

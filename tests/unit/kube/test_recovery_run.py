@@ -6,10 +6,12 @@ import asyncio
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.progress import Progress
-from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
+from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase
 from kafka_recovery.kube.resources import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans, story
@@ -118,6 +120,22 @@ def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_han
     assert before.known().worst is LossClass.UNKNOWN
     assert after.known().worst is LossClass.UNKNOWN
     assert [plan.digest for plan in after.known().begun] == [plan.digest for plan in before.known().begun]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_cost(by_hand: Operated, known: bool) -> None:
+    async def tell() -> tuple[str, Known]:
+        first = Going(by_hand.process())
+        await first.until(Phase.AWAITING_APPROVAL)
+        by_hand.api.approve(first.digest)
+        await first.end()
+        again = Going(by_hand.process(shown=first.digest if known else None))
+        await again.end()
+        return first.digest, again.run.progress.known()
+
+    digest, told = story(tell)
+    assert told.plan
+    assert (told.plan.digest, told.worst) == (digest, LossClass.UNKNOWN)
 
 
 def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_hand: Operated) -> None:
