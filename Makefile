@@ -109,7 +109,10 @@ COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gene
 
 lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: take the newest)
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
-	$(COMPILE) pyproject.toml --extra operator --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(COMPILE) pyproject.toml --extra operator --extra fleet -c requirements/runtime.txt -o requirements/operator.txt
+	$(COMPILE) pyproject.toml --extra spark -c requirements/runtime.txt -o requirements/spark.txt
+	$(COMPILE) pyproject.toml --extra operator --group dev -c requirements/runtime.txt -c requirements/operator.txt \
+	  -c requirements/spark.txt -o requirements/dev.txt
 
 clean: ## Remove what builds and tests left behind (.venv and the Kafka cache stay)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
