@@ -7,14 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from kubernetes.client import CoreV1Api
 
-from apiserver.incidents import Start
+from apiserver.fleet import Fleet
+from apiserver.incidents import Start, policy
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import KubernetesUnavailable, fetch
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
+from testbed.spark_operator import apache
 from testbed.spark_operator import distribution as spark_operator
+from testbed.waiting import wait_until
 
 DEFINITIONS = Path(__file__).parents[2] / "crds"
 MANIFESTS = Path(__file__).parents[2] / "manifests"
@@ -94,3 +98,28 @@ def start(account: Path, namespace: str, tmp_path: Path) -> Iterator[Start]:
     for process in started:
         print(process.log.read_text()[-8000:])  # for whoever reads a failed test
         process.__exit__(None, None, None)
+
+
+@pytest.fixture
+def fleet(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, account: Path, start: Start, tmp_path: Path
+) -> Fleet:
+    """The operator has the rights that we ship, and no other."""
+    rights = (MANIFESTS / "rbac" / "optional" / "fleet.yaml").read_text()
+    given = re.sub(r"\bnamespace: kafka-recovery\b", f"namespace: {namespace}", rights)
+    kubectl("apply", "--server-side", "-f", "-", given=given)
+    kubectl.apply(policy())
+    for folder in ("evidence", "results"):
+        (tmp_path / folder).mkdir()
+    start()
+    return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
+
+
+@pytest.fixture(scope="module")
+def apache_definition(control_plane: ControlPlane) -> Iterator[None]:
+    """With the fields that our adapter uses, and no other."""
+    kubectl, definition = control_plane.kubectl(), f"{apache.PLURAL}.{apache.GROUP}"
+    kubectl("apply", "--server-side", "-f", str(apache.DEFINITION))
+    wait_until("it is served", lambda: kubectl.attempt("get", definition).returncode, lambda code: code == 0)
+    yield
+    kubectl("delete", "crd", definition)

@@ -128,6 +128,7 @@ def test_a_cluster_keeps_its_id_and_may_change_the_rest(administrator: Asking) -
         ("clusterRef", {"name": "other"}),
         ("clusterId", "other"),
         ("scope", {"partitions": [{"topic": "t", "partition": 0}], "allOffline": None}),
+        ("rankingRef", {"name": "nightly"}),
     ],
 )
 def test_a_recovery_can_t_become_another(administrator: Asking, field: str, value: object) -> None:
@@ -135,6 +136,14 @@ def test_a_recovery_can_t_become_another(administrator: Asking, field: str, valu
 
     with pytest.raises(Refused, match=f"{field} can't be changed; make another PartitionRecovery"):
         administrator.patch(RECOVERIES, "r", **{field: value})
+
+
+@pytest.mark.parametrize("later", [None, {"name": "other"}])
+def test_a_ranking_can_t_be_exchanged(administrator: Asking, later: object) -> None:
+    administrator.create(RECOVERIES, "r", changed(RECOVERY, "rankingRef", {"name": "nightly"}))
+
+    with pytest.raises(Refused, match="rankingRef can't be changed"):
+        administrator.patch(RECOVERIES, "r", rankingRef=later)
 
 
 def test_a_named_leader_can_t_be_exchanged(administrator: Asking) -> None:

@@ -5,123 +5,22 @@ There is no node: a test says what a kubelet would say of the driver's Pod, and 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
-from kubernetes.client import CoreV1Api
 
-from apiserver.incidents import Start, policy
-from kafka_recovery.fleet.manifest import NAME, written
-from kafka_recovery.kube.fleet.pods import DRIVER_CONTAINER
-from kafka_recovery.kube.fleet.resource import read_ranking
-from kafka_recovery.kube.fleet.runs import Active, remembered
-from kafka_recovery.kube.resources import API_VERSION
+from apiserver.fleet import Fleet
 from kafka_recovery.spark.session import check_java
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.spark_operator import apache, distribution, kubeflow
 from testbed.waiting import wait_until
-from unit.kube.fleet.asked import manifest
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]
 
-RIGHTS = Path(__file__).parents[2] / "manifests" / "rbac" / "optional" / "fleet.yaml"
 FAILED = {"exitCode": 1, "reason": "Error", "message": "no evidence of cluster one\n"}
-KUBEFLOW, APACHE = "sparkapplications.sparkoperator.k8s.io", "sparkapplications.spark.apache.org"
-
-
-@dataclass(frozen=True, slots=True)
-class Fleet:
-    """A namespace with an operator, a policy, and a folder for results that both see."""
-
-    kubectl: Kubectl
-    namespace: str
-    results: Path
-    core: CoreV1Api
-
-    def ask(self, name: str, **spec: Any) -> None:
-        """Somebody creates a FleetRanking."""
-        places = {"evidence": f"file://{self.results}/evidence", "results": f"file://{self.results}/results"}
-        given = {"task": "Rank", "policyRef": {"name": "prod"}, "storage": places, "image": "localhost/none:1"}
-        meta = {"name": name, "namespace": self.namespace}
-        self.kubectl.apply({"apiVersion": API_VERSION, "kind": "FleetRanking", "metadata": meta, "spec": given | spec})
-
-    def status(self, name: str) -> dict[str, Any]:
-        status: dict[str, Any] = self.kubectl.json("get", "frank", name)["status"]
-        return status
-
-    def until(self, name: str, reason: str, message: str = "") -> dict[str, Any]:
-        """Waits until Ready has this reason, and these words in its message; returns the status."""
-
-        def look() -> tuple[str, str, dict[str, Any]]:
-            status = self.status(name)
-            ready: dict[str, str] = next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
-            return ready.get("reason", ""), ready.get("message", ""), status
-
-        return wait_until(f"{name} is {reason}", look, lambda seen: seen[0] == reason and message in seen[1], 120)[2]
-
-    def active(self, name: str) -> Active:
-        found = wait_until(f"{name} runs", lambda: remembered(self.status(name)).active, lambda seen: seen is not None)
-        assert found
-        return found
-
-    def kubelet_says(self, name: str, phase: str, **state: Any) -> None:
-        """Of the driver of the attempt under way, once spark-submit has made its Pod."""
-        pod = f"{self.active(name).application}-driver"
-        self.until_there("pod", pod)
-        started = {"startedAt": "2026-11-21T12:00:00Z"}
-        told = {kind: {**(started if kind != "waiting" else {}), **fields} for kind, fields in state.items()}
-        container = {
-            "name": DRIVER_CONTAINER,
-            "image": "x",
-            "imageID": "",
-            "ready": "running" in state,
-            "restartCount": 0,
-            "state": told,
-        }
-        body = {"status": {"phase": phase, "containerStatuses": [container]}}
-        self.core.patch_namespaced_pod_status(pod, self.namespace, body)
-
-    def until_there(self, kind: str, name: str) -> None:
-        """A submission takes a while."""
-        wait_until(f"{name} is there", lambda: self._has(kind, name), bool, 120)
-
-    def until_gone(self, kind: str, name: str) -> None:
-        """A garbage collector takes half a minute until it knows a new kind."""
-        wait_until(f"{name} is gone", lambda: not self._has(kind, name), bool, 120)
-
-    def _has(self, kind: str, name: str) -> bool:
-        return self.kubectl.attempt("get", kind, name).returncode == 0
-
-    def write_result(self, name: str) -> None:
-        """What the job would write last."""
-        asked, attempt = read_ranking(self.kubectl.json("get", "frank", name)), self.active(name)
-        folder = Path(attempt.result.removeprefix("file://"))
-        folder.mkdir(parents=True)
-        (folder / NAME).write_bytes(written(manifest(asked, attempt)))
-
-
-@pytest.fixture
-def fleet(
-    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, account: Path, start: Start, tmp_path: Path
-) -> Fleet:
-    """The operator has the rights that we ship, and no other."""
-    kubectl(
-        "apply",
-        "--server-side",
-        "-f",
-        "-",
-        given=re.sub(r"\bnamespace: kafka-recovery\b", f"namespace: {namespace}", RIGHTS.read_text()),
-    )
-    kubectl.apply(policy())
-    for folder in ("evidence", "results"):
-        (tmp_path / folder).mkdir()
-    start()
-    return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
+KUBEFLOW = "sparkapplications.sparkoperator.k8s.io"
 
 
 @pytest.fixture(scope="module")
@@ -148,16 +47,6 @@ def kubeflow_operator(
     with kubeflow.KubeflowOperator(who, namespace, folder):
         yield
     print((folder / "console.log").read_text()[-4000:])  # for whoever reads a failed test
-
-
-@pytest.fixture(scope="module")
-def apache_definition(control_plane: ControlPlane) -> Iterator[None]:
-    """With the fields that our adapter uses, and no other."""
-    kubectl = control_plane.kubectl()
-    kubectl("apply", "--server-side", "-f", str(apache.DEFINITION))
-    wait_until("it is served", lambda: kubectl.attempt("get", APACHE).returncode, lambda code: code == 0)
-    yield
-    kubectl("delete", "crd", APACHE)
 
 
 def test_without_a_spark_operator_it_says_what_to_install(fleet: Fleet) -> None:
@@ -262,6 +151,6 @@ def test_an_application_that_somebody_deletes_is_made_again(
     fleet.ask("nightly", adapter="Apache")
     first = fleet.active("nightly").application
     fleet.until("nightly", "Waiting")
-    fleet.kubectl("delete", APACHE, first)
+    fleet.kubectl("delete", f"{apache.PLURAL}.{apache.GROUP}", first)
 
     fleet.until("nightly", "Pausing", "was deleted by somebody else")

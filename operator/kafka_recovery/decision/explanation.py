@@ -155,7 +155,7 @@ def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> 
     if not others:
         return f"broker {chosen} is the only replica that passes every guard"
     if chosen not in decision.equals:
-        return f"a person designated broker {chosen}; by {order} broker {others[0]} would lead"
+        return f"broker {chosen} was designated; by {order} broker {others[0]} would lead"
     if others[0] in decision.equals:
         equals = _listed(sorted(decision.equals))
         return (

@@ -15,7 +15,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.measured import tell_of
 from kafka_recovery.kube.metrics import Metrics, Step
-from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase, PlanNow, plan_now
+from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase, PlanNow, RankedBy, plan_now
 
 _LOG = logging.getLogger(__name__)
 
@@ -40,6 +40,7 @@ class Progress:
     plan_shown: PlanNow | None = None
     decided_last: Plan | None = None
     approval: ApprovedBy | None = None
+    ranked: RankedBy | None = None
     end: End | None = None
     news: list[Reason] = field(default_factory=list)
     """What an event should say though the conditions may have gone on already."""
@@ -59,6 +60,7 @@ class Progress:
             self.approval,
             self.end,
             tuple(self._begun.values()),
+            ranked=self.ranked,
         )
 
     def enter(self, phase: Phase, reason: Reason) -> None:

@@ -16,11 +16,13 @@ from kafka_recovery.kube.approvals import KubeApprovals
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.progress import Progress
+from kafka_recovery.kube.ranked_leaders import RankedLeaders, who_named
 from kafka_recovery.kube.recovery_run import RecoveryRun
 from kafka_recovery.kube.recovery_status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.resources import (
@@ -52,11 +54,12 @@ _SOON = frozenset({_NOT_YET, LOOKING})
 
 @dataclass
 class _Open:
-    """A recovery that this process works on."""
+    """A recovery that this process works on. `offline_at`: since when a partition of it is known to have no leader."""
 
     uid: str
     generation: int
     created_at: datetime
+    offline_at: datetime
     cluster: OpenCluster
     run: RecoveryRun
     journal: ConfigMapJournal
@@ -88,6 +91,7 @@ class Recoveries:
         self._leaving: set[asyncio.Task[None]] = set()
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._scopes = Scopes(soon)
+        self._results = StoredResults()
         self._untaken: dict[Key, str] = {}
         """Recoveries that can't be worked on for now, and the cluster that each is for."""
 
@@ -153,7 +157,8 @@ class Recoveries:
             known = self._known(key, open_)
             if await self._told.known(raw, recovery, known) and known.end:
                 worst = str(known.worst) if known.worst else None
-                self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst)
+                took = datetime.now(UTC) - open_.offline_at
+                self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
             await self._told.news(raw, open_.run.progress.news)
         else:
             progress = open_.run.progress
@@ -176,7 +181,8 @@ class Recoveries:
     def _count(self, cluster: OpenCluster) -> None:
         """Tell metrics how many of a cluster's recoveries are open, and since when plans wait for a person."""
         progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
-        self._metrics.recoveries_open(cluster.label, len(progress))
+        stuck = sum(each.phase is Phase.STUCK for each in progress)
+        self._metrics.recoveries_open(cluster.label, len(progress), stuck)
         since = [each.awaiting_since for each in progress if each.awaiting_since]
         self._metrics.awaiting_approval(cluster.label, since)
 
@@ -186,6 +192,7 @@ class Recoveries:
         for task in tasks:
             task.cancel()
         await asyncio.gather(self._scopes.stop(), *tasks, return_exceptions=True)
+        self._results.close()
 
     def _is_current(self, open_: _Open) -> bool:
         """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""
@@ -249,7 +256,8 @@ class Recoveries:
         with about(cluster=cluster.label, recovery="/".join(key)):
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
         meta = recovery.meta
-        self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, cluster, run, journal, task)
+        offline_at = min(meta.created_at, cluster.offline_since(scope))
+        self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, offline_at, cluster, run, journal, task)
         return None
 
     def _journal(self, key: Key, recovery: PartitionRecovery) -> ConfigMapJournal:
@@ -271,6 +279,7 @@ class Recoveries:
                 self._clusters.soon(cluster.key)
 
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
+        designated = dict(recovery.designated)
         progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
         supervision = KubeSupervision(
             self._objects,
@@ -281,7 +290,7 @@ class Recoveries:
             cluster,
             begun=lambda: journal.begun,
             failed=progress.any_failed,
-            designated=bool(recovery.designated),
+            named=who_named(recovery),
             refused=lambda: approvals.refused,
         )
         approvals = KubeApprovals(
@@ -293,8 +302,10 @@ class Recoveries:
             progress,
             self._admission,
             answered=self._told.answer,
-            designated=dict(recovery.designated),
+            designated=designated,
         )
+
+        ranked = RankedLeaders(self._api, self._results, recovery, cluster.offline_epochs, designated, progress)
 
         def held_elsewhere() -> Mapping[TopicPartition, str]:
             others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
@@ -309,7 +320,8 @@ class Recoveries:
             progress=progress,
             scope=scope,
             held_elsewhere=held_elsewhere,
-            designated=recovery.designated,
+            designated=designated,
+            name_leaders=ranked.name_leaders,
             shown=recovery.status.get("plan", {}).get("digest"),
             approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
             look_around=lambda: cluster.look_for_orphans(self._api),

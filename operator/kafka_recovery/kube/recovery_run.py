@@ -18,6 +18,7 @@ from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.approvals import KubeApprovals
@@ -58,11 +59,17 @@ async def _nobody_else() -> None:
     pass
 
 
+async def nobody_named(policy: Policy) -> Reason | None:
+    """No leaders are named but those of the spec."""
+    return None
+
+
 @dataclass
 class RecoveryRun:
     """`scope`: the partitions, frozen. `held_elsewhere`: those that another recovery has, and which one.
 
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
+    `name_leaders`: asked before each plan under the policy in force; adds to `designated`, or says why it can't yet.
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
     """
@@ -77,6 +84,7 @@ class RecoveryRun:
     designated: Mapping[TopicPartition, BrokerId]
     shown: str | None
     approval: ApprovedBy | None
+    name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
     look_around: Callable[[], Awaitable[None]] = _nobody_else
     taken_up: bool = False
     _step: _Step = _Step.RECOVER
@@ -166,13 +174,14 @@ class RecoveryRun:
 
     async def _once(self) -> bool:
         """One try; whether the next one should follow at once."""
-        halt = (await self.supervision.mandate()).halted
+        mandate = await self.supervision.mandate()
+        halt = mandate.halted
         if halt and halt.code in OVER:
             return await self._call_off(halt)
         if refused := await self.approvals.hear():
             return await self._call_off(refused, End.REFUSED)
-        if halt and self._step is not _Step.RESUME:
-            self.progress.enter(Phase.HELD, halt)
+        if self._step is not _Step.RESUME and (why := halt or await self.name_leaders(mandate.policy)):
+            self.progress.enter(Phase.HELD, why)
             return False
         tried = self._step
         report = await self._try()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -70,6 +70,15 @@ class ApprovedBy:
 
 
 @dataclass(frozen=True, slots=True)
+class RankedBy:
+    """The run of a FleetRanking whose leaders are designated, its manifest's checksum, and how many of them."""
+
+    run: str
+    checksum: str
+    leaders: int
+
+
+@dataclass(frozen=True, slots=True)
 class Known:
     """Everything a status is made of. `total`: partitions of the frozen scope; 0 while it is not known."""
 
@@ -84,6 +93,7 @@ class Known:
     """Plans of which waves were elected: what they may have lost is not forgotten for a later plan."""
     left: tuple[Outage, ...] = ()
     """What it leaves without a leader, now that it has ended."""
+    ranked: RankedBy | None = None
 
     @property
     def electing(self) -> tuple[PlanNow, ...]:
@@ -131,6 +141,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["leftOffline"] = left_offline(known.left)
     if known.plan:
         status["plan"] = _plan(known.plan) | _cost(known)
+    if known.ranked:
+        status["ranking"] = asdict(known.ranked)
     if known.approval:
         status["approval"] = {"name": known.approval.name, "uid": known.approval.uid, "by": known.approval.by}
     for word, kinds in (("refusals", {Outcome.REFUSED, Outcome.UNKNOWN}), ("failures", {Outcome.FAILED})):

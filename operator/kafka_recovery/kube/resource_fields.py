@@ -183,6 +183,7 @@ class RecoverySpec(Fields):
     cluster_ref: Reference
     cluster_id: Annotated[str, CLUSTER_ID]
     scope: ScopeFields
+    ranking_ref: Reference | None = None
     suspend: Annotated[bool, Flag()] = ABSENT
     abort: Annotated[bool, Flag()] = ABSENT
 

@@ -188,13 +188,17 @@ class RecoveryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class PartitionRecovery:
-    """An incident. `designated`: next leaders that a person named. `status` is as it was read, unchecked."""
+    """An incident. `designated`: next leaders that a person named. `status` is as it was read, unchecked.
+
+    `ranking_name`: the FleetRanking whose leaders are designated as well.
+    """
 
     meta: Meta
     cluster_name: str
     cluster_id: str
     scope: Scope
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+    ranking_name: str | None = None
     suspend: bool = False
     abort: bool = False
     status: Mapping[str, Any] = field(default_factory=dict)
@@ -257,6 +261,7 @@ def read_recovery(obj: object) -> PartitionRecovery:
         cluster_id=spec.cluster_id,
         scope=scope,
         designated=designated,
+        ranking_name=spec.ranking_ref.name if spec.ranking_ref else None,
         suspend=bool(spec.suspend),
         abort=bool(spec.abort),
         status=envelope.status or {},

@@ -64,7 +64,10 @@ class ClusterState(Protocol):
 
 
 class KubeSupervision:
-    """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds."""
+    """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds.
+
+    `named`: who named leaders, if anybody did: that wants an approver.
+    """
 
     def __init__(
         self,
@@ -77,7 +80,7 @@ class KubeSupervision:
         *,
         begun: Callable[[], bool],
         failed: Callable[[], bool],
-        designated: bool,
+        named: Reason | None,
         refused: Callable[[], Reason | None] = lambda: None,
     ) -> None:
         self._objects = objects
@@ -89,7 +92,7 @@ class KubeSupervision:
         self._state = state
         self._begun = begun
         self._failed = failed
-        self._designated = designated
+        self._named = named
         self._refused = refused
         self._last = Policy(())
         self.caution: Reason | None = None
@@ -172,9 +175,8 @@ class KubeSupervision:
         return allowed
 
     def _doubt(self) -> Reason | None:
-        if self._designated:
-            message = "somebody named leaders (spec.scope.partitions[].designatedLeader): that wants an approver"
-            return Reason("LeaderDesignated", message)
+        if self._named:
+            return self._named
         if self._failed():
             return Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
 

@@ -61,7 +61,7 @@ def test_a_person_s_choice_is_called_that() -> None:
     seen = partition({1: None, 2: log(27), 3: log(15)})
     told = explained(seen, designated={ORDERS: BrokerId(3)})
 
-    assert told.why == "a person designated broker 3; by EpochFirst broker 2 would lead"
+    assert told.why == "broker 3 was designated; by EpochFirst broker 2 would lead"
     assert [(row.broker, row.verdict, row.lacks) for row in told.rows][:2] == [
         (2, "candidate", "12 records from offset 15 on"),
         (3, "chosen", ""),

@@ -101,7 +101,7 @@ class Operated:
         )
 
     def supervision(
-        self, begun: object = None, failed: object = None, refused: object = None, *, designated: bool = False
+        self, begun: object = None, failed: object = None, refused: object = None, *, named: Reason | None = None
     ) -> KubeSupervision:
         """What owners say now."""
 
@@ -117,7 +117,7 @@ class Operated:
             self.state,
             begun=begun if callable(begun) else lambda: False,
             failed=failed if callable(failed) else lambda: False,
-            designated=designated,
+            named=named,
             refused=refused if callable(refused) else lambda: None,
         )
 

@@ -148,6 +148,7 @@ GOOD = [
     *_clusters("history", {}, {"ttl": "0s", "limit": 0}, {"ttl": "1h", "lossyTTL": "1h"}, {"lossyTTL": "87600h"}),
     *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 0}]}),
     *_recoveries("scope", {"partitions": [{"topic": "t", "partition": 2**31 - 1, "designatedLeader": 0}]}),
+    *_recoveries("rankingRef", {"name": "nightly"}),
     *_recoveries("suspend", True),
     *_recoveries("abort", True),
     *_approvals("recoveryRef.name", "a", "n" * 63),
@@ -247,6 +248,7 @@ BAD = [
     *_recoveries("scope", {"partitions": [{"topic": "t", "partition": number} for number in range(20_001)]}),
     *_recoveries("clusterRef", {}, GONE, {"name": ""}),
     *_recoveries("clusterId", "", GONE),
+    *_recoveries("rankingRef", {}, {"name": ""}, {"name": "Nightly"}),
     *_recoveries("abort", "true"),
     *_approvals(
         "recoveryRef", {"name": "a"}, {"uid": "b"}, {"name": "n" * 64, "uid": "b"}, {"name": "a", "uid": "b/c"}

@@ -171,7 +171,7 @@ COOLS = Reason("CoolingDown", "the last automatic election was 5 s ago")
     ("cools", "known", "code"),
     [
         (COOLS, {}, "CoolingDown"),
-        (None, {"designated": True}, "LeaderDesignated"),
+        (None, {"named": Reason("LeadersRanked", "by nightly")}, "LeadersRanked"),
         (None, {"failed": lambda: True}, "AfterFailure"),
         (None, {}, None),
     ],

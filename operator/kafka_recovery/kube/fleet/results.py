@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet import manifest
 from kafka_recovery.fleet.manifest import Expected
 from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
+
+if TYPE_CHECKING:
+    from kafka_recovery.fleet.choices import Choice
 
 PATIENCE = timedelta(seconds=30)
 """For one look at a storage."""
 
 MISSING, INVALID, UNREADABLE = "ResultMissing", "ResultInvalid", "ResultUnreadable"
 
+LONG_PATIENCE = timedelta(minutes=2)
+"""For all files of a ranking."""
+
 _UNANSWERED = "the storage did not answer in time"
+
+NO_PYARROW = Reason("MissingPackage", "results are read with pyarrow: install kafka-recovery-operator[operator,fleet]")
 
 T = TypeVar("T")
 
@@ -44,28 +53,35 @@ class StoredResults:
     async def trouble(self, url: str) -> Reason | None:
         """See the port."""
         if find_spec("pyarrow") is None:
-            return Reason(
-                "MissingPackage", "results are read with pyarrow: install kafka-recovery-operator[operator,fleet]"
-            )
+            return NO_PYARROW
         try:
-            return await self._apart(lambda: _trouble(url))
+            return await self._apart(lambda: _trouble(url), PATIENCE)
         except TimeoutError:
             return Reason("StorageUnavailable", _UNANSWERED)
 
     async def read(self, url: str, expected: Expected) -> Result:
         """See the port."""
         try:
-            return await self._apart(lambda: _result(url, expected))
+            return await self._apart(lambda: _result(url, expected), PATIENCE)
         except TimeoutError:
             return NoResult(Reason(UNREADABLE, _UNANSWERED), may_pass=True)
+
+    async def choices(
+        self, url: str, expected: Expected, checksum: str, cluster_id: str
+    ) -> Mapping[TopicPartition, Choice] | Reason:
+        """What a run of task rank chose for a cluster; or why that can't be used."""
+        try:
+            return await self._apart(lambda: _choices(url, expected, checksum, cluster_id), LONG_PATIENCE)
+        except TimeoutError:
+            return Reason(UNREADABLE, _UNANSWERED)
 
     def close(self) -> None:
         """Begin nothing more; what hangs in a storage is not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _apart(self, look: Callable[[], T]) -> T:
+    async def _apart(self, look: Callable[[], T], patience: timedelta) -> T:
         looking = asyncio.get_running_loop().run_in_executor(self._threads, look)
-        return await asyncio.wait_for(looking, PATIENCE.total_seconds())
+        return await asyncio.wait_for(looking, patience.total_seconds())
 
 
 def _trouble(url: str) -> Reason | None:
@@ -95,6 +111,27 @@ def _result(url: str, expected: Expected) -> Result:
     except InvalidDocument as invalid:
         return NoResult(Reason(INVALID, str(invalid)))
     return understood(raw, name, expected)
+
+
+def _choices(url: str, expected: Expected, checksum: str, cluster_id: str) -> Mapping[TopicPartition, Choice] | Reason:
+    if find_spec("pyarrow") is None:
+        return NO_PYARROW
+    from kafka_recovery.fleet.choices import choices
+    from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+
+    found = _result(url, expected)
+    if isinstance(found, NoResult):
+        return found.reason
+    if found.checksum != checksum:
+        return Reason(INVALID, "its manifest is another one than when the run ended")
+    if cluster_id not in {each.cluster_id for each in found.manifest.evidence}:
+        return Reason("RankingWithoutCluster", f"it had no evidence of cluster {cluster_id}")
+    try:
+        return choices(Storage.at(url), found.manifest, cluster_id)
+    except StorageUnavailable as unavailable:
+        return Reason(UNREADABLE, str(unavailable))
+    except InvalidDocument as invalid:
+        return Reason(INVALID, str(invalid))
 
 
 def understood(raw: bytes, name: str, expected: Expected) -> Result:

@@ -95,3 +95,22 @@ def ended(exit_code: int, message: str = "", reason: str = "Error") -> Object:
 def after(**duration: float) -> datetime:
     """So long after noon."""
     return NOON + timedelta(**duration)
+
+
+def run_of(url: str, of_manifest: str | None, name: str = "nightly-1", **fields: Any) -> dict[str, Any]:
+    """A finished run as status has it."""
+    return {
+        "name": name,
+        "application": f"{name}-1",
+        "adapter": "Kubeflow",
+        "attempts": 1,
+        "startedAt": "2026-11-21T12:00:00Z",
+        "endedAt": "2026-11-21T12:01:00Z",
+        "outcome": "Succeeded",
+        "reason": "Succeeded",
+        "message": "",
+        "policyDigest": POLICY_DIGEST,
+        "result": url,
+        **({"checksum": of_manifest} if of_manifest else {}),
+        **fields,
+    }

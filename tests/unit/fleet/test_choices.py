@@ -1,0 +1,84 @@
+"""Reading back what a run chose for one cluster: only whole files that the manifest tells of, only real choices."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.fleet.choices import Choice, choices
+from kafka_recovery.fleet.storage import Storage
+from unit.fleet.rankings import SCHEMA, Ranked, manifest, parquet
+
+FILE = "ranking/part-0.parquet"
+
+
+def chosen(folder: Path, *files: bytes, cluster_id: str = "one") -> dict[TopicPartition, Choice]:
+    """What is read from these files, all of them whole."""
+    named = [(f"ranking/part-{number}.parquet", raw) for number, raw in enumerate(files)]
+    (folder / "ranking").mkdir()
+    for path, raw in named:
+        (folder / path).write_bytes(raw)
+    return dict(choices(Storage.at(str(folder)), manifest(*named), cluster_id))
+
+
+def test_only_elections_of_the_cluster_are_read(tmp_path: Path) -> None:
+    rows = [Ranked("a", 0, [2]), Ranked("a", 1, [], verdict="Refuse"), Ranked("a", 0, [3], cluster_id="two")]
+
+    assert chosen(tmp_path, parquet(rows), parquet([Ranked("b", 7, [1], leader_epoch=9)])) == {
+        TopicPartition("a", 0): Choice(LeaderEpoch(5), BrokerId(2)),
+        TopicPartition("b", 7): Choice(LeaderEpoch(9), BrokerId(1)),
+    }
+
+
+def test_leaders_are_spread_among_equals(tmp_path: Path) -> None:
+    rows = [Ranked("a", number, [2, 1] if number % 2 else [1, 2]) for number in range(10)]
+
+    leaders = [each.leader for each in chosen(tmp_path, parquet(rows)).values()]
+
+    assert (leaders.count(BrokerId(1)), leaders.count(BrokerId(2))) == (5, 5)
+
+
+def test_files_of_other_answers_are_not_touched(tmp_path: Path) -> None:
+    told = manifest(("counts/part-0.parquet", b"whatever"))
+
+    assert choices(Storage.at(str(tmp_path)), told, "one") == {}
+
+
+def test_a_file_that_was_changed_after_the_manifest_is_refused(tmp_path: Path) -> None:
+    told = manifest((FILE, parquet([Ranked("a", 0, [2])])))
+    (tmp_path / "ranking").mkdir()
+    (tmp_path / FILE).write_bytes(parquet([Ranked("a", 0, [3])]))
+
+    with pytest.raises(InvalidDocument, match=r"part-0\.parquet: is not the file that the manifest tells of"):
+        choices(Storage.at(str(tmp_path)), told, "one")
+
+
+def test_a_partition_that_is_ranked_twice_is_refused(tmp_path: Path) -> None:
+    one = parquet([Ranked("a", 0, [2])])
+
+    with pytest.raises(InvalidDocument, match=r"part-1\.parquet: a-0 is ranked twice"):
+        chosen(tmp_path, one, one)
+
+
+@pytest.mark.parametrize("equals", [[], [None]])
+def test_an_election_of_nobody_is_refused(tmp_path: Path, equals: list[int | None]) -> None:
+    with pytest.raises(InvalidDocument, match="a-0 is elected, and nobody leads"):
+        chosen(tmp_path, parquet([Ranked("a", 0, equals)]))
+
+
+@pytest.mark.parametrize("raw", [b"", b"PAR1", parquet([Ranked("a", 0, [2])])[:-20]], ids=["empty", "start", "cut"])
+def test_a_damaged_file_is_refused(tmp_path: Path, raw: bytes) -> None:
+    with pytest.raises(InvalidDocument, match="is no Parquet file, or a damaged one"):
+        chosen(tmp_path, raw)
+
+
+def test_a_column_of_another_type_is_named(tmp_path: Path) -> None:
+    place = SCHEMA.get_field_index("leader_epoch")
+    other = SCHEMA.set(place, pa.field("leader_epoch", pa.int64()))
+
+    with pytest.raises(InvalidDocument, match="must have a column leader_epoch of type int32"):
+        chosen(tmp_path, parquet([Ranked("a", 0, [2])], other))
