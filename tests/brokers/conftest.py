@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ class Recovery:
     approver: str | None = "ann"
     before_election: Callable[[], None] = lambda: None
     after_election: Callable[[], None] = lambda: None
+    election_deadline: timedelta = timedelta(seconds=20)
 
     def with_(self, **changes: Any) -> Recovery:
         return replace(self, **changes)
@@ -84,7 +86,7 @@ class Recovery:
     async def engine(self) -> AsyncIterator[Engine]:
         async with self.cluster() as cluster:
             with FileJournal(self.journal, self.kafka.cluster_id) as journal:
-                driver = AssignmentOrderElection(cluster)
+                driver = AssignmentOrderElection(cluster, deadline=self.election_deadline)
                 election = Interrupted(driver, self.before_election, self.after_election)
                 yield Engine(cluster, election, journal, Says(self.approver), self.policy)
 
