@@ -19,7 +19,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit simulation simulate spark brokers apiserver test test-full demo demo-kube bench lock clean kafka-newest kafka-all kube
+.PHONY: help setup lint style types layers unit simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,9 @@ demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its
 
 demo-kube: $(INSTALLED) ## The operator's whole story on a real Kafka and a real Kubernetes API; says first what it needs
 	$(BIN)/python demo/kube.py
+
+demo-fleet: $(INSTALLED) ## What a simulated fleet would lose, as one page; needs a Java of 17 or newer on this machine
+	$(BIN)/python demo/fleet.py
 
 bench: kube kafka-newest ## Measure, as a table and as build/bench.json
 	@mkdir -p build

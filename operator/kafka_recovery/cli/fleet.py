@@ -1,4 +1,4 @@
-"""`kafka-recovery fleet`: questions to the evidence of many clusters, answered by Spark in this process."""
+"""`kafka-recovery fleet`: questions to the evidence of many clusters, answered by Spark, and the answers as a page."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import typer
 from rich.console import Group
 
 from kafka_recovery.cli.exit_codes import ExitCode
+from kafka_recovery.cli.fleet_report import write_report
 from kafka_recovery.cli.options import OutputForm
-from kafka_recovery.cli.render import Output, cell, table, write_result
+from kafka_recovery.cli.render import Output, cell, lines, table, write_result
 from kafka_recovery.cli.running import Refusal, run
 from kafka_recovery.cli.text import say
 from kafka_recovery.domain.documents import InvalidDocument
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="fleet",
-    help="Ask the evidence of many clusters, as `snapshot` keeps it. Needs Spark and Java. Changes nothing in Kafka.",
+    help="Ask the evidence of many clusters, as `snapshot` keeps it; all but `report` needs Spark and Java. "
+    "Changes nothing in Kafka.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -80,6 +82,27 @@ def readiness(
 ) -> None:
     """What would go offline, and what could be had back, if a broker, a rack or a pair of brokers failed now."""
     _ask("readiness", (evidence, policy, to, run_name, tuple(cluster or ())), not_before, master, output)
+
+
+@app.command()
+def report(
+    results: Annotated[
+        list[str],
+        typer.Option(
+            "--results", metavar="URL", help="The folder of a run of rank or of readiness; twice for one of each."
+        ),
+    ],
+    output: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the page, in HTML.")],
+) -> None:
+    """What was found, as one page for people: no network, no other files, no Spark."""
+
+    async def reported() -> ExitCode:
+        found = await asyncio.to_thread(write_report, results, output)
+        told = [*(f"Careful: {warning}" for warning in found.warnings), *found.sentences]
+        write_result(Output.TABLE, None, lines(*told), str(output))
+        return ExitCode.DONE
+
+    run(lambda _: reported())
 
 
 Place = tuple[str, Path, str, str, tuple[str, ...]]

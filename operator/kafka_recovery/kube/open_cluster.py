@@ -17,6 +17,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Api, Object
 from kafka_recovery.kube.incidents import unruled
+from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.measured import MeasuredCluster
 from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.kube.orphans import orphaned
@@ -80,6 +81,7 @@ class OpenCluster:
     untaken: dict[str, datetime] = field(default_factory=dict)
     """Open recoveries that an earlier process knew and this one does not yet, by when they were made: until all are
     known no incident is opened, and no younger recovery is begun."""
+    last_seen: LastSeen = field(default_factory=LastSeen)
     orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -98,7 +100,7 @@ class OpenCluster:
     @property
     def measured(self) -> Cluster:
         """The cluster as engines and approvals look at it."""
-        return MeasuredCluster(self.kafka, self.metrics, self.label)
+        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen)
 
     def isolated(self) -> Reason | None:
         """Why our own look at this cluster can't be trusted, if it can't."""

@@ -80,7 +80,9 @@ class Snapshots:
     async def _look(self, cluster: OpenCluster) -> Evidence:
         policy = cluster.policy
         rules = policy.widest_evidence_rules if isinstance(policy, Policy) else EvidenceRules()
-        return await snapshot(cluster.kafka.gather, await cluster.kafka.every_partition(PAGE), rules)
+        seen = await snapshot(cluster.kafka.gather, await cluster.kafka.every_partition(PAGE), rules)
+        cluster.last_seen.learn(seen)
+        return await cluster.last_seen.add_to(seen)
 
     def _keep(self, evidence: Evidence) -> str:
         """Only what is there may push out what is older."""

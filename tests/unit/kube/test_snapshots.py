@@ -18,6 +18,7 @@ from kafka_recovery.domain.policy import EvidenceRules, Policy
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.storage import StorageUnavailable
+from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.snapshots import Export, Snapshots
 from unit.decision.incident import evidence, log, partition
@@ -35,12 +36,14 @@ class Site:
         self.trouble: Exception | None = None
         self.trusted = True
         self.metrics = Metrics()
+        self.last_seen = LastSeen()
         cluster = SimpleNamespace(
             label="kafka/prod",
             policy=Policy(),
             spec=SimpleNamespace(cluster_id=ID),
             kafka=self,
             reachable=lambda: self.trusted,
+            last_seen=self.last_seen,
         )
         clusters = cast(Any, SimpleNamespace(open=lambda: [cluster]))
         self.archive = Archive.at(str(place))

@@ -1,0 +1,90 @@
+"""What an earlier look tells of a log that nobody alive has whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision.witnesses import Seen, ends_seen, with_witnesses
+from kafka_recovery.domain.evidence import PartitionEvidence, WitnessedEnd
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from unit.decision.incident import EPOCH, ORDERS, broker, decided, evidence, log, partition
+
+HEALTHY = (broker(1), broker(2), broker(3))
+SOURCE = "snapshot of 2026-11-21T12:00:00Z"
+SEEN = Seen(TopicId("id-of-orders"), EPOCH, Offset(40), SOURCE)
+
+
+def led(high_watermark: int | None = 40) -> PartitionEvidence:
+    """Before the incident: broker 1 leads, the others lag."""
+    watermark = None if high_watermark is None else Offset(high_watermark)
+    return partition({1: log(42, high_watermark=watermark), 2: log(27), 3: log(15)}, leader=BrokerId(1))
+
+
+def offline(**changes: Any) -> PartitionEvidence:
+    return partition({1: None, 2: log(27), 3: log(15)}, **changes)
+
+
+def witnesses(now: PartitionEvidence, seen: Seen = SEEN) -> list[int]:
+    """The ends that are added to what is seen now."""
+    (found,) = with_witnesses(evidence(now), {ORDERS: seen}).partitions
+    return [witness.end for witness in found.witnessed_ends]
+
+
+def test_what_was_acknowledged_before_is_lost_for_certain_if_nobody_alive_has_it() -> None:
+    before = ends_seen(evidence(led(), brokers=HEALTHY))
+
+    assert before == {ORDERS: SEEN}
+    loss = decided(with_witnesses(evidence(offline()), before)).loss
+    assert loss
+    assert loss.at_least == 40 - 27
+
+
+def test_what_was_not_acknowledged_is_no_loss() -> None:
+    """The leader's own end may lie beyond its high watermark: nobody was told that this is safe."""
+    assert ends_seen(evidence(led(20), brokers=HEALTHY))[ORDERS].end == 20
+
+
+def test_a_leader_without_high_watermark_is_no_witness() -> None:
+    assert ends_seen(evidence(led(None), brokers=HEALTHY)) == {}
+
+
+def test_a_look_during_the_outage_hands_on_what_the_one_before_had_seen() -> None:
+    during = offline(witnessed_ends=(WitnessedEnd("a group", Offset(30)), WitnessedEnd(SOURCE, Offset(40))))
+
+    assert ends_seen(evidence(during)) == {ORDERS: SEEN}
+    assert ends_seen(evidence(offline())) == {}
+
+
+def test_a_witness_is_added_once() -> None:
+    again = with_witnesses(with_witnesses(evidence(offline()), {ORDERS: SEEN}), {ORDERS: SEEN})
+
+    assert again.partitions[0].witnessed_ends == (WitnessedEnd(SOURCE, Offset(40)),)
+
+
+@pytest.mark.parametrize(
+    ("now", "is_witness"),
+    [
+        (offline(), True),
+        (offline(topic_id=TopicId("another")), False),
+        (led(), False),
+        (partition({1: None, 2: log(27, (0, 0), (6, 40))}), True),
+        (partition({1: None, 2: log(27, (0, 0), (6, 20))}), False),
+    ],
+    ids=[
+        "as it was",
+        "another topic",
+        "led by now",
+        "a later leader began at the end",
+        "a later leader began below it",
+    ],
+)
+def test_only_the_same_unbroken_log_counts(now: PartitionEvidence, is_witness: bool) -> None:
+    assert witnesses(now) == ([40] if is_witness else [])
+
+
+def test_an_epoch_that_was_known_then_cuts_nothing() -> None:
+    later = SEEN._replace(leader_epoch=LeaderEpoch(6))
+
+    assert witnesses(partition({1: None, 2: log(27, (0, 0), (6, 20))}), later) == [40]
