@@ -8,7 +8,7 @@ ROOT   := $(CURDIR)
 # Set, not extended: what a shell happens to export must not decide what the tests import.
 export PYTHONPATH := $(ROOT)/operator:$(ROOT)/tests
 
-SOURCES := $(wildcard operator tests demo bench)
+SOURCES := $(wildcard operator tests demo bench charts/*.py)
 # A tier of their own: `unit` runs in seconds.
 SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
 # What needs no real Kafka, Kubernetes or Spark.
@@ -102,9 +102,13 @@ kafka-newest kafka-all: $(INSTALLED)
 	@$(BIN)/python -m testbed.distribution $(RELEASES) || { \
 	  echo "Could not get Kafka ($(RELEASES)) or the Java runtime for it: the reason is above. What needs them did not run." >&2; exit 1; }
 
-kube: $(INSTALLED) ## Build etcd, API server, controllers and kubectl into the cache, unless KUBEBUILDER_ASSETS names them
+kube: $(INSTALLED) ## Get etcd, API server, controllers, kubectl (unless KUBEBUILDER_ASSETS names them), Helm and Prometheus
 	@$(BIN)/python -m testbed.kubernetes.distribution || { \
 	  echo "Could not get Kubernetes: the reason is above. What needs it did not run." >&2; exit 1; }
+	@$(BIN)/python -m testbed.helm.distribution || { \
+	  echo "Could not get Helm: the reason is above. What needs it did not run." >&2; exit 1; }
+	@$(BIN)/python -m testbed.prometheus || { \
+	  echo "Could not get Prometheus and Alertmanager: the reason is above. What needs them did not run." >&2; exit 1; }
 
 # Keeps what is pinned as far as it still fits; `make lock UPGRADE=1` takes the newest of everything.
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
@@ -119,7 +119,19 @@ def recovered_with_its_orders(kafka: RealKafka, ended: Object) -> None:
     assert ended["status"]["plan"]["lossClass"], "how much may be lost must be told, whoever carried it out"
 
 
-def caught_in_the_middle(kafka: RealKafka, operator: OperatorProcess, topic: str = "orders") -> None:
+class Freezable(Protocol):
+    """An operator, whatever it runs in."""
+
+    def freeze(self) -> None:
+        """It stands still."""
+        ...
+
+    def thaw(self) -> None:
+        """It goes on."""
+        ...
+
+
+def caught_in_the_middle(kafka: RealKafka, operator: Freezable, topic: str = "orders") -> None:
     """Freeze the operator at a moment when an assignment order is altered."""
 
     def altered() -> bool:

@@ -56,13 +56,13 @@ class Authority:
         path.write_bytes(_pem(own))
         return cls(path, own, key)
 
-    def identity(self, name: str, groups: Sequence[str] = ()) -> Identity:
-        """A certificate for `CN=name`, good for loopback, as server and as client.
+    def identity(self, name: str, groups: Sequence[str] = (), host: str = HOST) -> Identity:
+        """A certificate for `CN=name`, good for loopback and the address `host`, as server and as client.
 
         `groups` are further names in it, organizations (O): to Kubernetes the groups of a user.
         """
         key = ec.generate_private_key(ec.SECP256R1())
-        signed = _as_member(_builder(name, key, self._key, groups)).sign(self._key, hashes.SHA256())
+        signed = _as_member(_builder(name, key, self._key, groups), host).sign(self._key, hashes.SHA256())
         secret = key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
@@ -100,10 +100,12 @@ def _as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
     return constrained.add_extension(x509.KeyUsage(**signs), critical=True)
 
 
-def _as_member(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
-    loopback = [x509.IPAddress(ipaddress.ip_address(HOST)), x509.DNSName("localhost")]
+def _as_member(builder: x509.CertificateBuilder, host: str) -> x509.CertificateBuilder:
+    addresses = [x509.IPAddress(ipaddress.ip_address(each)) for each in sorted({HOST, host})]
     constrained = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    return constrained.add_extension(x509.SubjectAlternativeName(loopback), critical=False)
+    return constrained.add_extension(
+        x509.SubjectAlternativeName([*addresses, x509.DNSName("localhost")]), critical=False
+    )
 
 
 def _subject(name: str, groups: Sequence[str] = ()) -> x509.Name:

@@ -26,6 +26,8 @@ from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
 from kafka_recovery.kube.places import Place, WrongPlace, check_existence, check_names
 from kafka_recovery.kube.resource_fields import NAME
+from kafka_recovery.kube.webhook.credentials import BadCredentials
+from kafka_recovery.kube.webhook.server import Webhook, opened
 from kafka_recovery.recovery.supervision import Authority
 
 if TYPE_CHECKING:
@@ -72,6 +74,17 @@ def run(
     ] = "",
     evidence_every: Annotated[str, typer.Option(help="How often each cluster's evidence is kept.")] = "1h",
     evidence_keep: Annotated[str, typer.Option(help="How long it is kept; empty: for ever.")] = "720h",
+    webhook_port: Annotated[
+        int, typer.Option(help="Port on which an Alertmanager's alerts wake watchers; 0: none.", min=0, max=65535)
+    ] = 0,
+    webhook_token_file: Annotated[
+        Path | None, typer.Option(help="File of the bearer token that is asked for; two lines during a rotation.")
+    ] = None,
+    webhook_tls_cert: Annotated[Path | None, typer.Option(help="PEM file of the webhook's certificate.")] = None,
+    webhook_tls_key: Annotated[Path | None, typer.Option(help="PEM file of its key.")] = None,
+    webhook_client_ca: Annotated[
+        Path | None, typer.Option(help="PEM file of the CA whose clients alone are let in (mTLS).")
+    ] = None,
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.", min=0, max=65535)] = 9090,
     liveness: Annotated[str, typer.Option(help="URL of the liveness endpoint; empty: none.")] = "",
     log_format: Annotated[LogFormat, typer.Option(help="One JSON object a line, or plain text.")] = LogFormat.PLAIN,
@@ -98,6 +111,7 @@ def run(
         rescan=_duration("--rescan", rescan),
         liveness=liveness or None,
         export=_export(evidence, evidence_every, evidence_keep) if evidence else None,
+        webhook=_webhook(webhook_port, webhook_token_file, webhook_tls_cert, webhook_tls_key, webhook_client_ca),
     )
     metrics = Metrics()
     if metrics_port:
@@ -111,7 +125,7 @@ def run(
             leader.acquire()
     if leader is None:
         _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
-    metrics.leading(leader is not None)
+    metrics.leading(True)
     operator = Operator(settings, metrics, leader.fence if leader else unfenced)
     status = operator.run()
     if leader and operator.clean:  # else it runs out by itself: what is still at work may act
@@ -134,6 +148,29 @@ def _export(place: str, every: str, keep: str) -> Export:
         raise typer.BadParameter(str(error), param_hint="--evidence") from None
     kept = _duration("--evidence-keep", keep) if keep else None
     return Export(archive, _duration("--evidence-every", every), kept)
+
+
+def _webhook(
+    port: int, token: Path | None, certificate: Path | None, key: Path | None, client_ca: Path | None
+) -> Webhook | None:
+    """Where alerts are heard. Raises BadParameter."""
+    if not port:
+        if token or certificate or key or client_ca:
+            raise typer.BadParameter("--webhook-… say how alerts are heard: name the port", param_hint="--webhook-port")
+        return None
+    if bool(certificate) != bool(key):
+        raise typer.BadParameter("--webhook-tls-cert and --webhook-tls-key belong together")
+    if client_ca and not certificate:
+        raise typer.BadParameter("it needs --webhook-tls-cert and --webhook-tls-key", param_hint="--webhook-client-ca")
+    if not token and not client_ca:
+        message = "nobody would be asked who they are: add --webhook-token-file or --webhook-client-ca, or both"
+        raise typer.BadParameter(message, param_hint="--webhook-port")
+    try:
+        return opened(port, token, certificate, key, client_ca)
+    except BadCredentials as bad:
+        raise typer.BadParameter(str(bad), param_hint="--webhook-…") from None
+    except OSError as error:
+        raise typer.BadParameter(f"{port}: {error.strerror}", param_hint="--webhook-port") from None
 
 
 def _checked(places: Sequence[Place]) -> client.Configuration:

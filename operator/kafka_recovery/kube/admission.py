@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Api, ApiError, NotFound
-from kafka_recovery.kube.resources import GROUP
+from kafka_recovery.kube.resources import GROUP, Meta
 
 APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
 """The name of the ValidatingAdmissionPolicy and of its binding, see manifests/admission/."""
+
+_IN_FORCE_AFTER = timedelta(seconds=2)
+"""So long an API server may take until it applies a new policy, give or take the second in which it was made."""
 
 _REMEMBERED = timedelta(minutes=1)
 _API = "/apis/admissionregistration.k8s.io/v1"
@@ -22,11 +25,22 @@ class Admission:
     def __init__(self, api: Api) -> None:
         self._api = api
         self._good_until = 0.0
+        self._since = datetime.max.replace(tzinfo=UTC)
 
-    async def __call__(self) -> Reason | None:
-        """Why approvals can't be trusted, if they can't."""
-        if time.monotonic() < self._good_until:
+    async def __call__(self, approval: Meta) -> Reason | None:
+        """Why this approval can't be trusted, if it can't."""
+        if time.monotonic() >= self._good_until and (missing := await self._look()):
+            return missing
+        if approval.created_at > self._since + _IN_FORCE_AFTER:
             return None
+        message = (
+            f"it was written before {APPROVALS_POLICY} was in force, so nobody checked who wrote it: write it anew"
+        )
+        return Reason("WrittenUnchecked", message)
+
+    async def _look(self) -> Reason | None:
+        """Find both, and remember since when they are there."""
+        made: list[datetime] = []
         for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             try:
                 found = await self._api.get(f"{_API}/{plural}/{APPROVALS_POLICY}")
@@ -38,6 +52,8 @@ class Admission:
                 return _missing(f"{plural}/{APPROVALS_POLICY} binds another policy (spec.policyName)")
             if plural.endswith("bindings") and "Deny" not in found["spec"].get("validationActions", ()):
                 return _missing(f"{plural}/{APPROVALS_POLICY} does not deny (spec.validationActions)")
+            made.append(datetime.fromisoformat(found["metadata"]["creationTimestamp"]))
+        self._since = max(made)
         self._good_until = time.monotonic() + _REMEMBERED.total_seconds()
         return None
 

@@ -21,7 +21,7 @@ from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.progress import Progress, evidence_lasts
 from kafka_recovery.kube.recovery_status import ApprovedBy, PlanNow, plan_now
-from kafka_recovery.kube.resources import RecoveryApproval, Word
+from kafka_recovery.kube.resources import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.supervision import KubeSupervision
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.ports import Clock, Cluster
@@ -74,7 +74,8 @@ class KubeApprovals:
     `refused`: who ended the recovery, and why. `void`: why the plan asked about last does not hold any more.
     `answered` tells an author whether the approval counts; False: that could not be told yet. Every one is answered,
     also those that another one's no comes before, and when the recovery has ended (`close`).
-    `admission`: why approvals can't be trusted (the admission policy is not installed); then no lossy plan is executed.
+    `admission`: why an approval can't be trusted (the admission policy is not installed, or was not when it was
+    written); then no lossy plan is executed.
     """
 
     objects: Objects
@@ -83,7 +84,7 @@ class KubeApprovals:
     cluster: Cluster
     supervision: KubeSupervision
     progress: Progress
-    admission: Callable[[], Awaitable[Reason | None]]
+    admission: Callable[[Meta], Awaitable[Reason | None]]
     answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
     designated: dict[TopicPartition, BrokerId] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
@@ -172,7 +173,7 @@ class KubeApprovals:
             against = objection(approval, self.recovery, self.uid, plan) or _outvoted(approval, counts)
             if against is None and counts is None:
                 counts = approval
-                held = None if approval.decision is Word.REFUSE else await self._held(plan)
+                held = None if approval.decision is Word.REFUSE else await self._held(plan, approval)
             await self._answer(approval, against or held)
         return counts, held
 
@@ -182,12 +183,12 @@ class KubeApprovals:
         if (uid not in self._answers or self._answers[uid] != against) and await self.answered(approval, against):
             self._answers[uid] = against
 
-    async def _held(self, plan: PlanNow) -> Reason | None:
+    async def _held(self, plan: PlanNow, approval: RecoveryApproval) -> Reason | None:
         """Why even a good approval is not acted on now."""
         caution = self.supervision.caution
         if caution and caution.code == "ObserveOnly":
             return caution
-        return None if plan.worst is LossClass.LOSSLESS else await self.admission()
+        return None if plan.worst is LossClass.LOSSLESS else await self.admission(approval.meta)
 
     async def _changed(self, plan: Plan, policy: Policy) -> Reason | None:
         """Why the plan would be another one now. A clean member that came back is seen by the re-check of its wave."""

@@ -22,6 +22,7 @@ from kafka_recovery.kube.api import AlreadyExists, Api, ApiError, Conflict, NotF
 from kafka_recovery.kube.credentials import SecretMissing
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.incidents import Incident
+from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
@@ -54,7 +55,8 @@ AGAIN = timedelta(seconds=5)
 class Clusters:
     """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have.
 
-    `opened`: told of each recovery that was just created here; a watch would tell some time later.
+    `opened`: told of each recovery that was just created here; a watch would tell some time later. `last_seen`: what
+    earlier snapshots tell of a cluster, by its id.
     """
 
     def __init__(
@@ -69,6 +71,7 @@ class Clusters:
         changed: Callable[[Key], None],
         opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
+        last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
     ) -> None:
         self.api = api
         self._objects = Objects(api)
@@ -80,6 +83,7 @@ class Clusters:
         self._changed = changed
         self.opened = opened
         self.claims = claims
+        self._last_seen = last_seen
         self._open: dict[Key, OpenCluster] = {}
         self._problems: dict[Key, Reason] = {}
         self._same = SameKafka()
@@ -134,6 +138,7 @@ class Clusters:
             reason = why_not_open(problem)
             self._problems[key] = reason
             await self._close(key)
+            self._metrics.not_watched("/".join(key))
             old = raw.get("status", {})
             await self._write(
                 raw, cluster_status.unopened(reason, raw["metadata"]["generation"], old, datetime.now(UTC))
@@ -216,6 +221,7 @@ class Clusters:
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
+        cluster.last_seen = self._last_seen(spec.cluster_id)
         cluster.untaken = untaken
         cluster.remember(raw.get("status", {}))
         for each in earlier:
@@ -244,11 +250,10 @@ class Clusters:
             self._soon(cluster.key, timedelta(seconds=1))
 
     async def _close(self, key: Key) -> None:
-        cluster = self._open.pop(key, None)
-        if cluster:
+        if cluster := self._open.pop(key, None):
             await cluster.aclose()
-            self._metrics.forget(cluster.label)
             self._changed(key)
+        self._metrics.forget("/".join(key))
 
     async def _read_policy(self, cluster: OpenCluster) -> None:
         before = cluster.policy
@@ -276,7 +281,8 @@ class Clusters:
     def seen(self, key: Key, view: WatchView) -> None:
         """The watcher saw something else than before."""
         offline = None if view.scanned_at is None else len(view.offline)
-        self._metrics.watched("/".join(key), offline, view.isolated is not None)
+        unclean = None if view.unclean is None else len(view.unclean.topics)
+        self._metrics.watched("/".join(key), offline, view.isolated is not None, unclean)
         self._soon(key, timedelta(milliseconds=200))
         self._changed(key)
 

@@ -11,17 +11,19 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
+from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.recovery.ports import Cluster
 
 
 class MeasuredCluster:
-    """Port `Cluster`: how long looking takes, and how many replicas stayed silent."""
+    """Port `Cluster`: how long looking takes, how many replicas stayed silent, and what was seen of a log before."""
 
-    def __init__(self, cluster: Cluster, metrics: Metrics, label: str) -> None:
+    def __init__(self, cluster: Cluster, metrics: Metrics, label: str, last_seen: LastSeen) -> None:
         self._cluster = cluster
         self._metrics = metrics
         self._label = label
+        self._last_seen = last_seen
 
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
@@ -37,7 +39,7 @@ class MeasuredCluster:
                 for replica in partition.replicas
             )
             self._metrics.evidence_missing(self._label, silent)
-        return evidence
+        return await self._last_seen.add_to(evidence)
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta

@@ -8,7 +8,7 @@ with metrics.timing(Step.GATHER):
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -27,12 +27,16 @@ from prometheus_client import (
 from prometheus_client.process_collector import ProcessCollector
 
 from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.kube.fleet.runs import Outcome
 from kafka_recovery.kube.recovery_status import End
 
 PREFIX = "kafka_recovery"
 
 BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 """Seconds: from a look at three brokers to a person who is asked at night."""
+
+LONG_BUCKETS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
+"""Seconds: from an incident that nobody is asked about to a night's work, or a weekend."""
 
 NO_LOSS_CLASS = "None"
 """Of a recovery that ended before a plan was made."""
@@ -50,6 +54,26 @@ class Step(StrEnum):
     VERIFY = "verify"
 
 
+class Heard(StrEnum):
+    """What became of a request to the webhook."""
+
+    WOKEN = "Woken"
+    REPEATED = "Repeated"
+    RESOLVED = "Resolved"
+    NOT_WATCHED = "NotWatched"
+    """No cluster that it names is watched, or it names none."""
+    UNAUTHENTICATED = "Unauthenticated"
+    NOT_SERVED = "NotServed"
+    """Another path or method."""
+    INVALID = "Invalid"
+    TOO_LARGE = "TooLarge"
+    TOO_MANY = "TooMany"
+    TOO_SLOW = "TooSlow"
+    CUT_OFF = "CutOff"
+    """The oldest connection, to make room for a new one."""
+    DEFECT = "Defect"
+
+
 class Metrics:
     """All metrics of a process, in a registry of their own. Safe to use from any thread.
 
@@ -65,6 +89,20 @@ class Metrics:
         build = Info("build", "Which release this is.", namespace=PREFIX, registry=self.registry)
         build.info({"version": version(_DISTRIBUTION)})
         self._lease_held = self._gauge("lease_held", "1 while this process holds the Lease and may act, else 0.")
+        self._webhook = Counter(
+            "webhook_requests",
+            "Requests to the Alertmanager webhook.",
+            ("outcome",),
+            namespace=PREFIX,
+            registry=self.registry,
+        )
+        self._known: set[str] = set()
+        self._watching_metrics()
+        self._recovery_metrics()
+        self._fleet_metrics()
+
+    def _watching_metrics(self) -> None:
+        self._watching = self._gauge("watching", "1 while it is watched, 0 while it can't be opened.", "cluster")
         self._offline = self._gauge(
             "offline_partitions", "Partitions without a leader, at the last full look.", "cluster"
         )
@@ -72,7 +110,19 @@ class Metrics:
         self._last_probe = self._gauge(
             "last_probe_timestamp_seconds", "When the cluster last answered a probe (Unix time).", "cluster"
         )
+        self._unclean = self._gauge(
+            "unclean_election_topics", "Topics in which Kafka itself elects leaders that may lose records.", "cluster"
+        )
+        self._snapshot = self._gauge(
+            "last_snapshot_timestamp_seconds",
+            "Of when the newest evidence file of the cluster is (Unix time).",
+            "cluster",
+        )
+        self._no_snapshot = self._counter("snapshot_failures", "Evidence files that could not be made or kept.")
+
+    def _recovery_metrics(self) -> None:
         self._open = self._gauge("open_recoveries", "PartitionRecoveries that are not finished.", "cluster")
+        self._stuck = self._gauge("stuck_recoveries", "Of the open ones, those that need somebody's help.", "cluster")
         self._missing = self._gauge(
             "evidence_missing", "Replicas that gave no answer when partitions were last decided on.", "cluster"
         )
@@ -83,40 +133,64 @@ class Metrics:
         self._recoveries = self._counter(
             "recoveries", "PartitionRecoveries that ended; the loss class is its plan's worst.", "outcome", "loss_class"
         )
+        self._recovery = self._seconds(
+            "recovery_seconds",
+            "From the first of its partitions being seen offline to a recovery's end; Recovered means verified.",
+            "cluster",
+            "outcome",
+            buckets=LONG_BUCKETS,
+        )
         self._rejected = self._counter("candidates_rejected", "Replicas that a guard rejected as leader.", "guard")
         self._decision = self._seconds("decision_seconds", "How long it took to make a plan from evidence.")
         self._steps = self._seconds("phase_seconds", "How long each phase of a recovery took.", "phase")
-        self._snapshot = self._gauge(
-            "last_snapshot_timestamp_seconds",
-            "Of when the newest evidence file of the cluster is (Unix time).",
-            "cluster",
+
+    def _fleet_metrics(self) -> None:
+        self._fleet_runs = self._counter("fleet_runs", "Runs of FleetRankings that ended.", "outcome", of="ranking")
+        self._fleet_run = self._seconds(
+            "fleet_run_seconds", "How long a run took, all its attempts.", "ranking", buckets=LONG_BUCKETS
         )
-        self._no_snapshot = self._counter("snapshot_failures", "Evidence files that could not be made or kept.")
-        self._known: set[str] = set()
+        self._fleet_well = self._gauge("fleet_last_run_succeeded", "1 if the last run did, else 0.", "ranking")
+        self._fleet_success = self._gauge(
+            "fleet_last_success_timestamp_seconds", "When the newest result was finished (Unix time).", "ranking"
+        )
+        self._fleet_due = self._gauge(
+            "fleet_result_due_timestamp_seconds",
+            "When the first run after the newest result was, or is, due by the schedule (Unix time).",
+            "ranking",
+        )
 
     def leading(self, held: bool) -> None:
         """Whether this process is the one that acts."""
         self._lease_held.set(held)
 
-    def watched(self, cluster: str, offline: int | None, isolated: bool) -> None:
-        """What the last look at a cluster showed; `offline` None: its partitions were not gone through yet."""
+    def watched(self, cluster: str, offline: int | None, isolated: bool, unclean: int | None = None) -> None:
+        """What the last look at a cluster showed; None: its partitions, or its topics, were not gone through yet."""
         self._begin(cluster)
+        self._watching.labels(cluster).set(1)
+        if unclean is not None:
+            self._unclean.labels(cluster).set(unclean)
         if offline is not None:
             self._offline.labels(cluster).set(offline)
         self._isolated.labels(cluster).set(isolated)
+
+    def not_watched(self, cluster: str) -> None:
+        """There is such a WatchedCluster, and it can't be opened."""
+        self._watching.labels(cluster).set(0)
 
     def probed(self, cluster: str, ago: timedelta = timedelta(0)) -> None:
         """A cluster answered so long ago."""
         self._last_probe.labels(cluster).set((self._now() - ago).timestamp())
 
-    def recoveries_open(self, cluster: str, count: int) -> None:
-        """So many of its recoveries are not finished."""
+    def recoveries_open(self, cluster: str, count: int, stuck: int = 0) -> None:
+        """So many of its recoveries are not finished, and so many of those go no further by themselves."""
         self._open.labels(cluster).set(count)
+        self._stuck.labels(cluster).set(stuck)
 
-    def recovery_ended(self, cluster: str, outcome: str, loss_class: str | None) -> None:
-        """One of its recoveries is finished."""
+    def recovery_ended(self, cluster: str, outcome: str, loss_class: str | None, took: timedelta) -> None:
+        """One of its recoveries is finished, so long after its partitions went offline."""
         self._begin(cluster)
         self._recoveries.labels(cluster, outcome, loss_class or NO_LOSS_CLASS).inc()
+        self._recovery.labels(cluster, outcome).observe(max(0.0, took.total_seconds()))
 
     def evidence_missing(self, cluster: str, replicas: int) -> None:
         """So many replicas did not answer when partitions were decided on."""
@@ -157,10 +231,50 @@ class Metrics:
         """One was not."""
         self._no_snapshot.labels(cluster).inc()
 
+    def ranking_ended(self, ranking: str, outcome: Outcome, took: timedelta) -> None:
+        """A run of a FleetRanking is over. `ranking`: namespace/name."""
+        self._fleet_runs.labels(ranking, outcome).inc()
+        self._fleet_run.labels(ranking).observe(max(0.0, took.total_seconds()))
+
+    def ranking_seen(self, ranking: str, well: bool | None, success: datetime | None, due: datetime | None) -> None:
+        """What its status says: how the last run ended, when the newest result was made, and when the next was due.
+
+        None: no run has ended yet; there is no result; none is due.
+        """
+        for outcome in Outcome:
+            self._fleet_runs.labels(ranking, outcome)
+        for gauge, value in (
+            (self._fleet_well, None if well is None else float(well)),
+            (self._fleet_success, success.timestamp() if success else None),
+            (self._fleet_due, due.timestamp() if due else None),
+        ):
+            if value is None:
+                gauge.remove_by_labels({"ranking": ranking})
+            else:
+                gauge.labels(ranking).set(value)
+
+    def forget_ranking(self, ranking: str) -> None:
+        """It is not there any more."""
+        for metric in (self._fleet_runs, self._fleet_run, self._fleet_well, self._fleet_success, self._fleet_due):
+            metric.remove_by_labels({"ranking": ranking})
+
+    def heard(self, what: Heard) -> None:
+        """A request to the webhook was answered, or given up."""
+        self._webhook.labels(what).inc()
+
+    def webhook_open(self) -> None:
+        """From now on requests are counted: a first refusal must be an increase."""
+        for what in Heard:
+            self._webhook.labels(what)
+
     def forget(self, cluster: str) -> None:
         """Nobody watches this cluster any more: what is not seen must not be shown."""
         self._known.discard(cluster)
         for metric in (
+            self._watching,
+            self._unclean,
+            self._stuck,
+            self._recovery,
             self._offline,
             self._isolated,
             self._last_probe,
@@ -188,6 +302,7 @@ class Metrics:
         if cluster not in self._known:
             self._known.add(cluster)
             for outcome in End:
+                self._recovery.labels(cluster, outcome)
                 for loss_class in (*LossClass, NO_LOSS_CLASS):
                     self._recoveries.labels(cluster, outcome, loss_class)
 
@@ -197,8 +312,8 @@ class Metrics:
     def _gauge(self, name: str, help: str, *labels: str) -> Gauge:
         return Gauge(name, help, labels, namespace=PREFIX, registry=self.registry)
 
-    def _counter(self, name: str, help: str, *labels: str) -> Counter:
-        return Counter(name, help, ("cluster", *labels), namespace=PREFIX, registry=self.registry)
+    def _counter(self, name: str, help: str, *labels: str, of: str = "cluster") -> Counter:
+        return Counter(name, help, (of, *labels), namespace=PREFIX, registry=self.registry)
 
-    def _seconds(self, name: str, help: str, *labels: str) -> Histogram:
-        return Histogram(name, help, labels, namespace=PREFIX, registry=self.registry, buckets=BUCKETS)
+    def _seconds(self, name: str, help: str, *labels: str, buckets: Sequence[float] = BUCKETS) -> Histogram:
+        return Histogram(name, help, labels, namespace=PREFIX, registry=self.registry, buckets=buckets)

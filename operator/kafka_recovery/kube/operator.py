@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import kopf
 
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import session
 from kafka_recovery.kube.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.fleet.look_out import LookOut
 from kafka_recovery.kube.housekeeping import Housekeeping
+from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.policies import Policies
@@ -29,6 +31,7 @@ from kafka_recovery.kube.recoveries import Recoveries
 from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
 from kafka_recovery.kube.supervision import read_house
 from kafka_recovery.kube.watcher import Pace
+from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
 
@@ -46,7 +49,7 @@ class Settings:
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
-    server at a time; watches have their own.
+    server at a time; watches have their own. `webhook`: where alerts are heard, if they are.
     """
 
     namespaces: tuple[str, ...]
@@ -58,6 +61,7 @@ class Settings:
     workers: int = 8
     liveness: str | None = None
     export: Export | None = None
+    webhook: Webhook | None = None
 
 
 class Operator:
@@ -72,6 +76,7 @@ class Operator:
         self._tasks: list[asyncio.Task[Any]] = []
         self._session: aiohttp.ClientSession | None = None
         self._snapshots: Snapshots | None = None
+        self._webhook: WebhookServer | None = None
         self.clean = True
         """Whether nothing of ours is still at work when `run` returns, so that the Lease may be given back."""
         self.registry = kopf.OperatorRegistry()
@@ -139,6 +144,7 @@ class Operator:
             changed=self._cluster_changed,
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
+            last_seen=self._last_seen,
         )
         self._recoveries = Recoveries(
             api,
@@ -150,12 +156,22 @@ class Operator:
         )
         self._policies = Policies(api)
         self._housekeeping = Housekeeping(api, self._clusters, self._events)
-        self._fleet = LookOut(api, self._events, settings.namespaces)
+        self._fleet = LookOut(api, self._events, self._metrics, settings.namespaces)
+        if settings.webhook:
+            self._webhook = WebhookServer(settings.webhook, self._alerted, self._metrics)
         export = settings.export
         if export:
             from kafka_recovery.kube.snapshots import Snapshots  # pyarrow is large: only who wants it pays for it
 
             self._snapshots = Snapshots(self._clusters, self._metrics, export)
+
+    def _last_seen(self, cluster_id: str) -> LastSeen:
+        export = self._settings.export
+        if export is None:
+            return LastSeen()
+        from kafka_recovery.fleet.kept_ends import kept_ends
+
+        return LastSeen(lambda: kept_ends(export.archive, cluster_id))
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         connections = self._settings.connections
@@ -185,6 +201,7 @@ class Operator:
             ("housekeeping", self._housekeeping.run()),
             ("fleet", self._fleet.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),
+            *([("webhook", self._webhook.run())] if self._webhook else []),
         ):
             task = asyncio.create_task(work, name=name)
             task.add_done_callback(_fatal)
@@ -255,6 +272,13 @@ class Operator:
 
     def _recovery_soon(self, key: Key, after: timedelta) -> None:
         self._recovery_queue.add(key, after)
+
+    def _alerted(self, cluster: Key) -> Reason | None:
+        """Somebody's alert is about a cluster: it is looked at. Returns why that can't be."""
+        found = self._clusters.get(cluster)
+        if isinstance(found, Reason):
+            return found
+        found.watcher.wake()
 
     def _cluster_changed(self, cluster: Key) -> None:
         self._recoveries.wake(lambda key, name: (key[0], name) == cluster)

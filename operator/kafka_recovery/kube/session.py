@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -26,10 +29,23 @@ UNLIMITED: Final = 0
 
 def found_login(settings: kopf.OperatorSettings) -> kopf.ConnectionInfo:
     """As a Pod, or as the kubeconfig's user. Raises LoginError, OSError."""
-    info = kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+    if info := kopf.login_with_service_account(settings=settings):
+        return replace(info, server=server_for_pods(os.environ) or info.server)
+    info = kopf.login_with_kubeconfig(settings=settings)
     if info is None:
         raise kopf.LoginError("neither a service account nor a kubeconfig was found; set KUBECONFIG")
     return info
+
+
+def server_for_pods(environment: Mapping[str, str]) -> str | None:
+    """Where a Pod's environment says that the API server is; None if it says nothing.
+
+    That is an address, and where the Lease is renewed. kopf would take a name, and be lost while the cluster's DNS is.
+    """
+    host, port = (environment.get(f"KUBERNETES_SERVICE_{each}") for each in ("HOST", "PORT"))
+    if not host or not port:
+        return None
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
 def opened(

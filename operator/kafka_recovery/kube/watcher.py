@@ -147,6 +147,10 @@ class Watcher:
         """The policy has changed, or what recoveries there are."""
         self._next_at = self._clock.monotonic()
 
+    def wake(self) -> None:
+        """Somebody says that there is something to see: go through all partitions within a second."""
+        self._watch.doubted()
+
     def leave_alone(self, outages: Iterable[Outage], recovery: str) -> None:
         """This recovery has ended and left these as they are: no other one is opened for them."""
         self._watch.leave_alone(outages, recovery)

@@ -232,6 +232,10 @@ class Watch:
 
     # Scans
 
+    def doubted(self) -> None:
+        """Somebody says that it is not as we saw it last: it is looked at now, unless that was a moment ago."""
+        self._scans.quiet = False
+
     def scan_due(self, at: timedelta) -> bool:
         """Whether to go through all partitions now. Never while isolated: it would show what is not so."""
         return self.isolated is None and self._scans.due(at)

@@ -115,7 +115,7 @@ class Office:
 
     def __init__(self, world: World, api: OurObjects) -> None:
         self.world, self.api = world, api
-        self.clusters, self.events = Clusters(), Told()
+        self.clusters, self.events, self.metrics = Clusters(), Told(), Metrics()
         self.house = House(Authority.AUTOMATIC)
         self.looks: list[Key] = []
         self.queue: WorkQueue[Key] = WorkQueue(self._look, workers=4)
@@ -123,7 +123,7 @@ class Office:
             cast(Any, api),
             cast(Any, self.clusters),
             cast(Any, self.events),
-            Metrics(),
+            self.metrics,
             self._house,
             self.queue.add,
         )
@@ -131,7 +131,7 @@ class Office:
         for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{APPROVALS_POLICY}"
             spec = {"policyName": APPROVALS_POLICY, "validationActions": ["Deny"]}
-            api._keep(path, {"metadata": {"uid": plural}, "spec": spec})
+            api._keep(path, {"metadata": {"uid": plural, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec})
 
     def open(self, **fields: Any) -> SmallCluster:
         """A WatchedCluster is opened, perhaps anew."""

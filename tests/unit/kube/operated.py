@@ -18,7 +18,7 @@ from kafka_recovery.kube.objects import Objects
 from kafka_recovery.kube.progress import Progress
 from kafka_recovery.kube.recovery_run import RecoveryRun
 from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
-from kafka_recovery.kube.resources import RecoveryApproval
+from kafka_recovery.kube.resources import Meta, RecoveryApproval
 from kafka_recovery.kube.supervision import House, KubeSupervision
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.supervision import Authority
@@ -128,7 +128,7 @@ class Operated:
     def _electing(self, approved: bool) -> None:
         self.automatic += not approved
 
-    async def _checked(self) -> Reason | None:
+    async def _checked(self, approval: Meta) -> Reason | None:
         return self.unchecked
 
     async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:

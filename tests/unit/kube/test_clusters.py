@@ -116,6 +116,21 @@ async def test_certificates_that_are_none_are_told_and_what_was_open_is_closed(
     assert ("Ready", "False", "InvalidConfiguration") in [(c["type"], c["status"], c["reason"]) for c in told]
 
 
+async def test_a_cluster_that_can_not_be_opened_is_shown_until_it_is_gone(
+    clusters: tuple[Clusters, OurObjects], contexts: list[str]
+) -> None:
+    all, api = clusters
+    api.change(CLUSTERS, "prod", clusterId="")
+    labels = {"cluster": "/".join(PROD)}
+
+    await all.reconcile(PROD)
+    assert all._metrics.registry.get_sample_value("kafka_recovery_watching", labels) == 0
+
+    del api.objects[CLUSTERS.path(*PROD)]
+    await all.reconcile(PROD)
+    assert all._metrics.registry.get_sample_value("kafka_recovery_watching", labels) is None
+
+
 async def test_a_kind_that_is_not_served_closes_no_cluster(
     clusters: tuple[Clusters, OurObjects], contexts: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

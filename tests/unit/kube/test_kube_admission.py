@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,9 +11,11 @@ import yaml
 
 from kafka_recovery.kube.admission import APPROVALS_POLICY, Admission
 from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.resources import Meta
 from unit.kube.our_objects import OurObjects
 
 MANIFEST = Path(__file__).parents[3] / "manifests" / "admission" / "recovery-approvals.yaml"
+INSTALLED = "2026-11-21T12:00:00Z"
 POLICY, BINDING = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
 PLURALS = {"ValidatingAdmissionPolicy": POLICY, "ValidatingAdmissionPolicyBinding": BINDING}
 
@@ -26,12 +29,18 @@ def api() -> OurObjects:
     """With what our manifests install."""
     api = OurObjects()
     for each in yaml.safe_load_all(MANIFEST.read_text()):
+        each["metadata"]["creationTimestamp"] = INSTALLED
         api.objects[f"/apis/{each['apiVersion']}/{PLURALS[each['kind']]}/{each['metadata']['name']}"] = each
     return api
 
 
-async def code(api: OurObjects) -> str | None:
-    why = await Admission(cast(Any, api))()
+def written(at: str = "2026-11-21T12:01:00Z") -> Meta:
+    """An approval that somebody wrote then."""
+    return Meta("kafka", "yes", "uid", 1, "7", datetime.fromisoformat(at))
+
+
+async def code(api: OurObjects, approval: Meta | None = None) -> str | None:
+    why = await Admission(cast(Any, api))(approval or written())
     return why.code if why else None
 
 
@@ -48,7 +57,7 @@ async def test_approvals_are_trusted_where_our_manifests_are_installed(api: OurO
 async def test_without_policy_or_binding_they_are_not(api: OurObjects, plural: str) -> None:
     del api.objects[path(plural)]
 
-    why = await Admission(cast(Any, api))()
+    why = await Admission(cast(Any, api))(written())
 
     assert why
     assert why.code == "AdmissionPolicyMissing"
@@ -83,19 +92,33 @@ async def test_what_was_good_is_not_asked_for_again_within_a_minute(
     now = [1000.0]
     monkeypatch.setattr("kafka_recovery.kube.admission.time.monotonic", lambda: now[0])
     trusted = Admission(cast(Any, api))
-    await trusted()
+    await trusted(written())
     api.objects.clear()
 
     now[0] += 59
-    assert await trusted() is None
+    assert await trusted(written()) is None
     now[0] += 2
-    assert await trusted() is not None
+    assert await trusted(written()) is not None
 
 
 async def test_what_was_missing_is_asked_for_each_time(api: OurObjects) -> None:
     kept = api.objects.pop(path(BINDING))
     trusted = Admission(cast(Any, api))
-    assert await trusted() is not None
+    assert await trusted(written()) is not None
     api.objects[path(BINDING)] = kept
 
-    assert await trusted() is None
+    assert await trusted(written()) is None
+
+
+@pytest.mark.parametrize("at", ["2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z", "2026-11-21T12:00:02Z"])
+async def test_what_was_written_before_it_was_checked_does_not_count_later(api: OurObjects, at: str) -> None:
+    """Else whoever may create approvals writes one in anybody's name while the policy is away."""
+    assert await code(api, written(at)) == "WrittenUnchecked"
+
+
+@pytest.mark.parametrize("plural", [POLICY, BINDING])
+async def test_the_younger_of_both_decides(api: OurObjects, plural: str) -> None:
+    api.objects[path(plural)]["metadata"]["creationTimestamp"] = "2026-11-21T12:02:00Z"
+
+    assert await code(api) == "WrittenUnchecked"
+    assert await code(api, written("2026-11-21T12:02:03Z")) is None

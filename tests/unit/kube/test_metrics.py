@@ -9,9 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from kafka_recovery.kube.metrics import Metrics, Step
+from kafka_recovery.kube.fleet.runs import Outcome
+from kafka_recovery.kube.metrics import Heard, Metrics, Step
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MINUTE = timedelta(minutes=1)
 
 
 class Clock:
@@ -55,12 +57,12 @@ def test_the_first_recovery_of_its_kind_is_an_increase(metrics: Metrics) -> None
     labels = {"cluster": "kafka/prod", "outcome": "Failed", "loss_class": "Unknown"}
     assert shown(metrics, "recoveries_total", **labels) == 0
 
-    metrics.recovery_ended("kafka/prod", "Failed", "Unknown")
+    metrics.recovery_ended("kafka/prod", "Failed", "Unknown", MINUTE)
     assert shown(metrics, "recoveries_total", **labels) == 1
 
 
 def test_a_recovery_that_ended_without_a_plan_has_no_loss_class(metrics: Metrics) -> None:
-    metrics.recovery_ended("kafka/prod", "Aborted", None)
+    metrics.recovery_ended("kafka/prod", "Aborted", None, MINUTE)
 
     assert shown(metrics, "recoveries_total", cluster="kafka/prod", outcome="Aborted", loss_class="None") == 1
 
@@ -96,12 +98,60 @@ def test_a_clock_that_was_set_back_makes_no_negative_age(metrics: Metrics, clock
     assert shown(metrics, "approval_waiting_seconds", cluster="kafka/prod") == 0
 
 
+def test_a_cluster_that_can_not_be_opened_is_told_from_one_that_is_watched(metrics: Metrics) -> None:
+    metrics.watched("kafka/prod", offline=0, isolated=False, unclean=2)
+    assert shown(metrics, "watching", cluster="kafka/prod") == 1
+    assert shown(metrics, "unclean_election_topics", cluster="kafka/prod") == 2
+
+    metrics.forget("kafka/prod")
+    metrics.not_watched("kafka/prod")
+
+    assert shown(metrics, "watching", cluster="kafka/prod") == 0
+    assert shown(metrics, "unclean_election_topics", cluster="kafka/prod") is None
+
+
+def test_recoveries_are_measured_from_offline_to_their_end(metrics: Metrics) -> None:
+    metrics.recovery_ended("kafka/prod", "Recovered", "Lossless", timedelta(seconds=200))
+
+    labels = {"cluster": "kafka/prod", "outcome": "Recovered"}
+    assert shown(metrics, "recovery_seconds_bucket", le="120.0", **labels) == 0
+    assert shown(metrics, "recovery_seconds_bucket", le="300.0", **labels) == 1
+    assert shown(metrics, "recovery_seconds_count", cluster="kafka/prod", outcome="Failed") == 0
+
+
+def test_of_a_ranking_is_shown_what_its_status_says(metrics: Metrics) -> None:
+    ranking = {"ranking": "kafka/nightly"}
+    metrics.ranking_seen("kafka/nightly", None, None, NOON)
+    assert shown(metrics, "fleet_runs_total", outcome="Failed", **ranking) == 0
+    assert shown(metrics, "fleet_last_run_succeeded", **ranking) is None
+    assert shown(metrics, "fleet_result_due_timestamp_seconds", **ranking) == NOON.timestamp()
+
+    metrics.ranking_ended("kafka/nightly", Outcome.FAILED, timedelta(hours=1))
+    metrics.ranking_seen("kafka/nightly", False, NOON, None)
+    assert shown(metrics, "fleet_runs_total", outcome="Failed", **ranking) == 1
+    assert shown(metrics, "fleet_run_seconds_sum", **ranking) == 3600
+    assert shown(metrics, "fleet_last_run_succeeded", **ranking) == 0
+    assert shown(metrics, "fleet_last_success_timestamp_seconds", **ranking) == NOON.timestamp()
+    assert shown(metrics, "fleet_result_due_timestamp_seconds", **ranking) is None
+
+    metrics.forget_ranking("kafka/nightly")
+    assert "kafka/nightly" not in metrics.exposition().decode()
+
+
+def test_a_first_refusal_of_the_webhook_is_an_increase(metrics: Metrics) -> None:
+    assert shown(metrics, "webhook_requests_total", outcome="Unauthenticated") is None
+    metrics.webhook_open()
+    assert shown(metrics, "webhook_requests_total", outcome="Unauthenticated") == 0
+    metrics.heard(Heard.UNAUTHENTICATED)
+    assert shown(metrics, "webhook_requests_total", outcome="Unauthenticated") == 1
+
+
 def test_a_cluster_that_is_not_watched_any_more_drops_its_series_and_no_others(metrics: Metrics) -> None:
     for cluster in ("kafka/prod", "kafka/test"):
-        metrics.watched(cluster, offline=1, isolated=False)
+        metrics.watched(cluster, offline=1, isolated=False, unclean=1)
         metrics.probed(cluster)
-        metrics.recoveries_open(cluster, 1)
-        metrics.recovery_ended(cluster, "Recovered", "Lossless")
+        metrics.recoveries_open(cluster, 1, 1)
+        metrics.recovery_ended(cluster, "Recovered", "Lossless", MINUTE)
         metrics.evidence_missing(cluster, 1)
         metrics.rejected(cluster, "Fenced")
         metrics.awaiting_approval(cluster, [NOON])
@@ -115,7 +165,7 @@ def test_a_cluster_that_is_not_watched_any_more_drops_its_series_and_no_others(m
 
 def test_a_cluster_that_comes_back_begins_at_zero(metrics: Metrics) -> None:
     labels = {"cluster": "kafka/prod", "outcome": "Recovered", "loss_class": "Lossless"}
-    metrics.recovery_ended("kafka/prod", "Recovered", "Lossless")
+    metrics.recovery_ended("kafka/prod", "Recovered", "Lossless", MINUTE)
     metrics.forget("kafka/prod")
     metrics.watched("kafka/prod", offline=0, isolated=False)
 
@@ -148,7 +198,7 @@ def test_who_holds_the_lease_is_shown(metrics: Metrics) -> None:
 
 
 def test_names_follow_prometheus_conventions(metrics: Metrics) -> None:
-    metrics.recovery_ended("kafka/prod", "Recovered", None)
+    metrics.recovery_ended("kafka/prod", "Recovered", None, MINUTE)
     families = list(text_string_to_metric_families(metrics.exposition().decode()))
 
     ours = [family for family in families if not family.name.startswith("process_")]

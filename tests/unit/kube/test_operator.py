@@ -94,6 +94,20 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
         (["--operator-namespace=a", "--probe=0ms"], "--probe: '0ms' is shorter than 50ms"),
         (["--operator-namespace=a", "--rescan=1us"], "--rescan: '1us' is no duration such as 250ms"),
         (["--operator-namespace=a", "--liveness=nonsense", "--no-lease"], "--liveness: 'nonsense': write it as http:"),
+        (["--operator-namespace=a", "--webhook-token-file=t"], "--webhook-port: --webhook-… say how alerts are heard"),
+        (["--operator-namespace=a", "--webhook-port=9095"], "--webhook-port: nobody would be asked who they are"),
+        (
+            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-client-ca=ca"],
+            "--webhook-client-ca: it needs --webhook-tls-cert and --webhook-tls-key",
+        ),
+        (
+            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=t", "--webhook-tls-cert=c"],
+            "--webhook-tls-cert and --webhook-tls-key belong together",
+        ),
+        (
+            ["--operator-namespace=a", "--webhook-port=9095", "--webhook-token-file=/nowhere/token"],
+            "/nowhere/token can't be read: No such file or directory",
+        ),
     ],
 )
 def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(

@@ -315,6 +315,47 @@ class TestIncidents:
         virtually(story)
 
 
+class TestWaking:
+    def test_who_is_woken_goes_through_all_partitions_at_the_next_pulse(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(62)
+            before = len(bench.kafka.scans)
+            last = bench.kafka.scans[-1]
+            bench.watcher.wake()
+            woken = now(bench.clock)
+            await bench.after(2 * INTERVAL)
+            assert len(bench.kafka.scans) == before + 1
+            assert woken - last < 4, "it was not due by itself"
+
+        virtually(story)
+
+    def test_being_woken_all_the_time_is_a_scan_a_second_and_no_more(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(10)
+            before = len(bench.kafka.scans)
+            for _ in range(1000):
+                bench.watcher.wake()
+                await bench.after(0.01)
+            assert 8 <= len(bench.kafka.scans) - before <= 10
+
+        virtually(story)
+
+    def test_who_sees_nothing_looks_once_it_sees_again(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(5)
+            bench.kafka.fault = LOST
+            await bench.after(5)
+            before = len(bench.kafka.scans)
+            bench.watcher.wake()
+            await bench.after(5)
+            assert len(bench.kafka.scans) == before
+            bench.kafka.fault = None
+            await bench.after(3)
+            assert len(bench.kafka.scans) > before
+
+        virtually(story)
+
+
 class TestView:
     def test_it_tells_what_was_seen_and_only_when_it_is_new(self) -> None:
         async def story(bench: Bench) -> None:

@@ -16,6 +16,7 @@ from kafka_recovery.kube.api import Api, ApiError, NotServed, Object
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.fleet.rankings import Rankings
 from kafka_recovery.kube.fleet.results import StoredResults
+from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.resources import RANKINGS
 from kafka_recovery.kube.work_queue import WorkQueue
@@ -34,12 +35,15 @@ WORKERS = 2
 class LookOut:
     """`namespaces` empty: all of them. It belongs to one event loop."""
 
-    def __init__(self, api: Api, events: Events, namespaces: Sequence[str], every: timedelta = EVERY) -> None:
+    def __init__(
+        self, api: Api, events: Events, metrics: Metrics, namespaces: Sequence[str], every: timedelta = EVERY
+    ) -> None:
         self._api = api
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._every = every
         self._results = StoredResults()
-        self._queue = WorkQueue(Rankings(api, events, self._results).reconcile, workers=WORKERS, expected=_cause)
+        self._rankings = Rankings(api, events, metrics, self._results)
+        self._queue = WorkQueue(self._rankings.reconcile, workers=WORKERS, expected=_cause)
         self._stamps: dict[Key, tuple[object, ...]] = {}
         self._troubles: dict[str | None, str] = {}
 
@@ -72,6 +76,7 @@ class LookOut:
         for key in [key for key in self._stamps if namespace in (None, key[0]) and key not in found]:
             del self._stamps[key]
             self._queue.forget(key)
+            self._rankings.forget(key)
         for key, stamp in found.items():
             if self._stamps.get(key) != stamp:
                 self._stamps[key] = stamp

@@ -22,10 +22,11 @@ from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies,
 from kafka_recovery.kube.fleet.ports import NotOurs, Seen
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
-from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, remembered
+from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, State, Unreadable, remembered
 from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
+from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.resources import RANKINGS
 from kafka_recovery.kube.work_queue import Requeue
@@ -60,10 +61,16 @@ class Rankings:
     """Nothing is remembered but in status. `clock`: the time, with its zone."""
 
     def __init__(
-        self, api: Api, events: Events, results: Results, clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+        self,
+        api: Api,
+        events: Events,
+        metrics: Metrics,
+        results: Results,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._events = events
+        self._metrics = metrics
         self._results = results
         self._clock = clock
         self._operators = SparkOperators(api)
@@ -75,6 +82,7 @@ class Rankings:
         try:
             raw = await self._api.get(RANKINGS.path(*key))
         except NotFound:
+            self.forget(key)
             return None  # what it owned goes with it
         if raw["metadata"].get("deletionTimestamp"):
             return None
@@ -99,6 +107,10 @@ class Rankings:
             return None
         await self._note(case, trouble=reason)
         return IN_TROUBLE
+
+    def forget(self, key: Key) -> None:
+        """It is not there any more."""
+        self._metrics.forget_ranking("/".join(key))
 
     async def _step(self, case: Case) -> timedelta | None:
         ranking, memory = case.ranking, case.memory
@@ -181,6 +193,8 @@ class Rankings:
         if found:
             memory = replace(memory, summary=summary_of(run, found.manifest.summary))
         await self._note(case, memory)
+        meta = case.ranking.meta
+        self._metrics.ranking_ended(f"{meta.namespace}/{meta.name}", run.outcome, run.ended_at - run.started_at)
         return timedelta(0)  # the next look clears away, and sees when the next run is due
 
     def _failed(self, case: Case, active: Active, code: str, message: str) -> steps.Step:
@@ -220,6 +234,19 @@ class Rankings:
             trouble=trouble,
         )
         case.raw = await self._tell(case.raw, status)
+        self._show(case)
+
+    def _show(self, case: Case) -> None:
+        """Metrics say what status says, so that they are right after a restart as well."""
+        spec, runs = case.ranking, case.memory.runs
+        result = datetime.fromisoformat(case.memory.summary["at"]) if case.memory.summary else None
+        due = _coming(spec, result or spec.meta.created_at)
+        self._metrics.ranking_seen(
+            f"{spec.meta.namespace}/{spec.meta.name}",
+            well=runs[0].outcome is Outcome.SUCCEEDED if runs else None,
+            success=result,
+            due=due if isinstance(due, datetime) else None,
+        )
 
     async def _tell(self, raw: Object, status: dict[str, Any]) -> Object:
         meta = raw["metadata"]

@@ -17,6 +17,7 @@ from kafka_recovery.kube.fleet.results import understood
 from kafka_recovery.kube.fleet.runs import Active, remembered
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS
 from kafka_recovery.kube.fleet.steps import NoResult, Result
+from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.resources import POLICIES, RANKINGS
 from unit.kube.fleet.asked import NOON, manifest
 from unit.kube.fleet.schema import refusals, status_schema
@@ -115,6 +116,7 @@ class SparkWorld:
         self.api = Cluster()
         self.events = SilentEvents()
         self.results = ResultsInMemory()
+        self.metrics = Metrics()
         self.now: datetime = NOON
         self.api.put(POLICIES, "prod", POLICY)
         self.api.put(RANKINGS, "prod", RANKING | fields, uid="0f4f8e2c-0000-4000-8000-000000000001")
@@ -124,7 +126,8 @@ class SparkWorld:
         self.now += timedelta(**later)
         again = None
         for _ in range(times):
-            rankings = Rankings(cast(Api, self.api), cast(Events, self.events), self.results, clock=lambda: self.now)
+            api, events = cast(Api, self.api), cast(Events, self.events)
+            rankings = Rankings(api, events, self.metrics, self.results, clock=lambda: self.now)
             again = await rankings.reconcile(KEY)
         for status in self.api.statuses:
             assert not list(refusals(status, status_schema()))

@@ -14,6 +14,7 @@ import pytest
 from kafka_recovery.kube.api import Api, ApiError, NotServed
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.fleet.look_out import LookOut
+from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.resources import RANKINGS
 from unit.kube.fleet.spark_world import KEY, SparkWorld
 from unit.kube.journals import NAMESPACE
@@ -25,7 +26,8 @@ FORBIDDEN = ApiError(403, "Forbidden", "cannot list resource")
 
 @asynccontextmanager
 async def looking_out(world: SparkWorld, *namespaces: str) -> AsyncIterator[asyncio.Task[None]]:
-    out = LookOut(cast(Api, world.api), cast(Events, world.events), namespaces, every=timedelta(milliseconds=5))
+    api, events = cast(Api, world.api), cast(Events, world.events)
+    out = LookOut(api, events, Metrics(), namespaces, every=timedelta(milliseconds=5))
     task = asyncio.create_task(out.run())
     yield task
     assert await out.stop(timedelta(seconds=1)) == []

@@ -1,0 +1,114 @@
+{{- define "kafka-recovery.selector" -}}
+app.kubernetes.io/name: kafka-recovery-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "kafka-recovery.labels" -}}
+{{ include "kafka-recovery.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/part-of: kafka-recovery
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end -}}
+
+{{/* The objects of .file, a copy of one in manifests/, as JSON: what is said there is said nowhere else. */}}
+{{- define "kafka-recovery.objects" -}}
+{{- $objects := list -}}
+{{- $text := .root.Files.Get (printf "files/manifests/%s" .file) -}}
+{{- range regexSplit "(?m)^---$" (required (printf "files/manifests/%s is missing" .file) $text) -1 -}}
+{{- $objects = append $objects (fromYaml .) -}}
+{{- end -}}
+{{- toJson (dict "objects" $objects) -}}
+{{- end -}}
+
+{{/* The rules of a Role that .file holds, by its .name, as JSON. */}}
+{{- define "kafka-recovery.rules" -}}
+{{- $name := .name -}}
+{{- range (include "kafka-recovery.objects" . | fromJson).objects -}}
+{{- if and (has .kind (list "Role" "ClusterRole")) (eq .metadata.name $name) -}}
+{{- toJson (dict "rules" .rules) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* "true" where every namespace is watched. */}}
+{{- define "kafka-recovery.everywhere" -}}
+{{- if has "*" .Values.watchNamespaces }}true{{ end -}}
+{{- end -}}
+
+{{/* Namespaces that are watched one by one, as JSON. */}}
+{{- define "kafka-recovery.namespaces" -}}
+{{- if include "kafka-recovery.everywhere" . -}}
+{{- toJson (dict "names" list) -}}
+{{- else -}}
+{{- toJson (dict "names" (.Values.watchNamespaces | default (list .Release.Namespace) | uniq)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* What the operator may do where it watches. */}}
+{{- define "kafka-recovery.watching" -}}
+{{- $rules := list -}}
+{{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
+{{- range (include "kafka-recovery.rules" $operator | fromJson).rules -}}
+{{- if not (has "coordination.k8s.io" .apiGroups) -}}
+{{- if and (has "secrets" .resources) $.Values.secretNames -}}
+{{- $_ := set . "resourceNames" $.Values.secretNames -}}
+{{- end -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- range $part := list "strimzi" "fleet" -}}
+{{- if (index $.Values $part).enabled -}}
+{{- $more := dict "root" $ "file" (printf "rbac/optional/%s.yaml" $part) "name" (printf "kafka-recovery-operator-%s" $part) -}}
+{{- $rules = concat $rules (include "kafka-recovery.rules" $more | fromJson).rules -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rules -}}
+{{- end -}}
+
+{{/* What it may do at home: hold the Lease, and read whether everything is suspended. */}}
+{{- define "kafka-recovery.home" -}}
+{{- $rules := list (dict "apiGroups" (list "") "resources" (list "configmaps") "resourceNames" (list "kafka-recovery-operator") "verbs" (list "get")) -}}
+{{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
+{{- range (include "kafka-recovery.rules" $operator | fromJson).rules -}}
+{{- if has "coordination.k8s.io" .apiGroups -}}
+{{- $rules = append $rules . -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $rules -}}
+{{- end -}}
+
+{{- define "kafka-recovery.subject" -}}
+- kind: ServiceAccount
+  name: kafka-recovery-operator
+  namespace: {{ .Release.Namespace }}
+{{- end -}}
+
+{{- define "kafka-recovery.image" -}}
+{{- if .Values.image.digest -}}
+{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end -}}
+
+{{/* Secrets that the webhook needs, each with the folder it is mounted in, as JSON. */}}
+{{- define "kafka-recovery.webhookSecrets" -}}
+{{- $secrets := list -}}
+{{- with .Values.alertmanager -}}
+{{- if .enabled -}}
+{{- if not (or .tokenSecret.name .clientCaSecret) -}}
+{{- fail "alertmanager.enabled: nobody would be asked who they are; name alertmanager.tokenSecret.name, alertmanager.clientCaSecret or both" -}}
+{{- end -}}
+{{- if and .clientCaSecret (not .tlsSecret) -}}
+{{- fail "alertmanager.clientCaSecret: clients' certificates need TLS; name alertmanager.tlsSecret too" -}}
+{{- end -}}
+{{- range $folder, $name := dict "token" .tokenSecret.name "tls" .tlsSecret "client-ca" .clientCaSecret -}}
+{{- if $name -}}
+{{- $secrets = append $secrets (dict "folder" $folder "name" $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- toJson (dict "secrets" $secrets) -}}
+{{- end -}}

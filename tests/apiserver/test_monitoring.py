@@ -1,0 +1,86 @@
+"""A real Prometheus scrapes a real operator, a real Alertmanager calls its webhook."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apiserver.incidents import Start, policy, recoveries, watched_cluster
+from testbed.cluster import RealKafka
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
+from testbed.ports import HOST, Ports
+from testbed.prometheus import Monitoring
+from testbed.waiting import wait_until
+from unit.monitoring import shipped
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+
+TOKEN = "the-testbeds-own-webhook-token"
+SUFFIXES = {"counter": ("", "_total"), "histogram": ("_bucket", "_sum", "_count"), "info": ("", "_info")}
+
+Watched = Callable[[], tuple[OperatorProcess, Monitoring]]
+
+
+@pytest.fixture
+def watched(start: Start, tmp_path: Path) -> Iterator[Watched]:
+    """Starts an operator and what watches it, with our rules and no patience."""
+    token, rules = tmp_path / "token", tmp_path / "rules.yaml"
+    token.write_text(TOKEN)
+    rules.write_text(re.sub(r"\b(for|interval): \d+m", r"\1: 1s", shipped.RULES.read_text()))
+    started: list[Monitoring] = []
+    with Ports() as ports:
+        port = ports.take()
+        receiver = {
+            "url": f"http://{HOST}:{port}/alerts",
+            "http_config": {"authorization": {"credentials_file": str(token)}},
+        }
+
+        def start_both() -> tuple[OperatorProcess, Monitoring]:
+            operator = start(f"--webhook-port={port}", f"--webhook-token-file={token}")
+            started.append(Monitoring(tmp_path, operator.metrics_port, rules, receiver).__enter__())
+            return operator, started[0]
+
+        yield start_both
+        for each in started:
+            each.__exit__(None, None, None)
+
+
+def test_an_alert_about_an_incident_wakes_the_watcher_and_opens_nothing(
+    watched: Watched, kafka: RealKafka, kubectl: Kubectl, namespace: str
+) -> None:
+    kubectl.apply(policy(patience="1h"), watched_cluster(kafka))
+    operator, monitoring = watched()
+    kafka.offline_partition("orders", {3: 25})
+
+    cluster = f"{namespace}/prod"
+    operator.says(f"an alert wakes the watcher of {cluster}", within=60)
+
+    assert {
+        "alertname": "KafkaRecoveryOfflinePartitions",
+        "cluster": cluster,
+        "severity": "critical",
+    } in monitoring.firing()
+    woken = 'kafka_recovery_webhook_requests_total{outcome="Woken"}'
+    wait_until("that is counted", lambda: monitoring.query(f"{woken} > 0"), bool)
+    assert recoveries(kubectl) == [], "an alert is no reason to be less patient"
+
+
+def test_every_rule_and_every_panel_asks_for_what_is_there(watched: Watched) -> None:
+    _, monitoring = watched()
+    wait_until("the operator is scraped", lambda: monitoring.query("kafka_recovery_build_info"), bool)
+
+    types = monitoring.metrics()
+    names = {name + suffix for name, kind in types.items() for suffix in SUFFIXES.get(kind, ("",))}
+    for expression in [*(rule["expr"] for rule in shipped.rules()), *shipped.queries()]:
+        monitoring.query(expression)
+        assert set(shipped.metrics_in(expression)) <= names, expression
+    evaluated = wait_until(
+        "all rules were evaluated",
+        monitoring.rules,
+        lambda rules: all(rule["health"] != "unknown" for rule in rules),
+    )
+    assert {rule["name"]: rule["lastError"] for rule in evaluated if rule["health"] != "ok"} == {}

@@ -1,0 +1,139 @@
+"""An operator as its chart installs it, on a real Kafka: what it may not do, and the one change after which it may.
+
+No Pod runs here: it is a process of this machine, with the Pod's account and arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from apiserver import incidents
+from apiserver.incidents import Object, approval, condition, finished, only_recovery, policy, reason, seen
+from charts.conftest import Install
+from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.operator_process import OperatorProcess
+from testbed.security import Credentials, Mechanism, Security
+from testbed.waiting import wait_until
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+
+NAME = "kafka-recovery-operator"
+SURVIVOR = 3
+USER, PASSWORD = "kafka-recovery", "correct-horse-battery"
+CLUSTER = ("cluster", "kafka-cluster")
+OF_THIS_MACHINE = ("--metrics-port", "--liveness")
+
+Run = Callable[[], OperatorProcess]
+
+
+@pytest.fixture
+def kafka() -> Iterator[RealKafka]:
+    """The newest Kafka: one controller, three brokers, nothing in it."""
+    with RealKafka() as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def guarded() -> Iterator[RealKafka]:
+    """The same with TLS, passwords and ACLs."""
+    with RealKafka(security=Security()) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def run(control_plane: ControlPlane, kubectl: Kubectl, namespace: str, tmp_path: Path) -> Iterator[Run]:
+    """Starts what the Deployment says now, after what it said before has ended."""
+    started: list[OperatorProcess] = []
+
+    def run_now() -> OperatorProcess:
+        if started:
+            assert started[-1].stop() == 0
+        (container,) = kubectl.json("get", "deployment", NAME)["spec"]["template"]["spec"]["containers"]
+        given = [each for each in container["args"] if not each.startswith(OF_THIS_MACHINE)]
+        account = control_plane.service_account(namespace, NAME)
+        started.append(OperatorProcess(account, namespace, tmp_path, *given))
+        return started[-1].__enter__()
+
+    yield run_now
+    for process in started:
+        process.__exit__(None, None, None)
+    print(started[-1].log.read_text()[-8000:])  # for whoever reads a failed test
+
+
+def answered(kubectl: Kubectl, name: str) -> Object:
+    """Wait until an approval is answered."""
+    return wait_until(
+        f"RecoveryApproval {name} is answered",
+        lambda: dict(kubectl.json("get", "recoveryapproval", name)),
+        lambda each: bool(condition(each, "Accepted")),
+    )
+
+
+def looking_only(kafka: RealKafka, kubectl: Kubectl) -> Object:
+    """A WatchedCluster whose principal has what docs/acls.md gives one that may only look, and its Secrets."""
+    kafka.add_scram_user(USER, PASSWORD)
+    for kind, name, operations in (("topic", "*", ("describe", "read", "describe_configs")), (*CLUSTER, ("describe",))):
+        for operation in operations:
+            kafka.grant(f"User:{USER}", kind, name, operation)
+    client = kafka.confluent_properties(Credentials(Mechanism.SCRAM, USER, PASSWORD))
+    authority = Path(client["ssl.ca.location"]).read_text()
+    kubectl("create", "secret", "generic", "kafka-ca", f"--from-literal=ca.crt={authority}")
+    kubectl("create", "secret", "generic", "kafka-user", f"--from-literal=password={PASSWORD}")
+    password = {"name": "kafka-user", "key": "password"}
+    return incidents.watched_cluster(
+        kafka,
+        bootstrapServers=kafka.bootstrap_for(Mechanism.SCRAM).split(","),
+        tls={"caSecretRef": {"name": "kafka-ca", "key": "ca.crt"}},
+        sasl={"mechanism": "SCRAM-SHA-512", "username": USER, "passwordSecretRef": password},
+        authority="Automatic",
+    )
+
+
+def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one_in_kafka(
+    guarded: RealKafka, kubectl: Kubectl, install: Install, defined: None, run: Run
+) -> None:
+    """Neither its own authority nor the broker lets it, whatever cluster, policy and approver say."""
+    install(secretNames=["kafka-ca", "kafka-user"])
+    operator = run()
+    kubectl.apply(policy(approval="AutoApprove"), looking_only(guarded, kubectl))
+    guarded.offline_partition("orders", {SURVIVOR: 25})
+
+    name = only_recovery(kubectl, within=60)["metadata"]["name"]
+    planned = seen(kubectl, name, lambda each: reason(each) == "ObserveOnly")
+    yes = approval(planned)
+    kubectl.apply(yes)
+    assert reason(answered(kubectl, yes["metadata"]["name"]), "Accepted") == "ObserveOnly"
+    assert guarded.describe("orders")[0].leader is None
+
+    install(secretNames=["kafka-ca", "kafka-user"], authority="Automatic")
+    run()
+    seen(kubectl, name, lambda each: "not authorized (31); our principal lacks ALTER" in incidents.told(each))
+    assert guarded.describe("orders")[0].leader is None
+
+    guarded.grant(f"User:{USER}", *CLUSTER, "alter")
+    ended = finished(kubectl, name)
+    assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
+    assert guarded.describe("orders")[0].leader == SURVIVOR
+    assert "lacks the right" not in operator.log.read_text()
+
+
+def test_without_admission_policies_an_approval_of_a_loss_is_not_believed(
+    kafka: RealKafka, kubectl: Kubectl, install: Install, defined: None, run: Run
+) -> None:
+    install(authority="Approve", admissionPolicies={"create": False})
+    run()
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
+    kafka.offline_partition("orders", {SURVIVOR: 25})
+    name = only_recovery(kubectl, within=60)["metadata"]["name"]
+
+    waiting = seen(kubectl, name, lambda each: reason(each) in ("AwaitingApproval", "AdmissionPolicyMissing"))
+    kubectl.apply(approval(waiting))
+
+    told = seen(kubectl, name, lambda each: reason(each) == "AdmissionPolicyMissing")
+    assert "nobody checks who writes approvals" in condition(told, "Ready")["message"]
+    assert kafka.describe("orders")[0].leader is None

@@ -1,0 +1,81 @@
+"""What the charts hold of other files is what those say now."""
+
+from __future__ import annotations
+
+import json
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from charts.conftest import DEFINITIONS, OPERATOR, ROOT
+
+GENERATOR = runpy.run_path(str(ROOT / "charts" / "generate.py"))
+WANTED: dict[Path, str] = GENERATOR["wanted"]()
+CURE = "python charts/generate.py"
+
+
+@pytest.mark.parametrize("file", sorted(WANTED), ids=lambda file: str(file.relative_to(ROOT / "charts")))
+def test_every_copy_says_what_its_source_says(file: Path) -> None:
+    assert file.exists(), CURE
+    assert file.read_text() == WANTED[file], CURE
+
+
+def test_nothing_is_left_of_sources_that_are_gone() -> None:
+    assert set(GENERATOR["GENERATED"]) <= set(WANTED), CURE
+
+
+def test_the_definitions_are_those_of_crds_and_outlive_their_release() -> None:
+    for source in (ROOT / "crds").glob("*.yaml"):
+        ours = yaml.safe_load((DEFINITIONS / "templates" / source.name).read_text())
+        assert ours["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+        del ours["metadata"]["labels"]
+        assert ours == yaml.safe_load(source.read_text())
+
+
+def test_the_catalogue_lists_every_kind() -> None:
+    chart = yaml.safe_load((OPERATOR / "Chart.yaml").read_text())
+    listed = yaml.safe_load(chart["annotations"]["artifacthub.io/crds"])
+
+    definitions = [yaml.safe_load(file.read_text()) for file in (ROOT / "crds").glob("*.yaml")]
+    kinds = {(each["metadata"]["name"], each["spec"]["names"]["kind"]) for each in definitions}
+    assert {(each["name"], each["kind"]) for each in listed} == kinds
+
+
+def test_the_schema_knows_every_value_and_no_other() -> None:
+    schema = json.loads((OPERATOR / "values.schema.json").read_text())
+    values = yaml.safe_load((OPERATOR / "values.yaml").read_text())
+
+    assert set(_known(schema)) - {"global"} == set(_given(values, schema))
+
+
+def test_everything_in_the_schema_is_strict() -> None:
+    loose = [name for name, node in _groups("", json.loads((OPERATOR / "values.schema.json").read_text())) if node]
+
+    assert not loose
+
+
+def _known(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, node in schema["properties"].items():
+        yield f"{prefix}{name}"
+        if "properties" in node and name != "resources":
+            yield from _known(node, f"{prefix}{name}.")
+
+
+def _given(values: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        yield f"{prefix}{name}"
+        node = schema["properties"].get(name, {})
+        if isinstance(value, dict) and "properties" in node and name != "resources":
+            yield from _given(value, node, f"{prefix}{name}.")
+
+
+def _groups(name: str, node: dict[str, Any]) -> Iterator[tuple[str, bool]]:
+    """Each object with named properties, and whether it takes others too."""
+    if "properties" in node:
+        yield name, node.get("additionalProperties") is not False
+        for key, each in node["properties"].items():
+            yield from _groups(f"{name}.{key}", each)

@@ -1,0 +1,233 @@
+"""The charts on a real API server: coming, changing, going; who may do what; what is said where something is missing.
+
+There is no node, so no Pod runs: the operator is a process of this machine with the account and the arguments that the
+chart gives its Pod.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver.objects import Asking, Refused
+from charts.conftest import OPERATOR, RELEASE, Install, define
+from charts.previous import previous
+from kafka_recovery.kube.admission import APPROVALS_POLICY
+from kafka_recovery.kube.resources import APPROVALS, POLICIES, RECOVERIES
+from testbed.helm.helm import Helm, HelmFailed, Object
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl
+from testbed.waiting import wait_until
+from unit.kube.specs import APPROVAL, POLICY, RECOVERY
+
+pytestmark = pytest.mark.apiserver
+
+NAME = "kafka-recovery-operator"
+OURS = f"app.kubernetes.io/instance={RELEASE}"
+KINDS = (
+    "deployments,serviceaccounts,roles,rolebindings,networkpolicies,poddisruptionbudgets,services,clusterroles,"
+    "clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings"
+)
+
+
+def there(kubectl: Kubectl) -> set[str]:
+    """The release's objects."""
+    return set(kubectl("get", KINDS, "-l", OURS, "-o", "name").split())
+
+
+def deployment(kubectl: Kubectl) -> Object:
+    return dict(kubectl.json("get", "deployment", NAME)["spec"])
+
+
+def arguments(kubectl: Kubectl) -> list[str]:
+    return list(deployment(kubectl)["template"]["spec"]["containers"][0]["args"])
+
+
+@pytest.fixture
+def older(tmp_path: Path) -> Path:
+    """The chart as it was before its last change; where it has no past, itself under an older version."""
+    if found := previous(tmp_path):
+        return found
+    copied = shutil.copytree(OPERATOR, tmp_path / "older")
+    chart = copied / "Chart.yaml"
+    chart.write_text(chart.read_text().replace("\nversion: ", "\nversion: 0.0.0-before-"))
+    return copied
+
+
+# Coming, changing, going
+
+
+def test_a_release_is_upgraded_from_the_last_chart_rolled_back_and_uninstalled(
+    helm: Helm, kubectl: Kubectl, install: Install, defined: None, older: Path
+) -> None:
+    install(chart=older)
+    before, was = there(kubectl), deployment(kubectl)
+
+    install(authority="Approve", replicas=2)
+    assert "--authority=Approve" in arguments(kubectl)
+    assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
+
+    helm("rollback", RELEASE, "1")
+    assert there(kubectl) == before
+    assert deployment(kubectl)["template"] == was["template"]
+
+    helm("uninstall", RELEASE)
+    assert there(kubectl) == set()
+    assert kubectl("get", "crd", "watchedclusters.kafka-recovery.dev")
+
+
+def test_an_uninstall_of_the_definitions_leaves_what_was_written_with_them(
+    helm: Helm, kubectl: Kubectl, control_plane: ControlPlane, namespace: str
+) -> None:
+    define(control_plane, helm)
+    Asking(control_plane.client(), namespace).create(RECOVERIES, "prod-0123456789", RECOVERY)
+
+    said = helm.of("kube-system", control_plane.administrator())("uninstall", "kafka-recovery-crds")
+
+    assert "kept due to the resource policy" in said
+    assert kubectl("get", "partitionrecovery", "prod-0123456789")
+
+
+def test_definitions_that_were_applied_by_hand_can_be_taken_over(
+    helm: Helm, kubectl: Kubectl, control_plane: ControlPlane
+) -> None:
+    control_plane.kubectl()("delete", "crd", "-l", "app.kubernetes.io/part-of=kafka-recovery")
+    control_plane.apply_definitions(OPERATOR.parents[1] / "crds")
+
+    define(control_plane, helm)
+
+    annotations = kubectl.json("get", "crd", "watchedclusters.kafka-recovery.dev")["metadata"]["annotations"]
+    assert annotations["meta.helm.sh/release-name"] == "kafka-recovery-crds"
+
+
+def test_a_second_operator_elsewhere_shares_what_belongs_to_no_namespace(
+    helm: Helm, install: Install, control_plane: ControlPlane, defined: None
+) -> None:
+    install()
+    elsewhere = control_plane.create_namespace("second-operator")
+    second = helm.of(elsewhere, control_plane.administrator(elsewhere))
+
+    with pytest.raises(HelmFailed, match=r"exists and cannot be imported into the current release"):
+        second("install", RELEASE, str(OPERATOR))
+
+    second("install", RELEASE, str(OPERATOR), "--set=admissionPolicies.create=false,clusterRoles.create=false")
+    second("uninstall", RELEASE)
+
+
+# What a namespace under the restricted standard admits
+
+
+def test_the_restricted_pod_security_standard_admits_its_pod(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, install: Install, defined: None
+) -> None:
+    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+    install()
+    template = deployment(kubectl)["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **template, "metadata": {"name": "probe", **template["metadata"]}}
+
+    assert "created" in kubectl("create", "--dry-run=server", "-f", "-", given=pod)
+
+    pod["spec"]["containers"][0]["securityContext"]["capabilities"] = {}
+    refused = kubectl.attempt("create", "--dry-run=server", "-f", "-", given=pod)
+    assert 'violates PodSecurity "restricted' in refused.stderr
+
+
+# Who may do what
+
+
+def test_the_operator_may_read_the_secrets_that_are_named_and_approve_nothing(
+    control_plane: ControlPlane, namespace: str, install: Install, defined: None
+) -> None:
+    watched = control_plane.create_namespace("watched")
+    install(watchNamespaces=[watched], secretNames=["kafka-user"])
+    operator = control_plane.kubectl(control_plane.service_account(namespace, NAME))
+
+    def may(verb: str, what: str, where: str) -> bool:
+        return operator.attempt("auth", "can-i", verb, what, f"--namespace={where}").returncode == 0
+
+    assert may("get", "secret/kafka-user", watched)
+    assert may("patch", "partitionrecoveries.kafka-recovery.dev/status", watched)
+    assert may("update", f"leases.coordination.k8s.io/{NAME}", namespace)
+    for verb, what, where in (
+        ("get", "secret/another", watched),
+        ("get", "secret/kafka-user", namespace),
+        ("list", "secrets", watched),
+        ("create", "configmaps", namespace),
+        ("create", "recoveryapprovals.kafka-recovery.dev", watched),
+        ("approve", "partitionrecoveries.kafka-recovery.dev", watched),
+        ("update", f"leases.coordination.k8s.io/{NAME}", watched),
+        ("create", "pods", watched),
+    ):
+        assert not may(verb, what, where), f"{verb} {what} in {where}"
+
+
+def test_who_may_edit_a_namespace_opens_recoveries_and_neither_approves_nor_writes_rules(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, install: Install, defined: None
+) -> None:
+    install()
+    kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve")
+    eve = Asking(control_plane.client(control_plane.user("eve", namespace=namespace)), namespace)
+    wait_until("the roles are aggregated", lambda: _created(eve), bool)
+
+    with pytest.raises(Refused, match="cannot create resource"):
+        eve.create(APPROVALS, "mine", APPROVAL | {"approver": "eve"})
+    with pytest.raises(Refused, match="cannot create resource"):
+        eve.create(POLICIES, "mine", POLICY)
+
+
+def _created(who: Asking) -> bool:
+    try:
+        who.create(RECOVERIES, "prod-0123456789", RECOVERY)
+    except Refused:
+        return False
+    return True
+
+
+# What is missing is said
+
+
+def test_the_notes_say_what_it_can_and_what_it_cannot(install: Install, defined: None) -> None:
+    assert "elect anybody. No WatchedCluster, no policy and no approval changes that" in install()
+    assert "elect anybody without a person" in install(authority="Approve")
+    assert "by itself what a policy approves" in install(authority="Automatic")
+
+
+def test_the_notes_warn_where_nobody_checks_approvals(install: Install, kubectl: Kubectl, defined: None) -> None:
+    assert "AdmissionPolicyMissing" not in install()
+
+    assert "no plan that may lose records is carried out\n(AdmissionPolicyMissing)" in install(
+        admissionPolicies={"create": False}
+    )
+    assert kubectl.attempt("get", "validatingadmissionpolicy", APPROVALS_POLICY).returncode
+
+
+def test_the_notes_warn_where_every_secret_can_be_read(install: Install, defined: None) -> None:
+    everywhere: dict[str, Any] = {"watchNamespaces": ["*"]}
+
+    assert "it may read every Secret of every namespace" in install(**everywhere)
+    assert "it may read every Secret" not in install(**everywhere, secretNames=["kafka-user"])
+
+
+def test_the_notes_warn_where_the_definitions_are_missing(
+    control_plane: ControlPlane, helm: Helm, install: Install
+) -> None:
+    warning = "this API server has no definitions of kafka-recovery.dev"
+    control_plane.kubectl()("delete", "crd", "-l", "app.kubernetes.io/part-of=kafka-recovery")
+
+    assert warning in install()
+
+    define(control_plane, helm)
+    assert warning not in install()
+
+
+def test_a_namespace_that_is_to_be_watched_must_be_there(install: Install, defined: None) -> None:
+    with pytest.raises(HelmFailed, match=r'namespaces "nowhere" not found'):
+        install(watchNamespaces=["nowhere"])
+
+
+def test_monitors_need_their_definitions(install: Install, defined: None) -> None:
+    with pytest.raises(HelmFailed, match=r'no matches for kind "PodMonitor".*\n.*ensure CRDs are installed first'):
+        install(monitoring={"monitor": "PodMonitor"})

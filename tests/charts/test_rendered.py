@@ -1,0 +1,341 @@
+"""What the chart makes of values, by the real Helm and without a cluster."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from charts.conftest import DEFINITIONS, OPERATOR, ROOT
+from kafka_recovery.kube.__main__ import app
+from testbed.helm.helm import Helm, Object
+
+pytestmark = pytest.mark.apiserver
+
+MANIFESTS = ROOT / "manifests"
+NAME = "kafka-recovery-operator"
+HOME = "kafka-recovery"
+EVERYTHING = {
+    "replicas": 2,
+    "evidence": {"url": "s3://bucket/evidence"},
+    "strimzi": {"enabled": True},
+    "fleet": {"enabled": True},
+    "alertmanager": {
+        "enabled": True,
+        "tokenSecret": {"name": "alerts-token"},
+        "tlsSecret": "alerts-tls",
+        "clientCaSecret": "alerts-clients",
+    },
+    "monitoring": {"monitor": "PodMonitor", "rules": True, "dashboard": True, "labels": {"release": "prometheus"}},
+}
+
+
+def only(objects: list[Object], kind: str, name: str = NAME, namespace: str | None = None) -> Object:
+    (found,) = [
+        each
+        for each in objects
+        if (each["kind"], each["metadata"]["name"]) == (kind, name)
+        and namespace in (None, each["metadata"].get("namespace"))
+    ]
+    return found
+
+
+def names(objects: list[Object], kind: str) -> list[tuple[str | None, str]]:
+    found = [each["metadata"] for each in objects if each["kind"] == kind]
+    return sorted((meta.get("namespace"), meta["name"]) for meta in found)
+
+
+def manifest(file: str) -> list[Object]:
+    return list(yaml.safe_load_all((MANIFESTS / file).read_text()))
+
+
+def bare(each: Object) -> Object:
+    """Without what only a chart writes."""
+    return each | {"metadata": {key: value for key, value in each["metadata"].items() if key != "labels"}}
+
+
+def rules(objects: list[Object], kind: str, name: str) -> list[Any]:
+    return list(only(objects, kind, name)["rules"])
+
+
+def pod(objects: list[Object]) -> Object:
+    return dict(only(objects, "Deployment")["spec"]["template"]["spec"])
+
+
+def arguments(objects: list[Object]) -> list[str]:
+    return list(pod(objects)["containers"][0]["args"])
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, DEFINITIONS], ids=lambda chart: chart.name)
+def test_nothing_is_to_be_found_fault_with(charts: Helm, chart: Path) -> None:
+    assert "0 chart(s) failed" in charts("lint", "--strict", str(chart))
+
+
+# The same as by hand
+
+
+@pytest.mark.parametrize("file", sorted((MANIFESTS / "admission").glob("*.yaml")), ids=lambda file: file.stem)
+def test_admission_policies_are_those_of_the_manifests(charts: Helm, file: Path) -> None:
+    objects = charts.rendered(OPERATOR)
+
+    for each in manifest(f"admission/{file.name}"):
+        assert bare(only(objects, each["kind"], each["metadata"]["name"])) == each
+
+
+def test_roles_for_people_are_those_of_the_manifests(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR)
+
+    for each in manifest("rbac/people.yaml"):
+        ours = only(objects, each["kind"], each["metadata"]["name"])
+        assert bare(ours) == bare(each)
+        assert each["metadata"].get("labels", {}).items() <= ours["metadata"]["labels"].items()
+
+
+def test_the_operator_may_do_what_the_manifests_allow(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR)
+
+    suspended = {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [NAME], "verbs": ["get"]}
+    home = rules(objects, "Role", f"{NAME}-home")
+    assert home[0] == suspended
+    assert rules(objects, "Role", NAME) + home[1:] == rules(manifest("rbac/operator.yaml"), "Role", NAME)
+
+
+@pytest.mark.parametrize("part", ["strimzi", "fleet"])
+def test_more_rights_only_for_who_wants_them(charts: Helm, part: str) -> None:
+    more = rules(manifest(f"rbac/optional/{part}.yaml"), "Role", f"{NAME}-{part}")
+
+    without = rules(charts.rendered(OPERATOR), "Role", NAME)
+
+    assert not [rule for rule in more if rule in without]
+    assert rules(charts.rendered(OPERATOR, **{part: {"enabled": True}}), "Role", NAME) == without + more
+
+
+def test_it_reads_the_admission_policies_it_relies_on(charts: Helm) -> None:
+    reader = "kafka-recovery-admission-reader"
+
+    ours = rules(charts.rendered(OPERATOR), "ClusterRole", f"{reader}-{HOME}")
+
+    assert ours == rules(manifest("rbac/admission-reader.yaml"), "ClusterRole", reader)
+
+
+def test_drivers_of_the_fleet_have_an_account_in_every_namespace_that_is_watched(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, fleet={"enabled": True}, watchNamespaces=["a", "b"])
+
+    drivers = "kafka-recovery-fleet"
+    by_hand = rules(manifest("rbac/optional/fleet.yaml"), "Role", drivers)
+    for namespace in ("a", "b"):
+        assert only(objects, "Role", drivers, namespace)["rules"] == by_hand
+        (subject,) = only(objects, "RoleBinding", drivers, namespace)["subjects"]
+        assert only(objects, "ServiceAccount", subject["name"], subject["namespace"])
+        assert subject["namespace"] == namespace
+    assert only(objects, "ClusterRole", "kafka-recovery-analyst")
+
+
+# Where it looks
+
+
+def test_by_default_it_has_no_rights_outside_its_namespace_but_to_read_its_admission_policies(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR)
+
+    assert {namespace for namespace, _ in names(objects, "Role")} == {HOME}
+    assert names(objects, "ClusterRoleBinding") == [(None, f"kafka-recovery-admission-reader-{HOME}")]
+    assert f"--namespace={HOME}" in arguments(objects)
+
+
+def test_other_namespaces_get_a_role_each_and_its_own_only_the_lease(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, watchNamespaces=["a", "b"])
+
+    assert names(objects, "Role") == [("a", NAME), ("b", NAME), (HOME, f"{NAME}-home")]
+    for binding in (each for each in objects if each["kind"] == "RoleBinding"):
+        assert [(who["name"], who["namespace"]) for who in binding["subjects"]] == [(NAME, HOME)]
+    told = [each for each in arguments(objects) if each.startswith("--namespace")]
+    assert told == ["--namespace=a", "--namespace=b"]
+
+
+def test_all_namespaces_take_a_cluster_role(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, watchNamespaces=["*"])
+
+    everywhere = f"{NAME}-{HOME}"
+    assert names(objects, "Role") == [(HOME, f"{NAME}-home")]
+    assert rules(objects, "ClusterRole", everywhere) == rules(charts.rendered(OPERATOR), "Role", NAME)
+    assert only(objects, "ClusterRoleBinding", everywhere)["roleRef"]["name"] == everywhere
+    assert "--all-namespaces" in arguments(objects)
+    assert not [each for each in arguments(objects) if each.startswith("--namespace")]
+
+
+@pytest.mark.parametrize("namespaces", [[], ["a"], ["*"]])
+def test_secrets_that_are_named_are_the_only_ones_it_may_read(charts: Helm, namespaces: list[str]) -> None:
+    objects = charts.rendered(OPERATOR, watchNamespaces=namespaces, secretNames=["kafka-user", "kafka-ca"])
+
+    found = [
+        rule
+        for each in objects
+        if each["kind"] in ("Role", "ClusterRole") and "operator" in each["metadata"]["name"]
+        for rule in each["rules"]
+        if "secrets" in rule["resources"]
+    ]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in found] == [(["kafka-user", "kafka-ca"], ["get"])]
+
+
+# The process
+
+
+def test_without_a_word_of_yours_it_only_observes(charts: Helm) -> None:
+    assert "--authority=Observe" in arguments(charts.rendered(OPERATOR))
+
+
+def test_every_option_it_is_started_with_exists(charts: Helm) -> None:
+    known = {name for option in get_command(app).params for name in option.opts}
+
+    told = {each.partition("=")[0] for each in arguments(charts.rendered(OPERATOR, **EVERYTHING))}
+
+    assert told <= known
+
+
+def test_the_process_can_do_nothing_to_its_node(charts: Helm) -> None:
+    said = pod(charts.rendered(OPERATOR))
+    (container,) = said["containers"]
+
+    assert said["securityContext"]["runAsNonRoot"] is True
+    assert said["securityContext"]["runAsUser"] > 0
+    assert said["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    assert [volume["name"] for volume in said["volumes"]] == ["tmp"]
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & said.keys()
+
+
+def test_where_the_platform_chooses_the_user_none_is_named(charts: Helm) -> None:
+    said = pod(charts.rendered(OPERATOR, runAsUser=None))["securityContext"]
+
+    assert said == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def test_ports_that_are_asked_are_ports_that_answer(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR)
+    (container,) = pod(objects)["containers"]
+
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert f"--metrics-port={ports['metrics']}" in container["args"]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container[probe]["httpGet"]
+        assert f"--liveness=http://0.0.0.0:{ports[asked['port']]}{asked['path']}" in container["args"]
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "all"])
+def test_nobody_gets_in_but_to_metrics_and_alerts(charts: Helm, values: dict[str, Any]) -> None:
+    objects = charts.rendered(OPERATOR, **values)
+
+    (container,) = pod(objects)["containers"]
+    allowed = {port["port"] for port in only(objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"]}
+    assert allowed == {port["name"] for port in container["ports"]} - {"health"}
+
+
+# What others look at
+
+
+def test_files_that_the_webhook_reads_are_mounted(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, **EVERYTHING)
+
+    (container,) = pod(objects)["containers"]
+    folders = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
+    secrets = {each["name"]: each["secret"]["secretName"] for each in pod(objects)["volumes"] if "secret" in each}
+    read = {
+        (Path(file).name, secrets[folders[str(Path(file).parent)]])
+        for name, _, file in (each.partition("=") for each in container["args"])
+        if name.startswith("--webhook-") and file.startswith("/")
+    }
+    assert read == {
+        ("token", "alerts-token"),
+        ("tls.crt", "alerts-tls"),
+        ("tls.key", "alerts-tls"),
+        ("ca.crt", "alerts-clients"),
+    }
+    (port,) = only(objects, "Service", f"{NAME}-webhook")["spec"]["ports"]
+    ports = {each["name"]: each["containerPort"] for each in container["ports"]}
+    assert f"--webhook-port={ports[port['targetPort']]}" in container["args"]
+
+
+def test_rules_and_dashboard_are_those_of_the_plain_files(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, **EVERYTHING)
+
+    monitoring = ROOT / "monitoring"
+    rules = only(objects, "PrometheusRule")
+    assert rules["spec"] == yaml.safe_load((monitoring / "prometheus-rules.yaml").read_text())
+    assert rules["metadata"]["labels"]["release"] == "prometheus"
+    dashboard = only(objects, "ConfigMap", f"{NAME}-dashboard")
+    held = json.loads(dashboard["data"]["kafka-recovery.json"])
+    assert held == json.loads((monitoring / "grafana-dashboard.json").read_text())
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_runbooks_are_where_you_say(charts: Helm) -> None:
+    given = {"rules": True, "runbooks": "https://runbooks.test/kafka"}
+
+    groups = only(charts.rendered(OPERATOR, monitoring=given), "PrometheusRule")["spec"]["groups"]
+
+    links = {rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"] if "alert" in rule}
+    assert links
+    assert not [link for link in links if not link.startswith("https://runbooks.test/kafka/Kafka")]
+
+
+@pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
+def test_a_monitor_finds_the_metrics_and_leaves_their_labels_alone(charts: Helm, kind: str) -> None:
+    """`cluster` names a Kafka: a Prometheus with a label of that name must not take it away."""
+    objects = charts.rendered(OPERATOR, monitoring={"monitor": kind})
+
+    spec = only(objects, kind)["spec"]
+    (end,) = spec.get("podMetricsEndpoints") or spec["endpoints"]
+    assert (end["port"], end["honorLabels"]) == ("metrics", True)
+    whose = (
+        only(objects, "Deployment")["spec"]["template"]
+        if kind == "PodMonitor"
+        else only(objects, "Service", f"{NAME}-metrics")
+    )
+    assert spec["selector"]["matchLabels"].items() <= whose["metadata"]["labels"].items()
+
+
+# What runs where
+
+
+def test_one_that_stands_alone_has_no_disruption_budget(charts: Helm) -> None:
+    """It would hold up the drain of its node for ever."""
+    assert not names(charts.rendered(OPERATOR), "PodDisruptionBudget")
+    assert only(charts.rendered(OPERATOR, replicas=2), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+
+
+def test_an_image_by_digest_needs_no_tag(charts: Helm) -> None:
+    digest = "sha256:" + "0123456789abcdef" * 4
+    image = {"repository": "example/kafka-recovery-operator", "digest": digest}
+
+    (container,) = pod(charts.rendered(OPERATOR, image=image))["containers"]
+
+    assert container["image"] == f"example/kafka-recovery-operator@{digest}"
+
+
+def test_accounts_that_may_approve_are_named_in_the_policy(charts: Helm) -> None:
+    account = "system:serviceaccount:ci:release"
+    given = {"serviceAccountsThatMayApprove": [account]}
+
+    policy = only(
+        charts.rendered(OPERATOR, admissionPolicies=given),
+        "ValidatingAdmissionPolicy",
+        "recovery-approvals.kafka-recovery.dev",
+    )
+
+    expressions = {each["name"]: each["expression"] for each in policy["spec"]["variables"]}
+    assert expressions["serviceAccountsThatMayApprove"] == f"['{account}']"
+
+
+def test_what_belongs_to_no_namespace_can_be_left_to_another_release(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, admissionPolicies={"create": False}, clusterRoles={"create": False})
+
+    elsewhere = [each["metadata"]["name"] for each in objects if "namespace" not in each["metadata"]]
+    assert set(elsewhere) == {f"kafka-recovery-admission-reader-{HOME}"}

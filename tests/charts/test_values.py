@@ -1,0 +1,75 @@
+"""Values that are wrong are refused before anything is touched, by their name; so is an API server that is too old."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from charts.conftest import DEFINITIONS, OPERATOR, ROOT
+from testbed.helm.helm import Helm, HelmFailed
+
+pytestmark = pytest.mark.apiserver
+
+
+@pytest.mark.parametrize(
+    ("alerts", "said"),
+    [
+        ({}, "nobody would be asked who they are"),
+        ({"tlsSecret": "tls"}, "nobody would be asked who they are"),
+        ({"clientCaSecret": "clients"}, "name alertmanager.tlsSecret too"),
+    ],
+)
+def test_alerts_of_just_anybody_are_not_heard(charts: Helm, alerts: dict[str, Any], said: str) -> None:
+    with pytest.raises(HelmFailed, match=said):
+        charts.rendered(OPERATOR, alertmanager=alerts | {"enabled": True})
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"authority": "Elect"}, "at '/authority': value must be one of 'Observe', 'Approve', 'Automatic'"),
+        ({"authorty": "Observe"}, "additional properties 'authorty' not allowed"),
+        ({"image": {"version": "1"}}, "at '/image': additional properties 'version' not allowed"),
+        ({"image": {"tag": "a:b"}}, "at '/image/tag': 'a:b' does not match"),
+        ({"image": {"digest": "abc"}}, "at '/image/digest': 'abc' does not match"),
+        ({"replicas": "two"}, "at '/replicas': got string, want integer"),
+        ({"leaseDuration": 1}, "at '/leaseDuration': minimum: got 1, want 6"),
+        ({"probe": "soon"}, "at '/probe': 'soon' does not match"),
+        ({"watchNamespaces": ["Prod"]}, "at '/watchNamespaces/0': 'Prod' does not match"),
+        ({"watchNamespaces": ["a", "*"]}, "at '/watchNamespaces/1': '*' does not match"),
+        ({"watchNamespaces": "a"}, "at '/watchNamespaces': got string, want array"),
+        ({"runAsUser": 0}, "at '/runAsUser': minimum: got 0, want 1"),
+        ({"monitoring": {"monitor": "Yes"}}, "at '/monitoring/monitor': value must be one of"),
+        ({"admissionPolicies": {"serviceAccountsThatMayApprove": ["']+['"]}}, "serviceAccountsThatMayApprove/0"),
+        ({"env": {"A": "b"}}, "at '/env': got object, want array"),
+    ],
+    ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
+)
+def test_a_wrong_value_is_refused_by_its_name(charts: Helm, values: dict[str, Any], said: str) -> None:
+    with pytest.raises(HelmFailed, match=re.escape(said)):
+        charts.rendered(OPERATOR, **values)
+
+
+@pytest.mark.parametrize("chart", [OPERATOR, DEFINITIONS], ids=lambda chart: chart.name)
+def test_an_api_server_that_is_too_old_is_refused(charts: Helm, chart: Path) -> None:
+    said = r"requires kubeVersion: >=1.32.0-0 which is incompatible with Kubernetes v1.31.9"
+    with pytest.raises(HelmFailed, match=said):
+        charts.rendered(chart, "--kube-version=1.31.9")
+
+    assert charts.rendered(chart, "--kube-version=1.32.0-eks-1")
+
+
+def test_definitions_have_no_values_to_get_wrong(charts: Helm) -> None:
+    with pytest.raises(HelmFailed, match="additional properties 'install' not allowed"):
+        charts.rendered(DEFINITIONS, install=True)
+
+
+@pytest.mark.parametrize("file", ["docs/helm.md", "charts/kafka-recovery-operator/README.md"])
+def test_every_value_that_is_written_about_is_taken(charts: Helm, file: str) -> None:
+    given = re.findall(r"--set[ =](\S+?=[^\s`]+)", (ROOT / file).read_text())
+
+    assert given
+    assert charts.rendered(OPERATOR, *(f"--set={each}" for each in given))

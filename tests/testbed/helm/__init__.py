@@ -1,0 +1,1 @@
+"""Helm and what checks charts, really: helm, helm-unittest, kubeconform."""

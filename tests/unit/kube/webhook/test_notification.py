@@ -1,0 +1,141 @@
+"""What is taken from a notification, and what is none."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_recovery.kube.webhook.notification import MOST_ALERTS, NotANotification, Notification, understood
+from unit.kube.sights import UNHURRIED
+from unit.kube.webhook.payloads import alert, payload
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=20,
+)
+"""NaN, infinities and halves of surrogate pairs included: Python's parser takes them all."""
+
+
+def test_an_alert_names_its_cluster_as_our_metrics_do() -> None:
+    assert understood(payload()).clusters == {("kafka", "prod")}
+
+
+def test_or_by_a_namespace_and_a_name() -> None:
+    assert understood(payload(alert(namespace="kafka", cluster="prod"))).clusters == {("kafka", "prod")}
+
+
+def test_the_namespace_of_our_own_pod_does_not_count_beside_a_whole_name() -> None:
+    assert understood(payload(alert(namespace="operators", cluster="kafka/prod"))).clusters == {("kafka", "prod")}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"alertname": "A"},
+        {"cluster": "prod"},
+        {"namespace": "kafka"},
+        {"cluster": "kafka/"},
+        {"cluster": "/prod"},
+        {"cluster": "a/b/c"},
+        {"cluster": "kafka/../../secrets"},
+        {"cluster": "kafka/prod\n"},
+        {"cluster": "Kafka/Prod"},
+        {"cluster": "kafka/" + "p" * 254},
+        {"cluster": "n" * 64 + "/prod"},
+    ],
+    ids=repr,
+)
+def test_what_no_watched_cluster_can_be_called_names_none(labels: dict[str, str]) -> None:
+    seen = understood(payload(alert(**labels)))
+
+    assert not seen.clusters
+    assert seen.nameless == 1
+
+
+def test_what_is_over_names_nobody() -> None:
+    seen = understood(payload(alert("resolved"), alert(cluster="kafka/test")))
+
+    assert seen.clusters == {("kafka", "test")}
+    assert seen.resolved == 1
+
+
+def test_a_thousand_alerts_of_a_cluster_are_one_cluster() -> None:
+    assert understood(payload(*[alert()] * MOST_ALERTS)).clusters == {("kafka", "prod")}
+
+
+def test_groups_are_told_apart_and_kept_short() -> None:
+    one, other = understood(payload(group="a" * 50_000)), understood(payload(group="b" * 50_000))
+
+    assert one.group != other.group
+    assert len(one.group) == 64
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (b"", "no JSON"),
+        (b"alert!", "no JSON"),
+        (b"\xff\xfe\x00", "no JSON"),
+        (b"9" * 100_000, "no JSON"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a":' * 20_000, "nested too deeply"),
+        (b"[]", "no object with version '4'"),
+        (b'{"version": 4}', "no object with version '4'"),
+        (payload(version="3"), "no object with version '4'"),
+        (payload(groupKey=""), "groupKey"),
+        (payload(groupKey={"a": 1}), "groupKey"),
+        (payload(alerts={}), "alerts"),
+        (payload(alerts=["firing"]), "alerts"),
+        (payload(*[alert()] * (MOST_ALERTS + 1)), "more than 1000 alerts"),
+        (payload({"labels": {}}), "status"),
+        (payload(alert("burning")), "status"),
+        (payload({"status": "firing"}), "labels"),
+        (payload({"status": "firing", "labels": {"cluster": 5}}), "labels"),
+        (payload({"status": "firing", "labels": {"cluster": ["kafka/prod"]}}), "labels"),
+    ],
+    ids=lambda each: repr(each[:40]),
+)
+def test_what_is_no_notification_is_refused_without_repeating_it(body: bytes, says: str) -> None:
+    with pytest.raises(NotANotification, match=says) as refused:
+        understood(body)
+
+    assert len(str(refused.value)) < 100
+
+
+@UNHURRIED
+@given(st.binary(max_size=300) | JSON.map(lambda said: json.dumps(said).encode()))
+def test_whatever_comes_is_understood_or_refused(body: bytes) -> None:
+    _understood_or_refused(body)
+
+
+@UNHURRIED
+@given(
+    st.fixed_dictionaries(
+        {"version": st.just("4"), "groupKey": st.text() | JSON, "alerts": JSON | st.lists(JSON, max_size=3)}
+    )
+)
+def test_whatever_an_alert_holds_is_understood_or_refused(said: Any) -> None:
+    _understood_or_refused(json.dumps(said).encode())
+
+
+@UNHURRIED
+@given(st.dictionaries(st.sampled_from(["cluster", "namespace", "x"]), st.text() | st.from_regex(r"[a-z]*/[a-z.-]*")))
+def test_whatever_a_label_says_only_names_come_out(labels: dict[str, str]) -> None:
+    for namespace, name in understood(payload({"status": "firing", "labels": labels})).clusters:
+        assert set(namespace + name) <= set("abcdefghijklmnopqrstuvwxyz0123456789.-")
+        assert 1 <= len(namespace) <= 63
+        assert 1 <= len(name) <= 253
+
+
+def _understood_or_refused(body: bytes) -> None:
+    try:
+        seen = understood(body)
+    except NotANotification:
+        return
+    assert isinstance(seen, Notification)
+    assert len(seen.group) == 64
