@@ -18,7 +18,7 @@ from testbed.cluster import RealKafka
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import decision, elections, in_kubernetes, simulated
+from bench import decision, elections, fleet, in_kubernetes, simulated
 
 WARM_UP = 200
 """Partitions that are elected first, so that no method pays for the brokers' cold code."""
@@ -39,13 +39,13 @@ class Result:
     met: bool | None = None
 
 
-def against(name: str, value: float, baseline: float, at_most: float | None = None) -> Result:
+def against(name: str, value: float, baseline: float, at_most: float | None = None, unit: str = "s") -> Result:
     ratio = value / baseline
     aim = None if at_most is None else f"<= {at_most:g} x baseline"
     return Result(
         name,
         round(value, 3),
-        "s",
+        unit,
         round(baseline, 3),
         round(ratio, 3),
         aim,
@@ -130,6 +130,31 @@ def operator(quick: bool) -> Iterator[Result]:
         yield Result("watching 3 idle clusters: CPU", round(100 * idle.cpu, 1), "% of a core")
 
 
+def fleets(quick: bool) -> Iterator[Result]:
+    """A fleet's questions: ranking on Spark, its baseline DuckDB; then what every pair of brokers is worth."""
+    sizes = (100_000, 300_000) if quick else (1_000_000, 3_000_000)
+    millions = []
+    for partitions in sizes:
+        each = fleet.ranked(partitions)
+        label, spark, duckdb = f"rank and write {partitions} partitions", each.spark, each.duckdb
+        yield against(f"{label}: CPU, warm", spark.warm.cpu, duckdb.warm.cpu, 2.5, "CPU s")
+        yield against(f"{label}: CPU of a new process's first run", spark.first.cpu, duckdb.first.cpu, unit="CPU s")
+        yield against(f"{label}: wall, warm", spark.warm.wall, duckdb.warm.wall)
+        yield Result(f"{label}: rate, warm", round(partitions / spark.warm.wall), "partitions/s")
+        yield against(f"{label}: memory at the peak", spark.warm.peak_mib, duckdb.warm.peak_mib, unit="MiB")
+        yield Result(f"{label}: shuffled", spark.shuffled, "bytes", aim="none", met=spark.shuffled == 0)
+        millions.append(1e6 * spark.warm.cpu / partitions)
+    few, many = millions
+    yield against(f"CPU of a million partitions, ranked among {sizes[1]}, by {sizes[0]}", many, few, 1.2, "CPU s")
+    partitions = 20_000 if quick else 200_000
+    for at_risk in (0.1, 1.0):
+        label = f"readiness, {fleet.BROKERS} brokers, {partitions} partitions, {at_risk:.0%} at risk, all pairs"
+        used = fleet.prepared(partitions, at_risk)
+        yield below(f"{label}: start to manifest", used.wall, "s", 60)
+        yield Result(f"{label}: CPU", used.cpu, "CPU s")
+        yield Result(f"{label}: memory at the peak", used.peak_mib, "MiB")
+
+
 def below(name: str, value: float, unit: str, most: float) -> Result:
     return Result(name, round(value, 3), unit, aim=f"<= {most:g} {unit}", met=value <= most)
 
@@ -146,6 +171,7 @@ CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
     "decision": lambda quick: decided(),
     "simulated": lambda quick: at_scale(20_000 if quick else 200_000),
     "elections": elections_of_all_sizes,
+    "fleet": fleets,
     "operator": operator,
 }
 

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import kafka_recovery.spark
-from kafka_recovery.spark.session import SETTINGS, JavaMissing, check_java
+from kafka_recovery.spark.session import JAVA_OPTIONS, PREFERENCES, SETTINGS, JavaMissing, check_java, wanted
 
 
 def a_java(folder: Path, version: str) -> Path:
@@ -64,7 +64,23 @@ def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_session_is_set_up_in_one_place(spark: SparkSession) -> None:
-    ours = {key: value for key, value in SETTINGS.items() if key != "spark.sql.shuffle.partitions"}
+    assert {key: spark.conf.get(key) for key in SETTINGS} == SETTINGS
+    assert JAVA_OPTIONS in str(spark.conf.get("spark.executor.extraJavaOptions"))
 
-    assert {key: spark.conf.get(key) for key in ours} == ours
-    assert "-XX:-DontCompileHugeMethods" in str(spark.conf.get("spark.executor.extraJavaOptions"))
+
+def test_what_the_submitter_chose_is_left_alone() -> None:
+    chosen = {"spark.sql.shuffle.partitions": "400", "spark.sql.adaptive.enabled": "true"}
+
+    assert PREFERENCES.keys() & wanted({}, chosen).keys() == PREFERENCES.keys() - chosen.keys()
+
+
+def test_java_is_told_what_the_submitter_said_and_what_we_need() -> None:
+    given = {"spark.executor.extraJavaOptions": "-Djavax.net.ssl.trustStore=/certificates/store"}
+
+    told = wanted({}, given)["spark.executor.extraJavaOptions"]
+
+    assert told == f"{JAVA_OPTIONS} -Djavax.net.ssl.trustStore=/certificates/store"
+
+
+def test_no_submitter_decides_about_results() -> None:
+    assert wanted({}, {"spark.sql.ansi.enabled": "false"})["spark.sql.ansi.enabled"] == "true"

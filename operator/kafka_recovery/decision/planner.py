@@ -18,7 +18,8 @@ from kafka_recovery.decision.refusals import beyond_limit, cluster_refusal, warn
 from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
-from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -30,6 +31,7 @@ NOBODY_LEADS = BrokerId(-1)
 
 Brokers = tuple[BrokerId, ...]
 Designated = Mapping[TopicPartition, BrokerId]
+Ranking = Mapping[TopicPartition, Ranked]
 Histories = Mapping[TopicPartition, PartitionHistory]
 
 
@@ -39,20 +41,22 @@ def decide(
     *,
     waited: timedelta = timedelta(0),
     designated: Designated | None = None,
+    ranked: Ranking | None = None,
     histories: Histories | None = None,
 ) -> Plan:
     """Judge every partition, spread the leaders among equals, order the work.
 
     `waited`: how long clean members were waited for already. `designated`: leaders that a person named; they beat the
-    candidate order but no guard. `histories`: what a proof of losslessness stands on, where it is known.
+    candidate order but no guard, and so do those that a fleet's ranking chose for this very outage: `ranked`.
+    `histories`: what a proof of losslessness stands on, where it is known.
     """
     with _without_collector():
         evidence = _in_order(evidence)
         around = scene(evidence.cluster, policy, broker_rejection)
         obstacle = cluster_refusal(around, policy.limits)
         standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
-        if designated:
-            standings = [_designate(standing, designated) for standing in standings]
+        if designated or ranked:
+            standings = [_designate(standing, designated or {}, ranked or {}) for standing in standings]
         if histories:
             standings = [_prove(standing, histories) for standing in standings]
         tiers = _tiers(standings, policy.limits.partitions)
@@ -88,23 +92,35 @@ def _in_order(evidence: Evidence) -> Evidence:
     )
 
 
-def _designate(standing: Standing, designated: Designated) -> Standing:
-    """A leader named by a person beats the order, but no guard."""
-    leader = designated.get(standing.partition.id)
+def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> Standing:
+    """A leader that was named beats the order, but no guard; what a person says stands over a ranking."""
+    partition = standing.partition
+    by_ranking = ranked.get(partition.id)
+    leader = designated.get(partition.id)
+    if leader is None and by_ranking and by_ranking.leader_epoch == partition.leader_epoch:
+        leader = by_ranking.leader
     judged = standing.ranking.best_first or standing.ranking.rejections
     if leader is None or not judged:
         return standing
     if leader in standing.ranking.best_first:
-        log = next(r.log for r in standing.partition.replicas if r.broker == leader and r.log)
+        log = next(r.log for r in partition.replicas if r.broker == leader and r.log)
         return standing._replace(candidates=(leader,), log_end=log.end, loss=None)
     failed = next((r.reason for r in standing.ranking.rejections if r.broker == leader), None)
-    replicas = ", ".join(map(str, standing.partition.assignment))
-    reason = (
-        Reason("DesignatedRejected", f"broker {leader} was designated but may not lead: {failed}")
-        if failed
-        else Reason("DesignatedNotReplica", f"broker {leader} was designated but has no replica; those are {replicas}.")
-    )
+    reason = _not_to_lead(leader, partition, failed, by_person=partition.id in designated)
     return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
+
+
+def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason | None, *, by_person: bool) -> Reason:
+    why = (
+        f"may not lead: {failed}"
+        if failed
+        else f"has no replica; those are {', '.join(map(str, partition.assignment))}."
+    )
+    if by_person:
+        said = f"broker {leader} was designated but {why}"
+        return Reason("DesignatedRejected", said) if failed else Reason("DesignatedNotReplica", said)
+    said = f"broker {leader} was chosen by the fleet's ranking but {why} Without rankingRef the policy chooses."
+    return Reason("RankedRejected", said) if failed else Reason("RankedNotReplica", said)
 
 
 def _prove(standing: Standing, histories: Histories) -> Standing:

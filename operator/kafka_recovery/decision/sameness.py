@@ -36,13 +36,18 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
             was, now_is = getattr(old, field), getattr(new, field)
             if was != now_is:
                 return Reason("PlanChanged", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
-        if _cost(old) != _cost(new):
+        if _cost(old) != _cost(new) or _surely_lost(old) < _surely_lost(new):
             return Reason("PlanChanged", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
 
 
 def _cost(decision: Decision) -> Hashable:
     loss = decision.loss
-    return loss and (loss.loss_class, loss.at_least, loss.at_most, loss.lacks)
+    return loss and (loss.loss_class, loss.at_most, loss.lacks)
+
+
+def _surely_lost(decision: Decision) -> int:
+    """What is not seen any more to be lost for certain was still approved."""
+    return decision.loss.at_least if decision.loss else 0
 
 
 def _told(decision: Decision) -> str:
@@ -51,6 +56,7 @@ def _told(decision: Decision) -> str:
         return "none to speak of"
     lacked = sum(lack.records for lack in loss.lacks)
     bound = "" if loss.at_most is None else f", at most {loss.at_most} records"
+    bound += f", at least {loss.at_least} records" if loss.at_least else ""
     return f"{loss.loss_class}{bound}" + (f", {lacked} records of other replicas" if lacked else "")
 
 

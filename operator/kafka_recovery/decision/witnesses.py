@@ -28,19 +28,14 @@ def snapshot_of(at: datetime) -> str:
     return f"snapshot of {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-def ends_seen(evidence: Evidence) -> dict[TopicPartition, Seen]:
-    """What a look at a whole cluster tells a later one: of what is led by its leader, of the rest by its witnesses."""
-    source = snapshot_of(evidence.cluster.observed_at)
+def ends_seen(snapshot: Evidence) -> dict[TopicPartition, Seen]:
+    """What a look at a whole cluster tells a later one, of all that is led and whose leader answered."""
+    source = snapshot_of(snapshot.cluster.observed_at)
     seen: dict[TopicPartition, Seen] = {}
-    for partition in evidence.partitions:
+    for partition in snapshot.partitions:
         leader = partition.replica(partition.leader)
         if leader is not None and leader.log is not None and leader.log.high_watermark is not None:
-            witness = WitnessedEnd(source, leader.log.high_watermark)
-        elif partition.leader is None and partition.witnessed_ends:
-            witness = max(partition.witnessed_ends, key=lambda each: each.end)
-        else:
-            continue
-        seen[partition.id] = Seen(partition.topic_id, partition.leader_epoch, witness.end, witness.source)
+            seen[partition.id] = Seen(partition.topic_id, partition.leader_epoch, leader.log.high_watermark, source)
     return seen
 
 
@@ -65,10 +60,15 @@ def _witnessed(partition: PartitionEvidence, seen: Seen | None) -> PartitionEvid
 
 
 def _cut_since(partition: PartitionEvidence, seen: Seen) -> bool:
-    """Whether a later leader began below that end: what was lost by that is no loss of the next election."""
+    """Whether a later leader began below that end, or may have: what that cost is no loss of the next election.
+
+    The outage itself counts one epoch. After more of them somebody led in between; who he was and where he began,
+    only all replicas together tell for certain.
+    """
+    if partition.leader_epoch <= seen.leader_epoch + 1:
+        return False
+    vectors = [replica.log.epochs if replica.log else None for replica in partition.replicas]
     return any(
-        entry.epoch > seen.leader_epoch and entry.start < seen.end
-        for replica in partition.replicas
-        if replica.log is not None
-        for entry in replica.log.epochs or ()
+        vector is None or any(entry.epoch > seen.leader_epoch and entry.start < seen.end for entry in vector)
+        for vector in vectors
     )

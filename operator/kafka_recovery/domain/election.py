@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
@@ -47,6 +48,13 @@ class Lead:
     leader: BrokerId
     leader_epoch: LeaderEpoch
     log_end: Offset
+
+
+class Ranked(NamedTuple):
+    """A leader that a fleet's ranking chose, for the outage that this leader epoch tells and for no other."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)

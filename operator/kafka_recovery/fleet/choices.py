@@ -1,11 +1,11 @@
-"""What a run of task rank chose for one cluster, read back from its results: each file is what the manifest says."""
+"""What a run of task rank chose, read back from its results: each file is what the manifest says."""
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from kafka_recovery.decision.spread import TieSet, deal, level, no_load
 from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.fleet.manifest import Manifest
@@ -34,40 +35,49 @@ _COLUMNS = pa.schema(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Who is to lead a partition, in the outage that this leader epoch tells."""
-
-    leader_epoch: LeaderEpoch
-    leader: BrokerId
+Choices = Mapping[str, Mapping[TopicPartition, Ranked]]
+"""The leaders chosen, by cluster id."""
 
 
-def choices(place: Storage, manifest: Manifest, cluster_id: str) -> Mapping[TopicPartition, Choice]:
-    """The leaders chosen in a cluster, spread among equals. `place`: the run's own folder.
+def choices(place: Storage, manifest: Manifest) -> Choices:
+    """The leaders chosen in each cluster, spread among equals. `place`: the run's own folder.
 
     Raises InvalidDocument for files that are damaged or not those of the manifest, StorageUnavailable.
     """
-    epochs: dict[TopicPartition, LeaderEpoch] = {}
-    equals: dict[TopicPartition, TieSet] = {}
+    found: dict[str, _Cluster] = defaultdict(_Cluster)
     for output in manifest.outputs:
         if not output.path.startswith(RANKING):
             continue
         raw, name = place.read(output.path), place.name(output.path)
         if hashlib.sha256(raw).hexdigest() != output.sha256:
             raise InvalidDocument(f"{name}: is not the file that the manifest tells of: its SHA-256 is another one")
-        for row in _elected(raw, name, cluster_id):
-            id = TopicPartition(row["topic"], row["partition"])
-            if id in epochs:
-                raise InvalidDocument(f"{name}: {id} is ranked twice")
-            epochs[id] = LeaderEpoch(row["leader_epoch"])
-            equals[id] = tuple(BrokerId(broker) for broker in sorted(row["equals"]))
-    leaders = _spread(equals)
-    return {id: Choice(epochs[id], leaders[id]) for id in epochs}
+        for row in _elected(raw, name):
+            found[row["cluster_id"]].add(row, name)
+    return {id: cluster.spread() for id, cluster in found.items()}
 
 
-def _elected(raw: bytes, name: str, cluster_id: str) -> Iterator[Mapping[str, Any]]:
-    """The rows of one cluster in which somebody is chosen; never more than a batch of the others in memory."""
-    of_cluster = (pc.field("cluster_id") == cluster_id) & (pc.field("verdict") == str(Verdict.ELECT))
+@dataclass(slots=True)
+class _Cluster:
+    epochs: dict[TopicPartition, LeaderEpoch] = field(default_factory=dict)
+    equals: dict[TopicPartition, TieSet] = field(default_factory=dict)
+
+    def add(self, row: Mapping[str, Any], name: str) -> None:
+        id = TopicPartition(row["topic"], row["partition"])
+        if id in self.epochs:
+            raise InvalidDocument(f"{name}: {id} is ranked twice")
+        self.epochs[id] = LeaderEpoch(row["leader_epoch"])
+        self.equals[id] = tuple(BrokerId(broker) for broker in sorted(row["equals"]))
+
+    def spread(self) -> Mapping[TopicPartition, Ranked]:
+        """As a plan spreads new leaders, without its knowledge of racks."""
+        quotas = level(Counter(self.equals.values()), no_load({}))
+        turns = {ties: iter(deal(quota)) for ties, quota in quotas.items()}
+        return {id: Ranked(next(turns[self.equals[id]]), self.epochs[id]) for id in sorted(self.equals)}
+
+
+def _elected(raw: bytes, name: str) -> Iterator[Mapping[str, Any]]:
+    """The rows in which somebody is chosen; never more than a batch of the others in memory."""
+    is_elected = pc.field("verdict") == str(Verdict.ELECT)
     try:
         file = pq.ParquetFile(pa.BufferReader(raw))
         for wanted in _COLUMNS:
@@ -75,7 +85,7 @@ def _elected(raw: bytes, name: str, cluster_id: str) -> Iterator[Mapping[str, An
             if place < 0 or file.schema_arrow.field(place).type != wanted.type:
                 raise InvalidDocument(f"{name}: must have a column {wanted.name} of type {wanted.type}")
         for batch in file.iter_batches(columns=_COLUMNS.names):
-            for row in pa.table(batch).filter(of_cluster).to_pylist() if batch.num_rows else ():
+            for row in pa.table(batch).filter(is_elected).to_pylist() if batch.num_rows else ():
                 if None in row.values() or not row["equals"] or None in row["equals"]:
                     raise InvalidDocument(f"{name}: {row['topic']}-{row['partition']} is elected, and nobody leads")
                 yield row
@@ -83,10 +93,3 @@ def _elected(raw: bytes, name: str, cluster_id: str) -> Iterator[Mapping[str, An
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {type(error).__name__}") from None
-
-
-def _spread(equals: Mapping[TopicPartition, TieSet]) -> dict[TopicPartition, BrokerId]:
-    """As a plan spreads new leaders, without its knowledge of racks."""
-    quotas = level(Counter(equals.values()), no_load({}))
-    turns = {ties: iter(deal(quota)) for ties, quota in quotas.items()}
-    return {id: next(turns[equals[id]]) for id in sorted(equals)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 import pyarrow as pa
@@ -11,9 +10,8 @@ import pyarrow.parquet as pq
 
 from kafka_recovery.decision.witnesses import Seen, snapshot_of
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.evidence import WitnessedEnd
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicId, TopicPartition
-from kafka_recovery.fleet.export import Archive
+from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.parquet_files import surroundings_of
 
 _COLUMNS = (
@@ -22,45 +20,61 @@ _COLUMNS = (
     "topic_id",
     "leader",
     "leader_epoch",
-    "witnessed_ends",
     "replicas.list.element.broker",
     "replicas.list.element.log.high_watermark",
 )
 
+FURTHEST_BACK = 10
+"""Files, at most: in an outage that lasts, the newest ones know nothing of what is offline."""
+
+_ROWS_AT_A_TIME = 4096
+"""To make them takes the interpreter for itself, some hundredths of a second."""
+
 
 def kept_ends(archive: Archive, cluster_id: str) -> dict[TopicPartition, Seen]:
-    """What `ends_seen` says of a cluster's newest evidence; nothing if there is none.
+    """What `ends_seen` says of a cluster's evidence, of each partition the newest; nothing if there is none.
 
     Raises StorageUnavailable, InvalidDocument.
     """
-    newest = archive.latest(cluster_id)
-    if newest is None:
-        return {}
-    content, name = archive.content(newest), archive.name(newest)
+    ends: dict[TopicPartition, Seen] = {}
+    wanted: set[TopicPartition] = set()
+    newest_first = tuple(reversed(archive.snapshots(cluster_id)))[:FURTHEST_BACK]
+    for snapshot in newest_first:
+        found, without = _of_one(archive, snapshot)
+        ends |= found if snapshot is newest_first[0] else {id: found[id] for id in wanted & found.keys()}
+        wanted = without if snapshot is newest_first[0] else wanted - found.keys()
+        if not wanted:
+            break
+    return ends
+
+
+def _of_one(archive: Archive, snapshot: Snapshot) -> tuple[dict[TopicPartition, Seen], set[TopicPartition]]:
+    """What a file says, and the partitions of which it can't say anything."""
+    content, name = archive.content(snapshot), archive.name(snapshot)
+    found: dict[TopicPartition, Seen] = {}
+    without: set[TopicPartition] = set()
     try:
         file = pq.ParquetFile(pa.BufferReader(content))
         cluster = surroundings_of(file.schema_arrow, name).cluster
-        archive.check_place(newest, cluster)
-        rows = file.read(columns=list(_COLUMNS)).to_pylist()
+        archive.check_place(snapshot, cluster)
+        for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=list(_COLUMNS)):
+            for row in batch.to_pylist():
+                id, end = TopicPartition(row["topic"], row["partition"]), _high_watermark(row)
+                if end is None:
+                    without.add(id)
+                else:
+                    epoch = LeaderEpoch(row["leader_epoch"])
+                    found[id] = Seen(TopicId(row["topic_id"]), epoch, end, snapshot_of(cluster.observed_at))
     except InvalidDocument:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {type(error).__name__}") from None
-    seen = ((row, _witness(row, cluster.observed_at)) for row in rows)
-    return {
-        TopicPartition(row["topic"], row["partition"]): Seen(
-            TopicId(row["topic_id"]), LeaderEpoch(row["leader_epoch"]), witness.end, witness.source
-        )
-        for row, witness in seen
-        if witness
-    }
+    return found, without
 
 
-def _witness(row: Mapping[str, Any], at: datetime) -> WitnessedEnd | None:
-    if row["leader"] is None:
-        told = (WitnessedEnd(each["source"], Offset(each["end"])) for each in row["witnessed_ends"])
-        return max(told, key=lambda each: each.end, default=None)
-    for replica in row["replicas"]:
+def _high_watermark(row: Mapping[str, Any]) -> Offset | None:
+    """The leader's."""
+    for replica in row["replicas"] if row["leader"] is not None else ():
         if replica["broker"] == row["leader"] and replica["log"] and replica["log"]["high_watermark"] is not None:
-            return WitnessedEnd(snapshot_of(at), Offset(replica["log"]["high_watermark"]))
+            return Offset(replica["log"]["high_watermark"])
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,7 +12,7 @@ from datetime import timedelta
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import LossClass, Plan
 from kafka_recovery.domain.policy import Policy
@@ -86,7 +86,8 @@ class KubeApprovals:
     progress: Progress
     admission: Callable[[Meta], Awaitable[Reason | None]]
     answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
-    designated: dict[TopicPartition, BrokerId] = field(default_factory=dict)
+    designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+    ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
     clock: Clock = field(default_factory=SystemClock)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     refused: Reason | None = None
@@ -197,7 +198,8 @@ class KubeApprovals:
             evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
         except ClusterFault as fault:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
-        return difference(plan, decide(evidence, policy, waited=_FOREVER, designated=self.designated))
+        now = decide(evidence, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
+        return difference(plan, now)
 
     def _why_asked(self, digest: str) -> Reason:
         if caution := self.supervision.caution:

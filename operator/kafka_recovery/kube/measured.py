@@ -29,6 +29,7 @@ class MeasuredCluster:
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
         """See the port."""
+        await self._last_seen.ready()  # before, not after: evidence ages
         with self._metrics.timing(Step.GATHER):
             evidence = await self._cluster.gather(scope, rules, known)
         if evidence.partitions:
@@ -39,7 +40,7 @@ class MeasuredCluster:
                 for replica in partition.replicas
             )
             self._metrics.evidence_missing(self._label, silent)
-        return await self._last_seen.add_to(evidence)
+        return self._last_seen.add_to(evidence)
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta

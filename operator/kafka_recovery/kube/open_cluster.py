@@ -11,7 +11,7 @@ from typing import Any
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.domain.election import Ballot, ElectionAnswer
-from kafka_recovery.domain.ids import LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -152,13 +152,6 @@ class OpenCluster:
             seen = (Outage(each.id, each.topic_id, each.leader_epoch) for each in led)
         return tuple(outage for outage in seen if outage.id in partitions)
 
-    def offline_epochs(self) -> Mapping[TopicPartition, LeaderEpoch] | None:
-        """Which outage each partition is in that has no leader, as the watcher saw it last; None: it has not looked."""
-        view = self.watcher.view
-        if view.scanned_at is None:
-            return None
-        return {each.partition.id: each.partition.leader_epoch for each in view.offline}
-
     def offline_since(self, partitions: Collection[TopicPartition]) -> datetime:
         """Since when the first of these partitions is seen to be without a leader; now, if none is."""
         view, ids = self.watcher.view, frozenset(partitions)
@@ -212,6 +205,7 @@ class OpenCluster:
         if self.task:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
+        await self.last_seen.stop()
         await self.kafka.__aexit__(None, None, None)
 
     def _election(self) -> Election:

@@ -144,7 +144,7 @@ class Operator:
             changed=self._cluster_changed,
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
-            last_seen=self._last_seen,
+            last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
         )
         self._recoveries = Recoveries(
             api,
@@ -164,14 +164,6 @@ class Operator:
             from kafka_recovery.kube.snapshots import Snapshots  # pyarrow is large: only who wants it pays for it
 
             self._snapshots = Snapshots(self._clusters, self._metrics, export)
-
-    def _last_seen(self, cluster_id: str) -> LastSeen:
-        export = self._settings.export
-        if export is None:
-            return LastSeen()
-        from kafka_recovery.fleet.kept_ends import kept_ends
-
-        return LastSeen(lambda: kept_ends(export.archive, cluster_id))
 
     async def _start(self, settings: kopf.OperatorSettings, **_: Any) -> None:
         connections = self._settings.connections

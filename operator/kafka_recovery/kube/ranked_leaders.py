@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Collection, Mapping
 from datetime import timedelta
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kafka_recovery.domain.documents import InvalidDocument, canonical, digest_of_canonical
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Expected
@@ -22,9 +23,12 @@ from kafka_recovery.kube.recovery_status import RankedBy
 from kafka_recovery.kube.resources import RANKINGS, PartitionRecovery
 
 if TYPE_CHECKING:
-    from kafka_recovery.fleet.choices import Choice
+    from kafka_recovery.fleet.choices import Choices
 
-NOT_SEEN_YET = Reason("NotSeenYet", "its cluster has not been gone through yet: which outage each partition is in")
+_WAY_OUT = "; or make a recovery without rankingRef"
+
+_MAY_PASS = frozenset({"RankingNotReady", "RankingUnreadable", "ResultUnreadable"})
+"""What waiting may mend; the rest wants a person."""
 
 
 class Rankings(Protocol):
@@ -38,18 +42,16 @@ class Rankings(Protocol):
 class ReadsChoices(Protocol):
     """Where runs of FleetRankings write to."""
 
-    async def choices(
-        self, url: str, expected: Expected, checksum: str, cluster_id: str
-    ) -> Mapping[TopicPartition, Choice] | Reason:
-        """What a run chose for a cluster, if its results are whole and the answer to what was asked."""
+    async def choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
+        """What a run chose, if its results are whole and the answer to what was asked."""
         ...
 
 
 class RankedLeaders:
-    """Of one recovery. `offline`: leader epochs of what is offline now; None: nobody has looked yet.
+    """Of one recovery. `ranked` is filled when its leaders are known, and stays as it is from then on.
 
-    `designated` is added to; leaders that a person named stand. The run that an earlier process took is kept to as long
-    as the ranking knows it: a newer one would change a plan that somebody is reading.
+    The run that an earlier process took is kept to as long as the ranking knows it: a newer one would change a plan
+    that somebody is reading.
     """
 
     def __init__(
@@ -57,8 +59,8 @@ class RankedLeaders:
         api: Rankings,
         results: ReadsChoices,
         recovery: PartitionRecovery,
-        offline: Callable[[], Mapping[TopicPartition, LeaderEpoch] | None],
-        designated: MutableMapping[TopicPartition, BrokerId],
+        scope: Collection[TopicPartition],
+        ranked: dict[TopicPartition, Ranked],
         progress: Progress,
     ) -> None:
         self._api = api
@@ -66,54 +68,53 @@ class RankedLeaders:
         self._ranking = recovery.ranking_name
         self._namespace = recovery.meta.namespace
         self._cluster_id = recovery.cluster_id
-        self._offline = offline
-        self._by_hand = recovery.designated
-        self._designated = designated
+        self._scope = frozenset(scope)
+        self._ranked = ranked
         self._progress = progress
-        self._pinned = recovery.status.get("ranking", {}).get("run")
-        self._read: tuple[Run, Mapping[TopicPartition, Choice]] | None = None
+        progress.ranked = _told_before(recovery.status)
+        self._run: Run | None = None
 
     async def name_leaders(self, policy: Policy) -> Reason | None:
-        """Designate the leaders that were chosen for outages that last; or why that can't be done now."""
+        """Know the leaders that were chosen; or why that can't be."""
         if self._ranking is None:
             return None
         try:
-            self._read = self._read or await self._chosen(self._ranking)
+            run = self._run or await self._find(self._ranking)
+            digest = digest_of_canonical(canonical(policy))
+            if run.policy_digest != digest:
+                said = f"run {run.name} ranked by policy {run.policy_digest[:12]}; in force is {digest[:12]}"
+                raise _Unusable("RankingOfOtherPolicy", f"{said}: rank anew{_WAY_OUT}")
+            if self._run is None:
+                await self._take(run, self._ranking)
         except _Unusable as why:
+            self._run = None  # a later one may be right
             return why.reason
-        run, found = self._read
-        digest = digest_of_canonical(canonical(policy))
-        if run.policy_digest != digest:
-            self._read = self._pinned = None  # a later run may have the right one
-            said = f"run {run.name} ranked by policy {run.policy_digest[:12]}; in force is {digest[:12]}"
-            return Reason("RankingOfOtherPolicy", f"{said}: rank anew, or make a recovery without rankingRef")
-        offline = self._offline()
-        if offline is None:
-            return NOT_SEEN_YET
-        lasting = {id: each.leader for id, each in found.items() if offline.get(id) == each.leader_epoch}
-        self._designated.clear()
-        self._designated.update({**lasting, **self._by_hand})
-        self._progress.ranked = RankedBy(run.name, run.checksum or "", len(lasting))
         return None
 
-    async def _chosen(self, ranking: str) -> tuple[Run, Mapping[TopicPartition, Choice]]:
-        """The run whose answer is taken, and the answer. Raises _Unusable."""
-        run = await self._run(ranking)
+    async def _take(self, run: Run, ranking: str) -> None:
+        """Read what the run chose. Raises _Unusable."""
         folder = run.result.partition("?")[0].rstrip("/").rpartition("/")[2]
         expected = Expected(Task.RANK.lower(), folder, run.policy_digest)
-        found = await self._results.choices(run.result, expected, run.checksum or "", self._cluster_id)
+        found = await self._results.choices(run.result, expected, run.checksum or "")
         if isinstance(found, Reason):
             raise _Unusable(found.code, f"run {run.name} of FleetRanking {ranking}: {found.message}")
-        return run, found
+        if self._cluster_id not in found:
+            said = f"run {run.name} of FleetRanking {ranking} had no evidence of cluster {self._cluster_id}"
+            raise _Unusable("RankingWithoutCluster", f"{said}{_WAY_OUT}")
+        ours = {id: each for id, each in found[self._cluster_id].items() if id in self._scope}
+        self._ranked.clear()
+        self._ranked.update(ours)
+        self._run = run
+        self._progress.ranked = RankedBy(run.name, run.checksum or "", len(ours))
 
-    async def _run(self, name: str) -> Run:
+    async def _find(self, name: str) -> Run:
         """The pinned one, else the last that succeeded. Raises _Unusable."""
         try:
             raw = await self._api.get(RANKINGS.path(self._namespace, name), deadline=SOON)
             ranking = read_ranking(raw)
             runs = remembered(ranking.status).runs
         except (NotFound, NotServed):
-            raise _Unusable("RankingMissing", f"there is no FleetRanking {name} (spec.rankingRef)") from None
+            raise _Unusable("RankingMissing", f"there is no FleetRanking {name} (spec.rankingRef){_WAY_OUT}") from None
         except (InvalidDocument, Unreadable) as invalid:
             raise _Unusable("RankingInvalid", str(invalid)) from None
         except ApiError as error:
@@ -121,9 +122,10 @@ class RankedLeaders:
             forbidden = error.status == HTTPStatus.FORBIDDEN
             raise _Unusable("RankingUnreadable", f"{right if forbidden else ''}{error}") from None
         if ranking.task is not Task.RANK:
-            raise _Unusable("RankingOfOtherTask", f"FleetRanking {name} has task {ranking.task}; right is Rank")
+            raise _Unusable("RankingOfOtherTask", f"FleetRanking {name} has task {ranking.task}, not Rank{_WAY_OUT}")
         good = [run for run in runs if run.outcome is Outcome.SUCCEEDED and run.checksum]
-        kept = [run for run in good if run.name == self._pinned]
+        taken = self._progress.ranked
+        kept = [run for run in good if taken and run.name == taken.run]
         if not good:
             raise _Unusable("RankingNotReady", f"no run of FleetRanking {name} has succeeded yet")
         return (kept or good)[0]
@@ -133,6 +135,17 @@ class _Unusable(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)
         self.reason = Reason(code, message)
+
+
+def may_pass(why: Reason) -> bool:
+    """Whether waiting may mend what keeps leaders from being known."""
+    return why.code in _MAY_PASS
+
+
+def _told_before(status: Mapping[str, Any]) -> RankedBy | None:
+    """What an earlier process said of it."""
+    told = status.get("ranking") or {}
+    return RankedBy(**told) if told.keys() == {"run", "checksum", "leaders"} else None
 
 
 def who_named(recovery: PartitionRecovery) -> Reason | None:

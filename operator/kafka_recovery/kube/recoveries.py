@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.admission import Admission
@@ -135,7 +136,8 @@ class Recoveries:
         try:
             recovery = read_recovery(raw)
         except InvalidDocument as wrong:
-            self._drop(key)
+            if key not in self._open:  # else its own run holds: it can't read it either
+                self._drop(key)
             await self._told.untaken(raw, Reason("InvalidSpec", str(wrong)), stuck=True)
             return None
         await self._leave_what_is_past(key, recovery)
@@ -279,7 +281,7 @@ class Recoveries:
                 self._clusters.soon(cluster.key)
 
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
-        designated = dict(recovery.designated)
+        leaders: dict[TopicPartition, Ranked] = {}
         progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
         supervision = KubeSupervision(
             self._objects,
@@ -302,10 +304,11 @@ class Recoveries:
             progress,
             self._admission,
             answered=self._told.answer,
-            designated=designated,
+            designated=recovery.designated,
+            ranked=leaders,
         )
 
-        ranked = RankedLeaders(self._api, self._results, recovery, cluster.offline_epochs, designated, progress)
+        ranked = RankedLeaders(self._api, self._results, recovery, scope, leaders, progress)
 
         def held_elsewhere() -> Mapping[TopicPartition, str]:
             others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
@@ -320,7 +323,8 @@ class Recoveries:
             progress=progress,
             scope=scope,
             held_elsewhere=held_elsewhere,
-            designated=designated,
+            designated=recovery.designated,
+            ranked=leaders,
             name_leaders=ranked.name_leaders,
             shown=recovery.status.get("plan", {}).get("digest"),
             approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,

@@ -14,7 +14,7 @@ from datetime import timedelta
 from enum import Enum, auto
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
@@ -24,6 +24,7 @@ from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.approvals import KubeApprovals
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.progress import Progress
+from kafka_recovery.kube.ranked_leaders import may_pass
 from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
 from kafka_recovery.kube.supervision import OVER, KubeSupervision
 from kafka_recovery.recovery.engine import Engine
@@ -69,7 +70,7 @@ class RecoveryRun:
     """`scope`: the partitions, frozen. `held_elsewhere`: those that another recovery has, and which one.
 
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
-    `name_leaders`: asked before each plan under the policy in force; adds to `designated`, or says why it can't yet.
+    `name_leaders`: asked before each plan under the policy in force; fills `ranked`, or says why it can't.
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
     """
@@ -82,6 +83,7 @@ class RecoveryRun:
     scope: Sequence[TopicPartition]
     held_elsewhere: Callable[[], Mapping[TopicPartition, str]]
     designated: Mapping[TopicPartition, BrokerId]
+    ranked: Mapping[TopicPartition, Ranked]
     shown: str | None
     approval: ApprovedBy | None
     name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
@@ -180,8 +182,11 @@ class RecoveryRun:
             return await self._call_off(halt)
         if refused := await self.approvals.hear():
             return await self._call_off(refused, End.REFUSED)
-        if self._step is not _Step.RESUME and (why := halt or await self.name_leaders(mandate.policy)):
-            self.progress.enter(Phase.HELD, why)
+        if halt and self._step is not _Step.RESUME:
+            self.progress.enter(Phase.HELD, halt)
+            return False
+        if self._step is not _Step.RESUME and (unknown := await self.name_leaders(mandate.policy)):
+            self.progress.enter(Phase.HELD if may_pass(unknown) else Phase.STUCK, unknown)
             return False
         tried = self._step
         report = await self._try()
@@ -198,7 +203,7 @@ class RecoveryRun:
         if self._step is _Step.EXECUTE and self._plan is not None:
             return await engine.execute(self._plan)
         self._trying(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
-        return await engine.recover(Scope(self._free()), dict(self.designated))
+        return await engine.recover(Scope(self._free()), self.designated, self.ranked)
 
     def _trying(self, phase: Phase, reason: Reason) -> None:
         """To try again what is stuck is no progress yet: tools that watch must not see it come and go."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TypeVar
 
 from kafka_recovery.cluster.snapshot import snapshot
 from kafka_recovery.domain.documents import InvalidDocument
@@ -13,8 +17,10 @@ from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.policy import EvidenceRules, Policy
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.fleet.export import Archive
+from kafka_recovery.fleet.kept_ends import kept_ends
 from kafka_recovery.fleet.storage import StorageUnavailable
 from kafka_recovery.kube.clusters import Clusters
+from kafka_recovery.kube.last_seen import LONG_PATIENCE, LastSeen
 from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.open_cluster import OpenCluster
@@ -27,6 +33,8 @@ LOOK = timedelta(seconds=10)
 PAGE = timedelta(seconds=10)
 """How long a broker may take to list some thousand partitions."""
 
+T = TypeVar("T")
+
 _TROUBLE = (ClusterFault, StorageUnavailable, InvalidDocument)
 
 
@@ -37,6 +45,17 @@ class Export:
     archive: Archive
     every: timedelta
     keep: timedelta | None
+    _threads: ThreadPoolExecutor = field(default_factory=partial(ThreadPoolExecutor, 2, "snapshots"))
+
+    async def apart(self, work: Callable[[], T]) -> T:
+        """Do it in threads of our own: a storage that hangs holds up nothing else."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, work)
+
+    def last_seen(self, cluster_id: str) -> LastSeen:
+        """What was seen of a cluster until now, from what is kept of it."""
+        seen = LastSeen(lambda: self.apart(partial(kept_ends, self.archive, cluster_id)))
+        seen.begin()
+        return seen
 
 
 class Snapshots:
@@ -66,7 +85,7 @@ class Snapshots:
     async def _try(self, cluster: OpenCluster) -> None:
         try:
             evidence = await self._look(cluster)
-            name = await asyncio.to_thread(self._keep, evidence)
+            name = await self._export.apart(partial(self._keep, evidence))
         except _TROUBLE as trouble:
             self._metrics.snapshot_failed(cluster.label)
             _LOG.warning("no snapshot was kept: %s", trouble)
@@ -80,9 +99,10 @@ class Snapshots:
     async def _look(self, cluster: OpenCluster) -> Evidence:
         policy = cluster.policy
         rules = policy.widest_evidence_rules if isinstance(policy, Policy) else EvidenceRules()
+        await cluster.last_seen.ready(LONG_PATIENCE)
         seen = await snapshot(cluster.kafka.gather, await cluster.kafka.every_partition(PAGE), rules)
         cluster.last_seen.learn(seen)
-        return await cluster.last_seen.add_to(seen)
+        return cluster.last_seen.add_to(seen)
 
     def _keep(self, evidence: Evidence) -> str:
         """Only what is there may push out what is older."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 
-from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.planner import Designated, Ranking, decide
 from kafka_recovery.domain.documents import digest as digest_of
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
@@ -89,15 +90,17 @@ class Engine:
         """End after the wave that is under way; what was not begun is left to a resume. Safe from a signal handler."""
         self._stopped = True
 
-    async def plan(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Plan:
+    async def plan(self, scope: Scope, designated: Designated | None = None) -> Plan:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
         histories = await self._histories.known(evidence.partitions)
         policy = (await self._mandate()).policy
         return decide(evidence, policy, designated=designated or {}, histories=histories)
 
-    async def recover(self, scope: Scope, designated: Mapping[TopicPartition, BrokerId] | None = None) -> Report:
-        """The whole way, until each partition of the scope has an outcome.
+    async def recover(
+        self, scope: Scope, designated: Designated | None = None, ranked: Ranking | None = None
+    ) -> Report:
+        """The whole way, until each partition of the scope has an outcome. `ranked`: as in `decide`.
 
         Partitions that the cluster changed meanwhile go back to deciding: a new plan, a new approval. Assignment orders
         that an earlier run left behind are put back first: a plan would take them for the original ones.
@@ -106,7 +109,7 @@ class Engine:
         ledger.held = await self._end_earlier_runs()
         evidence = await self._gather(scope)
         while True:
-            plan = await self._decide(evidence, designated or {}, ledger)
+            plan = await self._decide(evidence, designated or {}, ranked or {}, ledger)
             try:
                 again = await self._carry_out(plan, ledger)
             except ClusterFault as fault:
@@ -175,16 +178,17 @@ class Engine:
         policy = (await self._mandate()).policy
         return await self._cluster.gather(scope, policy.widest_evidence_rules)
 
-    async def _decide(self, evidence: Evidence, designated: Mapping[TopicPartition, BrokerId], ledger: Ledger) -> Plan:
+    async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, ledger: Ledger) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         histories = await self._histories.known(evidence.partitions)
         policy = (await self._mandate()).policy
         began = self._clock.monotonic()
-        plan = decide(evidence, policy, designated=designated, histories=histories)
+        deciding = partial(decide, evidence, policy, designated=designated, ranked=ranked, histories=histories)
+        plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = ledger.clean_members.shortest(waiting, self._clock.monotonic())
         if waited:
-            plan = decide(evidence, policy, waited=waited, designated=designated, histories=histories)
+            plan = deciding(waited=waited)
         self._observer.decided(plan, self._clock.monotonic() - began)
         return plan
 

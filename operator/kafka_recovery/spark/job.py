@@ -29,11 +29,14 @@ from kafka_recovery.fleet.storage import Storage
 from kafka_recovery.spark.evidence import Source, for_hadoop, sources, table
 from kafka_recovery.spark.ranking import ranking
 from kafka_recovery.spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics
-from kafka_recovery.spark.session import check_java, running
+from kafka_recovery.spark.session import SOON_OVER, check_java, running
 from kafka_recovery.spark.spread import leaders
 
 CLAIM = "_claimed"
 """Of the file that is written first: so it is known beforehand that the place can be written to. Spark skips it."""
+
+FEW_PARTITIONS = 500_000
+"""Of which readiness is soon over."""
 
 WORST = 10
 """Losses of brokers in a manifest."""
@@ -89,8 +92,14 @@ def answer(asked: Asked) -> Manifest:
     """All of it. Raises InvalidDocument, StorageUnavailable, JavaMissing before any work, and Spark's own errors."""
     check_java()
     work = claimed(asked)
-    with running(f"kafka-recovery {asked.task} {asked.run}", asked.master) as spark:
+    with running(f"kafka-recovery {asked.task} {asked.run}", asked.master, _of_java(work)) as spark:
         return worked(work, spark)
+
+
+def _of_java(work: Work) -> Mapping[str, str]:
+    """Ranking is not soon over, however few there are: its long method is too much for Java's quick compiler."""
+    few = sum(source.partitions for source in work.sources) <= FEW_PARTITIONS
+    return SOON_OVER if few and work.asked.task is Task.READINESS else {}
 
 
 def claimed(asked: Asked) -> Work:

@@ -75,8 +75,8 @@ def losses(evidence: DataFrame, counts: DataFrame) -> DataFrame:
     `failing` names them for people. Of `offline`, `together` are those that the loss of both takes offline, but of
     neither alone. What is offline already, or was before, is not counted. Brokers that are down can't fail again.
     """
-    brokers = _brokers(evidence)
-    single = _summed([_nothing_lost(brokers, one=F.col("broker")), _of(counts, Kind.BROKER)], Kind.BROKER)
+    brokers = _at_hand(_brokers(evidence))
+    single = _at_hand(_summed([_nothing_lost(brokers, one=F.col("broker")), _of(counts, Kind.BROKER)], Kind.BROKER))
     rack = _summed([_nothing_lost(_racks(brokers), rack=F.col("rack")), _of(counts, Kind.RACK)], Kind.RACK)
     pair = _summed([_two_alone(single), _of(counts, Kind.PAIR)], Kind.PAIR)
     both = single.unionByName(pair).unionByName(rack)
@@ -116,7 +116,7 @@ def topics(counts: DataFrame) -> DataFrame:
 
 
 def _standing(evidence: DataFrame, policy: Policy, seen: Seen) -> DataFrame:
-    """Who of the ISR is alive: `left`, and in which racks. A partition with none, or without leader, is offline."""
+    """`standing`: who of the ISR is alive, and in which rack. With nobody or without leader it is offline."""
     ruled = evidence.select(
         F.col("cluster")["id"].alias("cluster_id"),
         "topic",
@@ -134,19 +134,24 @@ def _standing(evidence: DataFrame, policy: Policy, seen: Seen) -> DataFrame:
     left = F.transform(
         in_sync, lambda replica: F.struct(replica["broker"], replica["broker_state"]["rack"].alias("rack"))
     )
-    return ruled.withColumn("left", F.when(F.col("leader").isNotNull(), left).otherwise(F.slice(left, 1, 0)))
+    return ruled.withColumn("standing", F.when(F.col("leader").isNotNull(), left).otherwise(F.slice(left, 1, 0)))
 
 
 def _at_risk(standing: DataFrame) -> DataFrame:
     """Only partitions that some scenario takes offline, or that are. `rack`: the one that holds all that is left."""
-    racks = F.array_distinct(F.transform("left", lambda replica: replica["rack"]))
-    brokers = F.array_sort(F.transform("left", lambda replica: replica["broker"]))
-    placed = standing.select(
-        *[name for name in standing.columns if name != "left"],
-        brokers.alias("left"),
-        F.when(F.size(racks) == 1, F.get(racks, F.lit(0))).alias("rack"),
+    # Bound, or Spark would work it out once more for each time that the condition names it.
+    is_at_risk = let(F.col("standing"), lambda left: (F.size(left) <= 2) | _shared_rack(left).isNotNull())
+    return standing.where(is_at_risk).select(
+        *[name for name in standing.columns if name != "standing"],
+        F.sort_array(F.transform("standing", lambda replica: replica["broker"])).alias("left"),
+        _shared_rack(F.col("standing")).alias("rack"),
     )
-    return placed.where((F.size("left") <= 2) | F.col("rack").isNotNull())
+
+
+def _shared_rack(replicas: Column) -> Column:
+    """The rack that all of these are in; null if there is none."""
+    first = F.get(replicas, F.lit(0))["rack"]
+    return F.when(~F.exists(replicas, lambda replica: ~replica["rack"].eqNullSafe(first)), first)
 
 
 def _scenarios(at_risk: DataFrame, seen: Seen) -> DataFrame:
@@ -301,6 +306,11 @@ def _brokers(evidence: DataFrame) -> DataFrame:
     return alive.groupBy("cluster_id", F.col("replica")["broker"].alias("broker")).agg(
         F.max(state["rack"]).alias("rack")
     )
+
+
+def _at_hand(small: DataFrame) -> DataFrame:
+    """The same, worked out now and once: a row for each broker of the fleet."""
+    return small.sparkSession.createDataFrame(small.collect(), small.schema)
 
 
 def _racks(brokers: DataFrame) -> DataFrame:

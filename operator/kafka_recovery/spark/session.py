@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 OLDEST_JAVA = 17
@@ -19,17 +19,24 @@ OLDEST_JAVA = 17
 SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",  # an overflow is an error, never a wrong number
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a cluster named 0123 is no number
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
+}
+"""What decides about results, whatever the submitter says."""
+
+PREFERENCES: Mapping[str, str] = {
     "spark.sql.adaptive.enabled": "false",  # ranking shuffles nothing, the rest only counts: it costs and gains nothing
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",  # half as much work again without
-    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",  # a cluster named 0123 is no number
-    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
     "spark.ui.showConsoleProgress": "false",
 }
-
+"""What is good for this job, unless the submitter says otherwise."""
 
 JAVA_OPTIONS = "-XX:-DontCompileHugeMethods"
 """The guards of a policy become one long method, which Java would interpret otherwise: four times the work."""
+
+SOON_OVER: Mapping[str, str] = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+"""For a job that is done before the second of Java's compilers has paid for itself: that one is half of the work."""
 
 _OF_JAVA = ("spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions")
 
@@ -42,25 +49,38 @@ def session(name: str, *, master: str | None = None, settings: Mapping[str, str]
     """The running session, or a new one with our settings. Raises JavaMissing.
 
     `master`: None where `spark-submit` decides; then the driver runs already, and has to be told JAVA_OPTIONS there.
-    `settings` come on top of ours: memory, cores, a place for temporary files.
+    `settings`: memory, cores, a place for temporary files. They and `spark-submit`'s hold, but for SETTINGS.
     """
     check_java()
     builder = SparkSession.builder.appName(name)
-    wanted = {**SETTINGS, **(settings or {})}
-    for key in _OF_JAVA:
-        wanted[key] = f"{JAVA_OPTIONS} {wanted.get(key, '')}".strip()
-    for key, value in wanted.items():
+    for key, value in wanted(settings or {}, _submitted()).items():
         builder = builder.config(key, value)
     return (builder.master(master) if master else builder).getOrCreate()
 
 
+def wanted(settings: Mapping[str, str], submitted: Mapping[str, str]) -> Mapping[str, str]:
+    """What to set beside what was submitted. Of Java's options those of others come last, so they count."""
+    preferred = {key: value for key, value in PREFERENCES.items() if key not in submitted}
+    said = {key: [settings.get(key), submitted.get(key)] for key in _OF_JAVA}
+    options = {key: " ".join([JAVA_OPTIONS, *filter(None, words)]) for key, words in said.items()}
+    return {**preferred, **settings, **SETTINGS, **options}
+
+
+def _submitted() -> Mapping[str, str]:
+    """What `spark-submit` was told; nothing if it is not what started this process."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()
+    return dict(SparkConf().getAll())
+
+
 @contextmanager
-def running(name: str, master: str | None = None) -> Iterator[SparkSession]:
+def running(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     """The session that runs in this process already, left as it is; or a new one, which is stopped at the end."""
     if is_running():
         yield SparkSession.builder.getOrCreate()
         return
-    started = session(name, master=master)
+    started = session(name, master=master, settings=settings)
     try:
         yield started
     finally:

@@ -37,7 +37,7 @@ def _tie_sets(ranked: DataFrame) -> DataFrame:
     """How many partitions have the same equal candidates, and of whom a ranking would choose first."""
     elected = ranked.where(F.col("verdict") == F.lit(str(Verdict.ELECT)))
     return (
-        elected.groupBy("cluster_id", F.array_sort("equals").alias("ties"), "chosen")
+        elected.groupBy("cluster_id", F.sort_array("equals").alias("ties"), "chosen")
         .agg(F.count("*").alias("partitions"))
     )  # fmt: skip
 

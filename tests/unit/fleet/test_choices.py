@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.domain.election import Ranked as Choice
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
-from kafka_recovery.fleet.choices import Choice, choices
+from kafka_recovery.fleet.choices import choices
 from kafka_recovery.fleet.storage import Storage
 from unit.fleet.rankings import SCHEMA, Ranked, manifest, parquet
 
@@ -17,20 +18,20 @@ FILE = "ranking/part-0.parquet"
 
 
 def chosen(folder: Path, *files: bytes, cluster_id: str = "one") -> dict[TopicPartition, Choice]:
-    """What is read from these files, all of them whole."""
+    """What is read of a cluster from these files, all of them whole."""
     named = [(f"ranking/part-{number}.parquet", raw) for number, raw in enumerate(files)]
     (folder / "ranking").mkdir()
     for path, raw in named:
         (folder / path).write_bytes(raw)
-    return dict(choices(Storage.at(str(folder)), manifest(*named), cluster_id))
+    return dict(choices(Storage.at(str(folder)), manifest(*named)).get(cluster_id, {}))
 
 
-def test_only_elections_of_the_cluster_are_read(tmp_path: Path) -> None:
+def test_only_elections_are_read_and_each_cluster_s_apart(tmp_path: Path) -> None:
     rows = [Ranked("a", 0, [2]), Ranked("a", 1, [], verdict="Refuse"), Ranked("a", 0, [3], cluster_id="two")]
 
     assert chosen(tmp_path, parquet(rows), parquet([Ranked("b", 7, [1], leader_epoch=9)])) == {
-        TopicPartition("a", 0): Choice(LeaderEpoch(5), BrokerId(2)),
-        TopicPartition("b", 7): Choice(LeaderEpoch(9), BrokerId(1)),
+        TopicPartition("a", 0): Choice(BrokerId(2), LeaderEpoch(5)),
+        TopicPartition("b", 7): Choice(BrokerId(1), LeaderEpoch(9)),
     }
 
 
@@ -45,7 +46,7 @@ def test_leaders_are_spread_among_equals(tmp_path: Path) -> None:
 def test_files_of_other_answers_are_not_touched(tmp_path: Path) -> None:
     told = manifest(("counts/part-0.parquet", b"whatever"))
 
-    assert choices(Storage.at(str(tmp_path)), told, "one") == {}
+    assert choices(Storage.at(str(tmp_path)), told) == {}
 
 
 def test_a_file_that_was_changed_after_the_manifest_is_refused(tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_a_file_that_was_changed_after_the_manifest_is_refused(tmp_path: Path) -
     (tmp_path / FILE).write_bytes(parquet([Ranked("a", 0, [3])]))
 
     with pytest.raises(InvalidDocument, match=r"part-0\.parquet: is not the file that the manifest tells of"):
-        choices(Storage.at(str(tmp_path)), told, "one")
+        choices(Storage.at(str(tmp_path)), told)
 
 
 def test_a_partition_that_is_ranked_twice_is_refused(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from kafka_recovery.decision.witnesses import ends_seen
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.evidence import WitnessedEnd
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.kept_ends import kept_ends
@@ -32,12 +34,27 @@ PARTITIONS = (
 WHOLE = evidence(*PARTITIONS, brokers=(broker(1), broker(2)))
 
 
+def looked_at(hour: int, partitions: Sequence[PartitionEvidence]) -> Evidence:
+    """A whole cluster, so many hours after noon."""
+    at = WHOLE.cluster.observed_at + timedelta(hours=hour)
+    return replace(WHOLE, cluster=replace(WHOLE.cluster, observed_at=at), partitions=tuple(partitions))
+
+
 def test_columns_say_what_the_whole_evidence_says(tmp_path: Path) -> None:
     archive = Archive.at(str(tmp_path))
     archive.write(WHOLE)
 
     assert kept_ends(archive, "prod") == ends_seen(WHOLE)
-    assert {id.partition for id in ends_seen(WHOLE)} == {0, 1, 4}
+    assert {id.partition for id in ends_seen(WHOLE)} == {0, 1}
+
+
+def test_of_what_is_offline_in_the_newest_the_one_before_tells(tmp_path: Path) -> None:
+    archive = Archive.at(str(tmp_path))
+    archive.write(looked_at(1, WHOLE.partitions))
+    archive.write(looked_at(2, [replace(each, leader=None) for each in PARTITIONS[:1]]))
+    archive.write(looked_at(3, [replace(each, leader=None) for each in PARTITIONS[:1]]))
+
+    assert kept_ends(archive, "prod") == {LED.id: ends_seen(looked_at(1, WHOLE.partitions))[LED.id]}
 
 
 def test_a_cluster_of_which_nothing_is_kept_tells_nothing(tmp_path: Path) -> None:

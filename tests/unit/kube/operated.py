@@ -96,6 +96,7 @@ class Operated:
             scope=self.scope,
             held_elsewhere=lambda: self.elsewhere,
             designated={},
+            ranked={},
             shown=shown,
             approval=approval,
         )

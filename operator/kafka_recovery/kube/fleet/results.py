@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet import manifest
 from kafka_recovery.fleet.manifest import Expected
 from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
 
 if TYPE_CHECKING:
-    from kafka_recovery.fleet.choices import Choice
+    from kafka_recovery.fleet.choices import Choices
 
 PATIENCE = timedelta(seconds=30)
 """For one look at a storage."""
@@ -49,6 +48,7 @@ class StoredResults:
 
     def __init__(self) -> None:
         self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="fleet-results")
+        self._reading: dict[tuple[str, str], asyncio.Task[Choices | Reason]] = {}
 
     async def trouble(self, url: str) -> Reason | None:
         """See the port."""
@@ -66,22 +66,31 @@ class StoredResults:
         except TimeoutError:
             return NoResult(Reason(UNREADABLE, _UNANSWERED), may_pass=True)
 
-    async def choices(
-        self, url: str, expected: Expected, checksum: str, cluster_id: str
-    ) -> Mapping[TopicPartition, Choice] | Reason:
-        """What a run of task rank chose for a cluster; or why that can't be used."""
+    async def choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
+        """What a run of task rank chose; or why that can't be used. Read once for all recoveries that ask at a time."""
+        reading = self._reading.get((url, checksum))
+        if reading is None or (reading.done() and _is_unread(reading)):
+            self._reading.clear()  # one is kept: an incident has one ranking
+            reading = asyncio.create_task(self._read_choices(url, expected, checksum), name="reading a ranking")
+            self._reading[url, checksum] = reading
+        return await asyncio.shield(reading)
+
+    async def _read_choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
         try:
-            return await self._apart(lambda: _choices(url, expected, checksum, cluster_id), LONG_PATIENCE)
+            return await self._apart(lambda: _choices(url, expected, checksum), LONG_PATIENCE)
         except TimeoutError:
             return Reason(UNREADABLE, _UNANSWERED)
 
     def close(self) -> None:
         """Begin nothing more; what hangs in a storage is not waited for."""
+        for reading in self._reading.values():
+            reading.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _apart(self, look: Callable[[], T], patience: timedelta) -> T:
         looking = asyncio.get_running_loop().run_in_executor(self._threads, look)
-        return await asyncio.wait_for(looking, patience.total_seconds())
+        async with asyncio.timeout(patience.total_seconds()):  # not wait_for: before 3.12 it swallows a cancellation
+            return await looking
 
 
 def _trouble(url: str) -> Reason | None:
@@ -113,7 +122,11 @@ def _result(url: str, expected: Expected) -> Result:
     return understood(raw, name, expected)
 
 
-def _choices(url: str, expected: Expected, checksum: str, cluster_id: str) -> Mapping[TopicPartition, Choice] | Reason:
+def _is_unread(reading: asyncio.Task[Choices | Reason]) -> bool:
+    return reading.cancelled() or isinstance(reading.result(), Reason)
+
+
+def _choices(url: str, expected: Expected, checksum: str) -> Choices | Reason:
     if find_spec("pyarrow") is None:
         return NO_PYARROW
     from kafka_recovery.fleet.choices import choices
@@ -124,14 +137,13 @@ def _choices(url: str, expected: Expected, checksum: str, cluster_id: str) -> Ma
         return found.reason
     if found.checksum != checksum:
         return Reason(INVALID, "its manifest is another one than when the run ended")
-    if cluster_id not in {each.cluster_id for each in found.manifest.evidence}:
-        return Reason("RankingWithoutCluster", f"it had no evidence of cluster {cluster_id}")
     try:
-        return choices(Storage.at(url), found.manifest, cluster_id)
+        chosen = choices(Storage.at(url), found.manifest)
     except StorageUnavailable as unavailable:
         return Reason(UNREADABLE, str(unavailable))
     except InvalidDocument as invalid:
         return Reason(INVALID, str(invalid))
+    return {each.cluster_id: chosen.get(each.cluster_id, {}) for each in found.manifest.evidence}
 
 
 def understood(raw: bytes, name: str, expected: Expected) -> Result:
