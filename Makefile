@@ -19,7 +19,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench lock clean kafka-newest kafka-all kube
+.PHONY: help setup lint style types layers unit simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -94,6 +94,10 @@ demo-fleet: $(INSTALLED) ## What a simulated fleet would lose, as one page; need
 bench: kube kafka-newest ## Measure, as a table and as build/bench.json
 	@mkdir -p build
 	$(BIN)/python bench/run.py $(ARGS)
+
+docs: $(INSTALLED) ## Build the documentation, broken links are errors
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "build/site/index.html"
 
 # A Java runtime and Kafka's jars, fetched once into a cache outside this folder.
 kafka-newest: RELEASES := newest

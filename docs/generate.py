@@ -1,0 +1,245 @@
+"""Writes docs/reference.md: reasons, conditions, events, metrics, exit codes and words, as the code has them.
+
+    PYTHONPATH=operator python docs/generate.py    # after a change in operator/, or in which page explains what
+
+tests/unit/docs holds file and code equal. Text in, text out: `wanted`.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))  # it is run as a file, and by tests
+
+from generate_reasons import FILLED_IN, Unexplained, collected, members
+
+from kafka_recovery.kube.metrics import PREFIX, Metrics
+
+DOCS = Path(__file__).parent
+REFERENCE = DOCS / "reference.md"
+EXPLAINING = ("decision-rules", "strimzi", "commands", "operator", "guarantees", "fleet-rankings")
+"""Pages that say more about reasons, the closest first."""
+
+ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
+    ("cluster/errors.py", "machine_code"): (),  # Kafka's own names, see HEAD
+    ("decision/guards.py", "Told('replica.problem.code', otherwise='NotMeasured')"): ("NotMeasured",),
+    ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
+    ("kube/conditions.py", "reason"): (),
+    ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("DriverFailed", "SubmissionFailed"),  # or Spark's own word
+    ("kube/fleet/kubeflow.py", "_CODES[word]"): ("DriverFailed", "SubmissionFailed", "Suspended"),
+    ("kube/fleet/pods.py", "_word(each.get('reason'), 'Unschedulable')"): ("Unschedulable",),  # or Kubernetes' own
+    ("kube/fleet/pods.py", "_word(waiting['reason'], 'Waiting')"): ("Waiting",),
+    ("kube/fleet/rankings.py", "code"): ("InvalidSpec", "InvalidStatus"),  # or one of Failure
+    ("kube/fleet/runs.py", "ending"): (),
+    ("kube/fleet/status.py", "str(memory.active.state)"): (),
+    ("kube/fleet/steps.py", "str(code)"): (),
+    ("kube/ranked_leaders.py", "code"): (),
+    ("kube/recovery_run.py", "'KubernetesUnreachable' if isinstance(trouble, ApiError) else type(trouble).__name__"): (
+        *("KubernetesUnreachable", "JournalUnwritable"),
+    ),
+    ("kube/recovery_status.py", "str(outcome.outcome)"): (),
+    ("kube/strimzi_objects.py", "code"): (),
+    ("kube/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
+    ("kube/watcher.py", "min(codes)"): (),
+    ("recovery/engine.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
+}
+"""Where the code says a reason by a variable: which words it can be; none where it hands on what others said."""
+
+MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
+    (
+        "A partition is refused, or waits",
+        "Seen in `plan` and `explain`, in `status.refusals`, and as `Ready`'s reason of a PartitionRecovery.",
+        ("decision/refusals.py", "decision/judgement.py", "decision/planner.py"),
+    ),
+    (
+        "A replica may not lead",
+        "Seen in `explain`, behind `NoCandidate`, and in `kafka_recovery_candidates_rejected_total`.",
+        ("decision/guards.py",),
+    ),
+    (
+        "A broker gave no usable answer about a replica",
+        "Seen in `inspect` and `explain`; it is why a log is unknown.",
+        ("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/view.py"),
+    ),
+    (
+        "What changed since the plan was made",
+        "The partition drops out of its wave and is decided again, or the plan is void.",
+        ("decision/recheck.py", "decision/sameness.py"),
+    ),
+    (
+        "An election and what became of it",
+        "Seen beside an [outcome](#outcomes), and in `status.failures`.",
+        ("recovery/", "cluster/assignment_order.py"),
+    ),
+    (
+        "The way to Kafka",
+        "Seen on standard error of the command line, and as reason of a WatchedCluster.",
+        ("cluster/errors.py", "cluster/pulse.py", "kube/watcher.py"),
+    ),
+    (
+        "WatchedCluster",
+        "Reasons of its conditions.",
+        (
+            *("kube/cluster_status.py", "kube/clusters.py", "kube/watching.py", "kube/credentials.py"),
+            *("kube/same_kafka.py", "kube/strimzi.py", "kube/strimzi_objects.py"),
+        ),
+    ),
+    (
+        "An offline partition that has no recovery yet",
+        "Seen in the operator's log, those of `status.waitsFor` in the WatchedCluster as well.",
+        ("kube/incidents.py", "kube/scopes.py", "kube/waits.py"),
+    ),
+    (
+        "PartitionRecovery",
+        "Reasons of its conditions, beside those above.",
+        (
+            *("kube/recovery_status.py", "kube/recovery_run.py", "kube/recoveries.py", "kube/progress.py"),
+            *("kube/supervision.py", "kube/open_cluster.py", "kube/admission.py", "kube/ranked_leaders.py"),
+            *("kube/config_map_journal.py", "kube/housekeeping.py", "kube/told.py"),
+        ),
+    ),
+    ("RecoveryApproval", "Reasons of `Accepted`, and of the recovery that waits for it.", ("kube/approvals.py",)),
+    ("RecoveryPolicy", "Reasons of `Ready`.", ("kube/policies.py",)),
+    ("FleetRanking", "Reasons of its conditions and of its runs.", ("kube/fleet/",)),
+)
+"""Where a person meets a reason: title, a sentence, files below operator/kafka_recovery that say it."""
+
+CONDITIONS: dict[str, dict[str, str]] = {
+    "WatchedCluster": {
+        "Ready": "observing works; `Unknown` until the first look",
+        "KafkaHealthy": "every partition has a leader; tools that wait for a sync don't look at it",
+        "Isolated": "the operator does not trust its own view, and changes nothing",
+    },
+    "RecoveryPolicy": {"Ready": "it can be read and holds"},
+    "PartitionRecovery": {
+        "Ready": "it has ended well",
+        "Reconciling": "it is being worked at, or waits",
+        "Stalled": "it ended otherwise, or needs somebody",
+        "Planned": "there is a plan that elects somebody",
+        "Approved": "nobody has to be asked, or somebody said yes to this very plan",
+        "Verified": "every new leader answered itself",
+    },
+    "RecoveryApproval": {"Accepted": "it counts"},
+    "FleetRanking": {
+        "Ready": "its last run succeeded, or the first one of a schedule is awaited",
+        "Reconciling": "a run that is asked for once is under way",
+        "Stalled": "its last run failed, or it can't be read",
+    },
+}
+
+EVENTS = (
+    ("Recover", "PartitionRecovery", "each change of `Ready`'s reason; `Warning` while it is `Stalled`"),
+    ("Approve", "PartitionRecovery", "`Warning`: why a plan is void, and what came and went between two looks"),
+    ("Approve", "RecoveryApproval", "`Warning`: why it does not count"),
+    ("Undo", "WatchedCluster, PartitionRecovery", "`Warning` `OrphanedJournal`: orders of a recovery that is gone"),
+    ("Watch", "WatchedCluster", "each change of the reason of one of its conditions"),
+    ("Rank", "FleetRanking", "each change of `Ready`'s reason"),
+)
+
+WORDS = (
+    ("Outcomes", "What became of one partition.", "domain/outcome.py", "Outcome", "commands.md#outcomes"),
+    ("Verdicts", "What a plan does about one partition.", "domain/plan.py", "Verdict", "decision-rules.md"),
+    ("Loss classes", "Of one election.", "domain/plan.py", "LossClass", "guarantees.md#loss-classes"),
+    ("Ends of a recovery", "`status.outcome`.", "kube/recovery_status.py", "End", "operator.md"),
+    ("Authority", "Of operator and cluster.", "recovery/supervision.py", "Authority", "operator.md#who-may-act"),
+    ("Approval", "Of a rule.", "domain/policy.py", "Approval", "operator.md#who-may-act"),
+)
+
+HEAD = """\
+# Reference
+
+<!-- Written by docs/generate.py. Change the code, or that file. -->
+
+Every word that the code says to machines, generated from it. Sentences are those of the code, `…` stands for what is
+filled in; for guards and errors it is the rule behind them. The last column says which page explains more.
+
+Not listed are the words of others, which are handed on: **Kafka's own errors** have their names in this form, such as
+`NotController` for `NOT_CONTROLLER`; what Kubernetes says of a Pod, and a Spark operator of its states, stands as they
+say it.
+"""
+
+
+def wanted() -> str:
+    """What docs/reference.md should hold. Raises Unexplained."""
+    parts = [HEAD, "## Reasons\n", *_reasons(), "## Conditions\n", *_conditions(), "## Events\n", *_events()]
+    return "\n".join([*parts, "## Metrics\n", *_metrics(), "## Exit codes\n", *_exit_codes(), "## Words\n", *_words()])
+
+
+def _reasons() -> Iterator[str]:
+    said = collected(ELSEWHERE)
+    places = tuple(file for _, _, files in MEETINGS for file in files)
+    homeless = {each.file for each in said if not each.file.startswith(places)}
+    if homeless:
+        raise Unexplained(f"where does a person meet the reasons of {sorted(homeless)}? Say so in docs/generate.py")
+    for title, sentence, files in MEETINGS:
+        here: dict[str, str] = {}
+        for each in (each for file in files for each in said if each.file.startswith(file)):
+            here[each.code] = max(here.get(each.code, ""), each.sentence, key=len)
+        rows = ((f"`{code}`", _cell(says or FILLED_IN), _told_in(code, title)) for code, says in here.items())
+        yield f"### {title}\n\n{sentence}\n"
+        yield _table(("reason", "it says", "more"), rows)
+
+
+def _conditions() -> Iterator[str]:
+    for kind, conditions in CONDITIONS.items():
+        rows = ((f"`{name}`", says) for name, says in conditions.items())
+        yield f"### Of a {kind}\n"
+        yield _table(("condition", "is true if"), rows)
+
+
+def _events() -> Iterator[str]:
+    yield "Written by the controller `kafka-recovery-operator`. Their reason is one of those above.\n"
+    yield _table(("action", "of", "when"), ((f"`{action}`", kind, when) for action, kind, when in EVENTS))
+
+
+def _metrics() -> Iterator[str]:
+    rows = []
+    for each in Metrics().registry.collect():
+        if each.name.startswith(PREFIX):
+            name = each.name + {"counter": "_total", "info": "_info"}.get(each.type, "")
+            rows.append((f"`{name}`", each.type, _cell(each.documentation)))
+    yield "Labels and their meaning: [the operator](operator.md#metrics).\n"
+    yield _table(("metric", "type", ""), sorted(rows))
+
+
+def _exit_codes() -> Iterator[str]:
+    """Members without a docstring of their own share the next one's."""
+    rows: list[tuple[str, str]] = []
+    for code, says in reversed(members("cli/exit_codes.py", "ExitCode")):
+        rows.insert(0, (f"`{code}`", _cell(says or rows[0][1])))
+    yield "Of the command line; [more](commands.md#exit-codes). [Those of the operator](operator.md#install-by-hand).\n"
+    yield _table(("code", "says"), rows)
+
+
+def _words() -> Iterator[str]:
+    for title, sentence, file, name, where in WORDS:
+        yield f"### {title}\n\n{sentence} [More]({where})\n"
+        yield _table(("word", ""), ((f"`{word}`", _cell(says)) for word, says in members(file, name)))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*") or "–"
+
+
+def _told_in(code: str, title: str) -> str:
+    pages = EXPLAINING[-1:] if title == "FleetRanking" else EXPLAINING
+    told = [name for name in pages if re.search(rf"`{code}[`:]", _text_of(name))]
+    return ", ".join(f"[{name}]({name}.md)" for name in told[:2])
+
+
+@cache
+def _text_of(page: str) -> str:
+    return (DOCS / f"{page}.md").read_text()
+
+
+if __name__ == "__main__":
+    REFERENCE.write_text(wanted())

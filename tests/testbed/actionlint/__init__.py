@@ -1,0 +1,1 @@
+"""actionlint, which reads GitHub's workflows as GitHub does, and asks nobody."""

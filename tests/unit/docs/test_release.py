@@ -1,0 +1,95 @@
+"""One version, and workflows that can be trusted with a release."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from kafka_recovery.cli.main import app
+
+ROOT = Path(__file__).parents[3]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+HOSTS = re.compile(r"\b(?:ghcr|quay|docker|pypi|npmjs|gcr|registry)\.\w+(?:\.\w+)?/")
+
+
+def workflow(file: Path) -> dict[str, Any]:
+    read: dict[str, Any] = yaml.safe_load(file.read_text())
+    return read
+
+
+def steps(file: Path) -> list[dict[str, Any]]:
+    return [step for job in workflow(file)["jobs"].values() for step in job["steps"]]
+
+
+def test_the_command_says_the_version_of_pyproject() -> None:
+    said = CliRunner().invoke(app, ["--version"])
+
+    assert said.output.strip() == PROJECT["version"] == version(PROJECT["name"])
+
+
+@pytest.mark.parametrize("chart", ["kafka-recovery-crds", "kafka-recovery-operator"])
+def test_charts_have_that_version(chart: str) -> None:
+    made = yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text())
+
+    assert made["version"] == made["appVersion"] == PROJECT["version"]
+
+
+def test_the_changelog_has_a_place_for_what_comes() -> None:
+    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_a_workflow_may_read_and_a_job_says_what_it_may_beyond(file: Path) -> None:
+    whole = workflow(file)
+    beyond = {name: job["permissions"] for name, job in whole["jobs"].items() if "permissions" in job}
+
+    assert whole["permissions"] == {"contents": "read"}
+    assert beyond == ({"package": {"contents": "write"}} if file.stem == "release" else {})
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_actions_are_pinned_and_are_github_s_own(file: Path) -> None:
+    used = [step["uses"] for step in steps(file) if "uses" in step]
+
+    assert used
+    assert [each for each in used if not re.fullmatch(r"actions/[\w-]+@(v\d+\.\d+\.\d+|[0-9a-f]{40})", each)] == []
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_no_checkout_leaves_a_token_and_no_script_holds_an_expression(file: Path) -> None:
+    """An expression inside a script is put there as text: a branch with a clever name would be run."""
+    checkouts = [step for step in steps(file) if step.get("uses", "").startswith("actions/checkout@")]
+
+    assert all(step["with"]["persist-credentials"] is False for step in checkouts)
+    assert [step["run"] for step in steps(file) if "${{" in step.get("run", "")] == []
+
+
+@pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
+def test_every_job_ends(file: Path) -> None:
+    assert all(job["timeout-minutes"] <= 150 for job in workflow(file)["jobs"].values())
+
+
+def test_nothing_is_published_before_everything_was_tested() -> None:
+    jobs = workflow(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+
+    assert all("test" in jobs[name]["needs"] for name in ("package", "charts", "images"))
+
+
+@pytest.mark.parametrize("file", [*WORKFLOWS, ROOT / "renovate.json"], ids=lambda file: file.name)
+def test_where_things_are_published_is_said_by_the_repository(file: Path) -> None:
+    assert HOSTS.findall(file.read_text()) == []
+
+
+def test_updates_are_looked_for_where_versions_are_pinned() -> None:
+    assert set(json.loads((ROOT / "renovate.json").read_text())["enabledManagers"]) == {
+        *("pep621", "gomod", "github-actions", "dockerfile"),
+    }
