@@ -58,7 +58,13 @@ def place(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path
     command("rank", *asked, "--run", "rank")
     command("readiness", *asked, "--run", "readiness")
     command(
-        "report", "--results", str(root / "rank"), "--results", str(root / "readiness"), "--out", str(root / "page.html")
+        "report",
+        "--results",
+        str(root / "rank"),
+        "--results",
+        str(root / "readiness"),
+        "--out",
+        str(root / "page.html"),
     )
     return root
 

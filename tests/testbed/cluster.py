@@ -16,6 +16,7 @@ from testbed.layout import CONTROLLER, PLAINTEXT, write_properties
 from testbed.metadata import PartitionState
 from testbed.node import Node, State
 from testbed.nodes import Nodes, Wish
+from testbed.ports import HOST
 from testbed.replicas import EpochStart
 from testbed.scenarios import OfflineTopic
 from testbed.security import Credentials, Mechanism, Security, Stronghold
@@ -29,7 +30,8 @@ class RealKafka:
     `elr` switches eligible leader replicas on or off, None leaves it to the release. `racks` by broker. A broker is
     fenced `session_timeout` seconds after a SIGKILL or a freeze. `properties` go to every node, over everything else.
     `heap` in MiB per broker. Clients reach the `proxied` brokers only through a `faults.Proxy`. Data and logs go to
-    `folder`; without one to a temporary folder that is removed at the end.
+    `folder`; without one to a temporary folder that is removed at the end. `host` is the address of this machine where
+    all of it listens; a Pod can't reach loopback.
 
     What has to happen before a method may return is awaited; WaitedInVain, NodeDied or Refused say what did not.
     """
@@ -47,12 +49,23 @@ class RealKafka:
         heap: int = 256,
         proxied: Sequence[int] = (),
         folder: Path | None = None,
+        host: str = HOST,
     ) -> None:
         self.release = Release.named(release)
         if elr and not self.release.elr:
             raise ValueError(f"Kafka {self.release.version} has no eligible leader replicas")
         self._wish = Wish(
-            self.release, brokers, elr, racks or {}, session_timeout, properties or {}, security, heap, proxied, folder
+            self.release,
+            brokers,
+            elr,
+            racks or {},
+            session_timeout,
+            properties or {},
+            security,
+            heap,
+            proxied,
+            folder,
+            host,
         )
         self._started: Nodes | None = None
 

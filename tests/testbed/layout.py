@@ -49,14 +49,19 @@ class Listener:
     name: str
     port: int
     advertised: int
+    host: str = HOST
 
     @classmethod
-    def direct(cls, name: str, port: int) -> Listener:
-        return cls(name, port, port)
+    def direct(cls, name: str, port: int, host: str = HOST) -> Listener:
+        return cls(name, port, port, host)
+
+    @property
+    def bound(self) -> str:
+        return f"{self.host}:{self.port}"
 
     @property
     def address(self) -> str:
-        return f"{HOST}:{self.advertised}"
+        return f"{self.host}:{self.advertised}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,7 @@ class Layout:
     session_timeout: float
     properties: Mapping[str, str]
     security: Stronghold | None
+    host: str = HOST
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -77,7 +83,7 @@ class Layout:
 
     @property
     def controller_address(self) -> str:
-        return f"{HOST}:{self.controller_port}"
+        return f"{self.host}:{self.controller_port}"
 
     def controller_properties(self, data: Path) -> dict[str, str]:
         own = {
@@ -92,7 +98,7 @@ class Layout:
         own = {
             "node.id": str(broker),
             "process.roles": "broker",
-            "listeners": ",".join(f"{x.name}://{HOST}:{x.port}" for x in listeners),
+            "listeners": ",".join(f"{x.name}://{x.bound}" for x in listeners),
             "advertised.listeners": ",".join(f"{x.name}://{x.address}" for x in listeners),
             "inter.broker.listener.name": INTERNAL,
         }

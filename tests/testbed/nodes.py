@@ -24,7 +24,7 @@ from testbed.layout import (
     write_properties,
 )
 from testbed.node import Node, Program, State
-from testbed.ports import HOST, Ports
+from testbed.ports import Ports
 from testbed.security import Mechanism, Security, Stronghold
 
 ELR = "eligible.leader.replicas.version"
@@ -44,6 +44,7 @@ class Wish:
     heap: int
     proxied: Sequence[int]
     folder: Path | None
+    host: str
 
 
 class Nodes:
@@ -113,11 +114,12 @@ class Nodes:
             session_timeout=self._wish.session_timeout,
             properties=self._wish.properties,
             security=self.stronghold,
+            host=self._wish.host,
         )
 
     def _listeners(self, broker: int, ports: Ports, stack: ExitStack) -> dict[str, Listener]:
         secured = [mechanism.value for mechanism in Mechanism] if self.stronghold else []
-        found = {name: Listener.direct(name, ports.take()) for name in (INTERNAL, PLAINTEXT, *secured)}
+        found = {name: Listener.direct(name, ports.take(), self._wish.host) for name in (INTERNAL, PLAINTEXT, *secured)}
         if broker in self._wish.proxied:
             behind = found[PLAINTEXT]
             proxy = stack.enter_context(Proxy(behind.address))
@@ -135,7 +137,7 @@ class Nodes:
         return self._nodes[number]
 
     def _format_controller(self, home: Path) -> None:
-        voter = f"{CONTROLLER}@{HOST}:{self.layout.controller_port}:{new_id()}"
+        voter = f"{CONTROLLER}@{self.layout.controller_address}:{new_id()}"
         elr = self._wish.elr
         features = {ELR: int(elr)} if elr is not None and self._wish.release.elr else {}
         self._java.format_controller(home, self.layout.cluster_id, voter, features)

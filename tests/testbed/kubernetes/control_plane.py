@@ -34,11 +34,15 @@ class ControlPlane:
     Data, logs (`console.log`) and certificates go to `folder`, which must be empty or absent; without one to a
     temporary folder that is removed at the end. KubernetesUnavailable, WaitedInVain or NodeDied say what did not work.
 
+    With `for_pods` the API server listens where Pods of a node look for it: `parts.OWN_SERVICE`, which has to be an
+    address of this machine.
+
     What comes from a real cluster unasked: garbage collection takes up to half a minute until it knows a new CRD.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
+    def __init__(self, folder: Path | None = None, *, for_pods: bool = False) -> None:
         self._wished = folder
+        self._for_pods = for_pods
         self._numbers = count(1)
         self._people: dict[str, Identity] = {}
         self._groups: dict[str, tuple[str, ...]] = {}
@@ -46,7 +50,7 @@ class ControlPlane:
 
     def __enter__(self) -> Self:
         with ExitStack() as stack:
-            self._started = Processes(fetch(), self._wished)
+            self._started = Processes(fetch(), self._wished, self._for_pods)
             stack.callback(self._started.close)
             self._clients = stack.enter_context(ExitStack())
             self._started.start()
@@ -70,6 +74,11 @@ class ControlPlane:
     def etcd_url(self) -> str:
         """Where the API server's own storage answers anybody on this machine."""
         return self._processes.etcd_url
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of who vouches for everybody here."""
+        return self._processes.endpoint.authority
 
     @property
     def folder(self) -> Path:

@@ -91,7 +91,7 @@ def _checked(programs: Programs) -> Programs:
 def _digest(go: Go) -> str:
     """Over all that decides what comes out: an old cache is never taken for a new one."""
     sums = [hashlib.sha256((SOURCE / name).read_bytes()).hexdigest() for name in FILES]
-    return hashlib.sha256("\n".join([go.version, *_arguments(), *sums]).encode()).hexdigest()
+    return hashlib.sha256("\n".join([go.version, *build_arguments(), *sums]).encode()).hexdigest()
 
 
 def _build(go: Go, folder: Path) -> None:
@@ -105,7 +105,7 @@ def _build(go: Go, folder: Path) -> None:
     _announce(go, folder)
     began = time.monotonic()
     environment = go.environment(modules=work / "modules", objects=work / "objects")
-    arguments = [str(go.program), "build", *_arguments(), "-o", str(staging / PROGRAM), "."]
+    arguments = [str(go.program), "build", *build_arguments(), "-o", str(staging / PROGRAM), "."]
     built = subprocess.run(arguments, cwd=SOURCE, env=environment, capture_output=True, text=True)
     if built.returncode:
         raise KubernetesUnavailable(f"Kubernetes {version()} can't be built; Go's last words:\n{_end(built.stderr)}")
@@ -116,7 +116,7 @@ def _build(go: Go, folder: Path) -> None:
     _say(f"Kubernetes {version()} is built, after {time.monotonic() - began:.0f} s.")
 
 
-def _arguments() -> list[str]:
+def build_arguments() -> list[str]:
     return [*FLAGS, "-ldflags", " ".join(["-s -w", *(f"-X {package}.{value}" for package, value in _versions())])]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from testbed.certificates import Authority, Identity
@@ -13,20 +13,27 @@ ADMINISTRATORS = "system:masters"
 CONTROLLER_MANAGER = "system:kube-controller-manager"
 ISSUER = "https://kubernetes.default.svc"
 SERVICES = "10.96.0.0/16"  # handed out to Services, which nothing here carries traffic for
+OWN_SERVICE = "10.96.0.1"
+"""The first of them, of Service `kubernetes`: Pods are told to find the API server there, at port 443."""
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """One loopback port a listener."""
+    """One loopback port a listener, but that the API server's `host` may be another one."""
 
     etcd: int
     peers: int
     apiserver: int
     controllers: int
+    host: str = HOST
 
     @classmethod
     def free(cls, ports: Ports) -> Addresses:
         return cls(ports.take(), ports.take(), ports.take(), ports.take())
+
+    def for_pods(self) -> Addresses:
+        """The API server where Pods look for it; OWN_SERVICE has to be an address of this machine."""
+        return replace(self, host=OWN_SERVICE, apiserver=443)
 
     @property
     def etcd_url(self) -> str:
@@ -38,7 +45,7 @@ class Addresses:
 
     @property
     def apiserver_url(self) -> str:
-        return f"https://{HOST}:{self.apiserver}"
+        return f"https://{self.host}:{self.apiserver}"
 
     @property
     def controllers_url(self) -> str:
@@ -60,12 +67,12 @@ class Identities:
         return self.authority.certificate.parent
 
     @classmethod
-    def new(cls, folder: Path) -> Identities:
+    def new(cls, folder: Path, host: str) -> Identities:
         folder.mkdir()
         authority = Authority.new(folder)
         return cls(
             authority,
-            authority.identity("testbed:server"),
+            authority.identity("testbed:server", host=host),
             authority.identity("testbed:administrator", [ADMINISTRATORS]),
             authority.identity(CONTROLLER_MANAGER),
             authority.identity("testbed:tokens"),
@@ -89,14 +96,18 @@ def etcd(addresses: Addresses, data: Path) -> tuple[str, ...]:
 def apiserver(addresses: Addresses, identities: Identities) -> tuple[str, ...]:
     return (
         f"--etcd-servers={addresses.etcd_url}",
-        f"--bind-address={HOST}",
-        f"--advertise-address={HOST}",
+        f"--bind-address={addresses.host}",
+        f"--advertise-address={addresses.host}",
         f"--secure-port={addresses.apiserver}",
         "--endpoint-reconciler-type=none",  # it refuses to publish a loopback address
         f"--service-cluster-ip-range={SERVICES}",
         *_served_as(identities.server),
         f"--client-ca-file={identities.authority.certificate}",
-        "--authorization-mode=RBAC",
+        "--authorization-mode=Node,RBAC",
+        # Where it asks kubelets for logs, and as whom.
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--kubelet-client-certificate={identities.administrator.certificate}",
+        f"--kubelet-client-key={identities.administrator.key}",
         f"--service-account-issuer={ISSUER}",
         f"--service-account-key-file={identities.tokens.certificate}",
         f"--service-account-signing-key-file={identities.tokens.key}",

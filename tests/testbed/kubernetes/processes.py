@@ -28,15 +28,16 @@ class Processes:
     which one does not.
     """
 
-    def __init__(self, programs: Programs, folder: Path | None) -> None:
+    def __init__(self, programs: Programs, folder: Path | None, for_pods: bool) -> None:
         self.programs = programs
         with ExitStack() as stack:
             self.folder = (folder or Path(tempfile.mkdtemp(prefix="testbed-kubernetes-"))).absolute()
             self.folder.mkdir(parents=True, exist_ok=True)
             self._guard = Guard(None if folder else self.folder)
             stack.callback(self._guard.close)
-            self._addresses = Addresses.free(stack.enter_context(Ports()))
-            self.identities = Identities.new(self.folder / "certificates")
+            free = Addresses.free(stack.enter_context(Ports()))
+            self._addresses = free.for_pods() if for_pods else free
+            self.identities = Identities.new(self.folder / "certificates", self._addresses.host)
             self.endpoint = Endpoint(
                 self._addresses.apiserver_url, self.identities.authority.certificate, self.identities.folder
             )

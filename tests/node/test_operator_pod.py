@@ -1,0 +1,77 @@
+"""The operator as its chart installs it: a Pod of the image on a real kubelet, and a real Kafka outside."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from apiserver import incidents
+from apiserver.incidents import FINALIZER, ORIGINAL, finished, only_recovery, orders, policy, recovered_with_its_orders
+from node.conftest import Install
+from node.pods import OperatorPod
+from testbed.cluster import RealKafka
+from testbed.kubernetes.kubectl import Kubectl
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.full, pytest.mark.timeout(600)]
+
+LISTING = """
+from importlib.metadata import distributions
+for each in distributions():
+    print(each.metadata["Name"], each.version)
+"""
+
+
+def test_a_pod_of_the_image_recovers_a_kafka_outside(kafka: RealKafka, kubectl: Kubectl, install: Install) -> None:
+    operator = install()
+    kubectl.apply(policy(), incidents.watched_cluster(kafka))
+    incidents.accident(kafka)
+
+    ended = finished(kubectl, only_recovery(kubectl, within=60)["metadata"]["name"])
+
+    recovered_with_its_orders(kafka, ended)
+    status = kubectl.json("get", "pod", operator.name)["status"]["containerStatuses"][0]
+    assert (status["ready"], status["restartCount"]) == (True, 0)
+
+
+def test_a_pod_deleted_by_force_in_the_middle_of_a_wave_leaves_a_recovery_that_the_next_one_ends(
+    kafka: RealKafka, kubectl: Kubectl, install: Install
+) -> None:
+    first = install()
+    kubectl.apply(policy(), incidents.watched_cluster(kafka))
+    incidents.accident(kafka, partitions=120)
+
+    incidents.caught_in_the_middle(kafka, first)
+    first.delete_by_force()
+    first.gone()
+    left = only_recovery(kubectl)
+    assert left["metadata"]["finalizers"] == [FINALIZER]
+    assert not set(orders(kafka, "orders").values()) <= ORIGINAL, "it was to die while an order was altered"
+
+    ended = finished(kubectl, left["metadata"]["name"], within=180)
+    recovered_with_its_orders(kafka, ended)
+    assert OperatorPod(kubectl).name != first.name
+
+
+def test_it_runs_where_only_the_most_restricted_pods_may(kubectl: Kubectl, install: Install, namespace: str) -> None:
+    kubectl("label", "namespace", namespace, "pod-security.kubernetes.io/enforce=restricted")
+
+    operator = install()
+
+    who = kubectl(
+        "exec", operator.name, "--", "python3", "-c", "import getpass, os; print(os.getuid(), getpass.getuser())"
+    )
+    assert who.split() == ["65532", "kafka-recovery"]
+
+
+def test_the_image_holds_what_its_bill_says_and_nothing_to_build_with(kubectl: Kubectl, install: Install) -> None:
+    operator = install()
+
+    bill = json.loads(kubectl("exec", operator.name, "--", "cat", "/opt/kafka-recovery/sbom.cdx.json"))
+    tools = kubectl(
+        "exec", operator.name, "--", "sh", "-c", "command -v pip pip3 gcc cc make curl || echo none of them"
+    )
+    packages = kubectl("exec", operator.name, "--", "python3", "-c", LISTING)
+
+    assert {f"{each['name']} {each['version']}" for each in bill["components"]} == set(packages.splitlines())
+    assert tools.strip() == "none of them"
