@@ -79,7 +79,7 @@ test: lint unit simulation spark kafka-all kube ## All of the above; what can't 
 	  $(MAKE) --no-print-directory apiserver; apiserver=$$?; \
 	  wait $$brokers; brokers=$$?; cat build/brokers.log; exit $$((apiserver || brokers))
 
-test-full: lint kafka-all kube ## Everything in test, and the long tests as well, such as 5,000 histories
+test-full: lint kafka-all kube ## Everything in test, 5,000 histories, and images on a real node (as root, on Debian)
 	$(BIN)/pytest -m "not bench"
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
@@ -124,6 +124,7 @@ lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: t
 	$(COMPILE) pyproject.toml --extra spark -c requirements/runtime.txt -o requirements/spark.txt
 	$(COMPILE) pyproject.toml --extra operator --group dev -c requirements/runtime.txt -c requirements/operator.txt \
 	  -c requirements/spark.txt -o requirements/dev.txt
+	$(COMPILE) images/build.in -c requirements/dev.txt -o images/build.txt
 
 clean: ## Remove what builds and tests left behind (.venv and the Kafka cache stay)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov

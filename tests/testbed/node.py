@@ -81,6 +81,10 @@ class Node:
         self._signal(signal.SIGTERM)
         self._bury()
 
+    def wait(self) -> None:
+        """Until it has ended by itself; TimeoutExpired after a minute."""
+        self._bury()
+
     def end(self) -> None:
         """As `kill`, whatever state it is in."""
         if self.state is not State.STOPPED:

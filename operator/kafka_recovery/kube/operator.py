@@ -170,7 +170,8 @@ class Operator:
         info = session.found_login(settings)
         self._session = session.opened(info, connections)
         self._wire(Api(self._session, info.server, self._fence, at_once=connections))
-        logging.getLogger("kopf.objects").setLevel(logging.WARNING)  # it tells of every event that it hands on
+        for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):  # each event handed on, each probe
+            logging.getLogger(chatty).setLevel(logging.WARNING)
         settings.scanning.disabled = True  # a Role is enough; no watches of CRDs and namespaces
         settings.posting.enabled = False  # our Events say more, and are fewer
         settings.watching.server_timeout, settings.watching.chunk_size = 300, 500

@@ -47,6 +47,7 @@ class Machine:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
+        self._nodes: list[Node] = []
 
     def __enter__(self) -> Self:
         check()
@@ -55,6 +56,7 @@ class Machine:
             self._guard = Guard(None)
             stack.callback(self._guard.close)
             stack.callback(_remove_cgroups)
+            stack.callback(self._bury)
             self._first = self._started(stack)
             self._plug_in()
             _remove_cgroups()
@@ -73,7 +75,8 @@ class Machine:
         home = self.folder / name
         home.mkdir(parents=True)
         surroundings = {"HOME": str(home), "PATH": path()} | (environment or {})
-        return Node(Program(name, home, (*self._entering(), *command), surroundings), self._guard)
+        self._nodes.append(Node(Program(name, home, (*self._entering(), *command), surroundings), self._guard))
+        return self._nodes[-1]
 
     def run(self, *command: str, patience: float = 300) -> str:
         """What a command in it prints; MachineUnavailable if it ends badly."""
@@ -85,6 +88,11 @@ class Machine:
     def check(self) -> None:
         """NodeDied if it has ended by itself."""
         self._first.check()
+
+    def _bury(self) -> None:
+        """Killed one by one before the machine, each would leave a child that nobody waits for."""
+        for node in self._nodes:
+            node.wait()
 
     def _started(self, stack: ExitStack) -> Node:
         home = self.folder / "machine"

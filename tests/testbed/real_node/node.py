@@ -24,7 +24,7 @@ NEEDED = ("containerd", "containerd-shim-runc-v2", "ctr", "runc", "/usr/lib/cni/
 
 
 class RealNode:
-    """Ready for Pods for the length of a `with` block; `images` are archives, one of them `images.pause`.
+    """Ready for Pods from a `with` on, until its machine ends; `images` are archives, one of them `images.pause`.
 
     The control plane has to be one `for_pods`. A Pod reaches this machine at `machine.OUTSIDE`, the API server and
     other Pods; there is no DNS, and no Service but `kubernetes` has traffic carried.
@@ -39,13 +39,11 @@ class RealNode:
         ensure(NEEDED)
         with ExitStack() as stack:
             containerd = self._containerd()
-            stack.callback(containerd.end)
             containerd.start()
             wait_until("containerd answers", self._answers, bool, alive=containerd.check)
             for image in self._images:
                 self.add_image(image)
             kubelet = self._kubelet()
-            stack.callback(kubelet.end)
             kubelet.start()
             scheduler = self._scheduler(stack)
             stack.callback(scheduler.end)
