@@ -32,7 +32,7 @@ from kafka_recovery.kube.recovery_status import End
 
 PREFIX = "kafka_recovery"
 
-BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 7200, 43200)
 """Seconds: from a look at three brokers to a person who is asked at night."""
 
 LONG_BUCKETS = (5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400)
@@ -301,6 +301,7 @@ class Metrics:
         """Counters begin at 0: of one that appears as 1, Prometheus would not see an increase."""
         if cluster not in self._known:
             self._known.add(cluster)
+            self._no_snapshot.labels(cluster)
             for outcome in End:
                 self._recovery.labels(cluster, outcome)
                 for loss_class in (*LossClass, NO_LOSS_CLASS):

@@ -181,11 +181,11 @@ class Recoveries:
         return replace(known, left=left)
 
     def _count(self, cluster: OpenCluster) -> None:
-        """Tell metrics how many of a cluster's recoveries are open, and since when plans wait for a person."""
+        """Tell metrics how many recoveries of a cluster are open, and since when plans wait for an approval."""
         progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
         stuck = sum(each.phase is Phase.STUCK for each in progress)
         self._metrics.recoveries_open(cluster.label, len(progress), stuck)
-        since = [each.awaiting_since for each in progress if each.awaiting_since]
+        since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != "ObserveOnly"]
         self._metrics.awaiting_approval(cluster.label, since)
 
     async def stop(self) -> None:

@@ -20,7 +20,7 @@ from kafka_recovery.cli.running import Refusal
 from kafka_recovery.cli.text import complain, say
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.kube import facts
-from kafka_recovery.kube.api import NotFound, Object
+from kafka_recovery.kube.api import ApiError, NotFound, Object
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.orphans import orphaned
 from kafka_recovery.kube.resources import CLUSTER_LABEL, CLUSTERS, RECOVERIES, Kind
@@ -77,8 +77,22 @@ def _suspend_operator(session: Session, wanted: bool) -> ExitCode:
         now = session.api.create(facts.path(session.namespace), body | change)
     what = f"The operator of namespace {session.namespace} {_is(wanted)}. {_meaning(wanted)}"
     where = f"If it runs in another namespace, say so: ConfigMap {HOUSE} holds for the one beside it."
+    if not _is_there(session):
+        what = f"ConfigMap {HOUSE} of namespace {session.namespace} says suspend: {str(wanted).lower()}."
+        where = f"BUT NO OPERATOR HAS ITS LEASE THERE. Where is it? Say its namespace: --namespace. {_meaning(wanted)}"
     write_result(session.output, _plain(now), lines(what, where))
     return ExitCode.DONE
+
+
+def _is_there(session: Session) -> bool:
+    """Whether an operator was ever there, as far as one may see."""
+    try:
+        session.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{session.namespace}/leases/{HOUSE}")
+    except NotFound:
+        return False
+    except ApiError:
+        return True
+    return True
 
 
 def _is(suspended: bool) -> str:

@@ -19,6 +19,7 @@ from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKuber
 
 PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
 HOUSE = facts.path(NAMESPACE, "kafka-recovery-operator")
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kafka/leases/kafka-recovery-operator"
 
 
 @pytest.fixture
@@ -56,6 +57,8 @@ def test_a_cluster_is_suspended(incidents: Incidents, plugin: Plugin, kubernetes
 def test_the_whole_operator_is_suspended_also_where_its_config_map_is_missing(
     plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:
+    kubernetes.memory._keep(LEASE, {"metadata": {"name": "kafka-recovery-operator", "uid": "lease"}})
+
     done = plugin("suspend", "--all")
 
     assert done.exit_code == 0
@@ -64,6 +67,16 @@ def test_the_whole_operator_is_suspended_also_where_its_config_map_is_missing(
     kubernetes.memory.objects[HOUSE]["data"]["other"] = "kept"
     assert plugin("resume", "--all").exit_code == 0
     assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "false", "other": "kept"}
+
+
+def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+    """Who forgot --namespace must not believe that all is stopped; an operator without a Lease obeys all the same."""
+    done = plugin("suspend", "--all")
+
+    assert done.exit_code == 0
+    assert "BUT NO OPERATOR HAS ITS LEASE THERE" in done.stdout + done.stderr
+    assert "is suspended" not in done.stdout
+    assert kubernetes.memory.objects[HOUSE]["data"] == {"suspend": "true"}
 
 
 @pytest.mark.parametrize(
