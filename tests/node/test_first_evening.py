@@ -86,7 +86,7 @@ def newcomer(tmp_path: Path, administrator: Kubectl, kafka: RealKafka) -> Iterat
     shutil.copytree(ROOT / "examples", tmp_path / "mine")
     cluster, policy = (tmp_path / "mine" / "base" / name for name in ("watched-cluster.yaml", "recovery-policy.yaml"))
     there = cluster.read_text().replace("REPLACE-WITH-YOUR-CLUSTER-ID", kafka.cluster_id)
-    cluster.write_text(there.replace("kafka-bootstrap.kafka:9092", kafka.bootstrap.split(",")[0]))
+    cluster.write_text(there.replace("kafka-bootstrap.kafka:9092", kafka.bootstrap.replace(",", '", "')))
     policy.write_text(policy.read_text().replace("patience: 30s", "patience: 1s"))
     administrator("delete", "--filename", str(ROOT / "crds"))  # it installs them itself
     yield Newcomer(tmp_path, administrator.kubeconfig)
@@ -114,7 +114,9 @@ def test_a_newcomer_s_first_evening(
     types("kubectl create secret generic kafka-recovery-user", given="correct-horse")
     types("kubectl create secret generic kafka-ca")
     types("kubectl apply -k")
-    wait_until("it watches", lambda: types("kubectl get wkc,rpol"), lambda shown: "Watching" in shown, 60)
+    wait_until(
+        "it watches", lambda: types("kubectl get wkc,rpol"), lambda shown: bool(re.search("Observe +True", shown)), 60
+    )
 
     made.lose(orders=1)
     name = wait_until("a recovery opens", lambda: opened(newcomer), bool, 90)
