@@ -63,7 +63,6 @@ def test_without_a_spark_operator_it_says_what_to_install(fleet: Fleet) -> None:
 # Kubeflow's real controller
 
 
-@pytest.mark.full
 def test_a_question_is_answered_through_kubeflow(kubeflow_operator: None, fleet: Fleet) -> None:
     fleet.ask("nightly", adapter="Kubeflow")
     fleet.kubelet_says("nightly", "Running", running={})

@@ -204,11 +204,15 @@ def test_the_notes_warn_where_nobody_checks_approvals(install: Install, kubectl:
     assert kubectl.attempt("get", "validatingadmissionpolicy", APPROVALS_POLICY).returncode
 
 
-def test_the_notes_warn_where_every_secret_can_be_read(install: Install, defined: None) -> None:
+def test_the_notes_warn_where_it_may_write_every_config_map_and_read_every_secret(install: Install, defined: None) -> None:
     everywhere: dict[str, Any] = {"watchNamespaces": ["*"]}
 
-    assert "it may read every Secret of every namespace" in install(**everywhere)
-    assert "it may read every Secret" not in install(**everywhere, secretNames=["kafka-user"])
+    told = install(**everywhere)
+    assert "it may write the ConfigMaps of every namespace" in told
+    assert "may read every Secret" in told
+    told = install(**everywhere, secretNames=["kafka-user"])
+    assert "it may write the ConfigMaps of every namespace" in told
+    assert "may read every Secret" not in told
 
 
 def test_the_notes_warn_where_the_definitions_are_missing(
