@@ -204,7 +204,7 @@ def test_the_notes_warn_where_nobody_checks_approvals(install: Install, kubectl:
     assert kubectl.attempt("get", "validatingadmissionpolicy", APPROVALS_POLICY).returncode
 
 
-def test_the_notes_warn_where_it_may_write_every_config_map_and_read_every_secret(install: Install, defined: None) -> None:
+def test_the_notes_warn_of_rights_in_all_namespaces(install: Install, defined: None) -> None:
     everywhere: dict[str, Any] = {"watchNamespaces": ["*"]}
 
     told = install(**everywhere)
