@@ -114,12 +114,12 @@ def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason 
     why = (
         f"may not lead: {failed}"
         if failed
-        else f"has no replica; those are {', '.join(map(str, partition.assignment))}."
+        else f"has no replica; those are {', '.join(map(str, partition.assignment))}"
     )
     if by_person:
         said = f"broker {leader} was designated but {why}"
-        return Reason("DesignatedRejected", said) if failed else Reason("DesignatedNotReplica", said)
-    said = f"broker {leader} was chosen by the fleet's ranking but {why} Without rankingRef the policy chooses."
+        return Reason("DesignatedRejected", said) if failed else Reason("DesignatedNotReplica", f"{said}.")
+    said = f"broker {leader} was chosen by the fleet's ranking but {why}; without rankingRef the policy chooses"
     return Reason("RankedRejected", said) if failed else Reason("RankedNotReplica", said)
 
 

@@ -59,6 +59,7 @@ def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
     assert status["refusals"][0]["message"].startswith(
         f"broker {BEHIND} was chosen by the fleet's ranking but may not lead"
     )
+    assert status["refusals"][0]["message"].endswith("; without rankingRef the policy chooses"), "the way out"
     assert office.world.kafka.partitions[ORDERS].leader is None
 
 

@@ -123,7 +123,8 @@ def _result(url: str, expected: Expected) -> Result:
 
 
 def _is_unread(reading: asyncio.Task[Choices | Reason]) -> bool:
-    return reading.cancelled() or isinstance(reading.result(), Reason)
+    """Whether it ended without choices: what failed once, for whatever reason, is tried again."""
+    return reading.cancelled() or reading.exception() is not None or isinstance(reading.result(), Reason)
 
 
 def _choices(url: str, expected: Expected, checksum: str) -> Choices | Reason:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.fleet.choices import Choices
 from kafka_recovery.fleet.manifest import Expected, checksum, written
 from kafka_recovery.fleet.storage import Storage
 from kafka_recovery.kube.fleet import results as results_module
@@ -103,3 +104,22 @@ async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pyt
 
     assert isinstance(found, NoResult)
     assert found.may_pass
+
+
+async def test_a_ranking_that_could_not_be_read_for_a_defect_of_ours_is_read_again(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[Choices | Exception] = [KeyError("ours"), {"one": {}}]
+
+    def read(*asked: object) -> Choices:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(results_module, "_choices", read)
+    results = StoredResults()
+    with pytest.raises(KeyError):
+        await results.choices(url, EXPECTED, "ab" * 32)
+
+    assert [await results.choices(url, EXPECTED, "ab" * 32) for _ in range(3)] == [{"one": {}}] * 3, "read once"
