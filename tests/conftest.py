@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import signal
+
+import pytest
 
 # A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and hands that on to the programs it
 # starts; some tests end those by just these signals.
@@ -10,3 +13,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Thousands of tests and their modules stay until the end: a full collection that walks them holds everything up
+    for most of a second, which is longer than the deadlines that some tests give."""
+    gc.collect()
+    gc.freeze()

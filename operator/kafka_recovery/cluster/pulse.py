@@ -148,7 +148,8 @@ class Pulses:
         if not views:
             known = [entry.address for entry in self._newest_first() if entry.address not in witnesses]
             places = dict.fromkeys([*known[:_FALLBACKS], *self._bootstrap, *witnesses])
-            left = deadline - timedelta(seconds=time.monotonic() - began)
+            # Half at least: this process may have stood still meanwhile, which is no silence of the brokers.
+            left = max(deadline / 2, deadline - timedelta(seconds=time.monotonic() - began))
             views, more = await self._described(list(places), left, first_only=True)
             faults |= more
         for address, view in views.items():

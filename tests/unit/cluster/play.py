@@ -31,7 +31,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from unit.cluster.stage import SPOKEN, Heard, StagedBroker, api_versions
 
 PATIENCE = timedelta(seconds=10)
-SOON = timedelta(milliseconds=300)
+SOON = timedelta(milliseconds=600)
 TOPIC_ID = uuid.UUID(int=7)
 """Of every topic `t`: a play has but one that Fetch is asked about."""
 

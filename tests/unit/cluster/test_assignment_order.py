@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -163,7 +164,7 @@ class TestRestoring:
         play = Play(applied={2: 90}, watermark=100)
         play.add(offline(replicas=(3, 1, 2)))
         async with play.staged(2), play.cluster() as cluster:
-            answers = await AssignmentOrderElection(cluster, deadline=SOON).restore([ballot()])
+            answers = await AssignmentOrderElection(cluster, deadline=timedelta(seconds=1)).restore([ballot()])
 
         reason = answers[ORDERS].reason
         assert answers[ORDERS].answer is Answer.CHANGED

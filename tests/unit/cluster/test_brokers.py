@@ -271,9 +271,9 @@ class TestReads:
 
     async def test_a_refused_connection_says_how_often_it_was_tried(self, brokers: Brokers, nobody: Address) -> None:
         with pytest.raises(
-            BrokerUnreachable, match=rf"{nobody}: connection refused \(3 attempts in 0\.\d+s\)"
+            BrokerUnreachable, match=rf"{nobody}: connection refused \(3 attempts in \d\.\d+s\)"
         ) as refusal:
-            await brokers.ask(nobody, METADATA, ANY, timedelta(milliseconds=500))
+            await brokers.ask(nobody, METADATA, ANY, PATIENCE)
 
         assert refusal.value.reason.code == "BrokerUnreachable"
 

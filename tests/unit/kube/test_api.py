@@ -126,7 +126,7 @@ class TestTryingAgain:
             with pytest.raises(ApiError, match="429 TooManyRequests"):
                 await api.get(PATH)
 
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
         assert len(server.asked) == 1
 
     async def test_a_call_that_never_works_ends_with_its_deadline_and_the_last_reason(self) -> None:
@@ -157,7 +157,7 @@ class TestTryingAgain:
                 await api.get(PATH, deadline=SOON)
             took = time.monotonic() - began
 
-        assert took < 2
+        assert took < 5
         assert (caught.value.status, caught.value.reason) == (0, "Unanswered")
         assert len(server.asked) == 1
 

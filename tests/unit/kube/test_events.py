@@ -151,7 +151,7 @@ async def test_a_silent_server_holds_up_nobody() -> None:
             await planned(events, f"plan {number}")
         await events.flush(timedelta(milliseconds=50))
 
-        assert asyncio.get_running_loop().time() - began < 1
+        assert asyncio.get_running_loop().time() - began < 5
 
 
 async def test_more_than_can_wait_is_dropped_and_said(

@@ -424,15 +424,21 @@ async def test_on_real_sockets_too_a_black_hole_costs_only_its_own_task() -> Non
             cluster = await stack.enter_async_context(KafkaCluster([address], PLAINTEXT))
             sights = Counted(cluster, pulsed[number])
             tasks.append(asyncio.create_task(Watcher(f"c{number}", sights, desks[number], clock, PACE).run()))
-        await asyncio.sleep(4)
+        beats = [now(clock)]
+        while beats[-1] < beats[0] + 4:
+            await asyncio.sleep(interval)
+            beats.append(now(clock))
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    def longest(times: list[float]) -> float:
+        return sorted(later - one for one, later in pairwise(times))[-2]
+
     for times in pulsed[:9]:
         gaps = sorted(later - one for one, later in pairwise(times))
         assert gaps[len(gaps) // 2] < 1.2 * interval
-        assert gaps[-2] < 2 * interval, "all but one, for a busy machine"
+        assert longest(times) < longest(beats) + interval, "a busy machine delays who only sleeps as well"
     assert desks[9].views[-1].isolated
     assert desks[9].views[-1].isolated.code == "ClusterUnavailable"
 
