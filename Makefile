@@ -19,7 +19,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
+.PHONY: help setup lint style types layers unit explore simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,6 +56,9 @@ layers: $(INSTALLED)
 
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
 	$(BIN)/pytest --timeout 60 -m "$(ALONE)" $(SIMULATED:%=--ignore %)
+
+explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
+	$(BIN)/pytest --hypothesis-profile explore -m "$(ALONE) and hypothesis" $(SIMULATED:%=--ignore %)
 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
 	$(BIN)/pytest -m "$(ALONE)" $(SIMULATED)

@@ -6,6 +6,15 @@ import gc
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# No deadline: a busy machine is no defect. What `make test` draws is the same each time, so that it judges the change
+# and not the draw; `make explore` draws anew, ten times as much. A failure prints the blob that repeats it.
+settings.register_profile(
+    "same", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("explore", settings.get_profile("same"), derandomize=False, max_examples=1000)
+settings.load_profile("same")
 
 # A run that was started in the background ignores SIGINT, one under nohup SIGHUP, and hands that on to the programs it
 # starts; some tests end those by just these signals.

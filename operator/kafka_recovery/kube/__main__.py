@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
+import socket
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
@@ -16,7 +21,6 @@ import durationpy
 import typer
 from kubernetes import client
 from kubernetes.config import ConfigException
-from prometheus_client import CollectorRegistry, start_http_server
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.kube.api import unfenced
@@ -35,6 +39,9 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+
+_LET_GO = 0.02
+"""Seconds until the port of the liveness probe is free for kopf; the standard library takes half a second."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -127,6 +134,7 @@ def run(
         _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
     metrics.leading(True)
     operator = Operator(settings, metrics, leader.fence if leader else unfenced)
+    gc.freeze()  # what was imported stays: no collection walks it again while partitions wait
     status = operator.run()
     if leader and operator.clean:  # else it runs out by itself: what is still at work may act
         leader.release()
@@ -198,15 +206,33 @@ def _answering(liveness: str) -> Iterator[None]:
         place = urlsplit(liveness)
         if place.scheme != "http" or not place.hostname or not place.port:
             raise ValueError("write it as http://0.0.0.0:8080/healthz")
-        server, thread = start_http_server(place.port, place.hostname, CollectorRegistry())
+        ipv6 = ":" in place.hostname
+        server = (_LivenessV6 if ipv6 else ThreadingHTTPServer)((place.hostname, place.port), _Alive)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(f"{liveness!r}: {error}", param_hint="--liveness") from None
+    thread = threading.Thread(target=server.serve_forever, args=(_LET_GO,), name="liveness")
+    thread.start()
     try:
         yield
     finally:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _LivenessV6(ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+
+
+class _Alive(BaseHTTPRequestHandler):
+    """Whoever asks is told that the process lives."""
+
+    def do_GET(self) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        """A probe is no news."""
 
 
 def _own_namespace() -> str:

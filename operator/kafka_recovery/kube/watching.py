@@ -41,6 +41,10 @@ EASY = 200
 FRESH = timedelta(seconds=1)
 """An incident is opened from a scan no older than this: its partitions may have come back in the meantime."""
 
+GONE = timedelta(minutes=1)
+"""An outage that no scan has shown for so long is over. Sooner it may have been a broker that is behind who was asked:
+it still shows the leader from before."""
+
 MOST_BROKERS = 1000
 """Brokers that are remembered; beyond that those that were unregistered first are forgotten."""
 
@@ -127,6 +131,7 @@ class Watch:
         self._scans = _Scans(rescan)
         self._sightings: dict[BrokerId, _Sighting] = {}
         self._opened: dict[Outage, str] = {}
+        self._unseen: dict[Outage, timedelta] = {}
         self._moved_at: timedelta | None = None
         self._disagreed_since: timedelta | None = None
 
@@ -252,7 +257,10 @@ class Watch:
             outage: Offline(partition, known[outage].since if outage in known else at)
             for outage, partition in partitions.items()
         }
-        self._opened = {outage: name for outage, name in self._opened.items() if outage in partitions}
+        self._unseen = {outage: self._unseen.get(outage, at) for outage in self._opened if outage not in partitions}
+        for outage, since in self._unseen.items():
+            if at - since >= GONE:
+                del self._opened[outage]
         self._scans.end(at, same)
 
     def scan_failed(self, at: timedelta) -> None:

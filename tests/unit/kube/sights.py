@@ -6,17 +6,12 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from hypothesis import HealthCheck, settings
-
 from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.metadata import BrokerEntry
 from kafka_recovery.cluster.pulse import Beat, Pulse
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
-
-UNHURRIED = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
-"""A busy machine is no defect; a failure prints the blob that repeats it."""
 
 SILENT = Reason("BrokerSilent", "no answer within 1s")
 REFUSED = Reason("BrokerUnreachable", "connection refused")

@@ -18,7 +18,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
 from kafka_recovery.kube.incidents import LARGEST_SCOPE, Docket, Names, Offline, docket
 from kafka_recovery.kube.outages import Outage
-from unit.kube.sights import UNHURRIED, offline, seconds
+from unit.kube.sights import offline, seconds
 
 NAMES = Names("prod", "abc")
 
@@ -185,7 +185,6 @@ policies = st.lists(rules, max_size=3).map(
 
 
 class TestAlways:
-    @UNHURRIED
     @given(spells, policies, st.integers(0, 150), st.data())
     def test_every_partition_is_in_one_incident_or_left_alone_with_a_reason(
         self, spells: list[tuple[OfflinePartition, int]], policy: Policy, at: int, data: st.DataObject
@@ -197,7 +196,6 @@ class TestAlways:
         assert sorted(told) == sorted(partition.id for partition, _ in spells)
         assert not {each.id for incident in found.incidents for each in incident.partitions} & open.keys()
 
-    @UNHURRIED
     @given(spells, policies)
     def test_nothing_that_is_due_is_ever_forgotten(
         self, spells: list[tuple[OfflinePartition, int]], policy: Policy
@@ -223,7 +221,6 @@ class TestAlways:
                 late = opened_at[partition.id] - seconds(since) - rule.patience
                 assert timedelta(0) <= late <= seconds(1)
 
-    @UNHURRIED
     @given(spells, st.randoms(use_true_random=False))
     def test_names_depend_on_nothing_but_the_set(
         self, spells: list[tuple[OfflinePartition, int]], random: Random

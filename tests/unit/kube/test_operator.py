@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import urllib.request
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from kafka_recovery.kube import session
 from kafka_recovery.kube.api import Api, unfenced
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.operator import FAILED, Operator, Settings
+from testbed.ports import Ports
 
 NOWHERE = """
 apiVersion: v1
@@ -73,6 +76,16 @@ def test_an_error_of_its_own_ends_it_in_order(
 
     assert operator.clean
     assert "a defect" in caplog.text
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
+def test_who_waits_for_the_lease_answers_the_probe_and_leaves_its_port_to_kopf(host: str) -> None:
+    with Ports() as ports:
+        port = ports.take()
+    url = f"http://{host}:{port}/healthz"
+    for _ in range(2):  # a second one could not listen if the first still did
+        with process._answering(url), urllib.request.urlopen(url, timeout=5) as answer:
+            assert answer.status == HTTPStatus.OK
 
 
 async def test_what_never_started_can_be_stopped(operator: Operator) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -63,13 +63,13 @@ class Kubernetes:
 
 
 @asynccontextmanager
-async def kopf(kubernetes: Kubernetes) -> AsyncIterator[Callable[..., Any]]:
+async def kopf(kubernetes: Kubernetes, paces: Paces = HURRY) -> AsyncIterator[Callable[..., Any]]:
     """What kopf's session answers: the status of a GET, once there is one."""
     app = web.Application()
     app.router.add_route("*", "/{anything:.*}", kubernetes.handle)
     async with TestServer(app) as server, aiohttp.ClientSession() as ours:
         url = str(server.make_url("/")).rstrip("/")
-        reach = Reach(Api(ours, url, unfenced, HURRIED), HURRY)
+        reach = Reach(Api(ours, url, unfenced, HURRIED), paces)
         async with aiohttp.ClientSession(middlewares=[reach]) as session:
 
             async def get(path: str, **params: str) -> int:
@@ -81,7 +81,8 @@ async def kopf(kubernetes: Kubernetes) -> AsyncIterator[Callable[..., Any]]:
 
 
 async def still_waits(task: asyncio.Task[int]) -> bool:
-    await asyncio.sleep(0.3)
+    for _ in range(15):  # a pause of this process takes away one of them
+        await asyncio.sleep(MOMENT.total_seconds())
     return not task.done()
 
 
@@ -203,7 +204,7 @@ async def test_what_is_over_in_a_moment_is_not_told(said: Callable[[], list[str]
         await asyncio.sleep(0.01)
         kubernetes.status = None
 
-    async with kopf(kubernetes) as get:
+    async with kopf(kubernetes, replace(HURRY, doubt=timedelta(seconds=10))) as get:
         status, _ = await asyncio.gather(get(HERE), pass_by())
 
     assert status == 200

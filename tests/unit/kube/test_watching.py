@@ -18,8 +18,8 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import watching
 from kafka_recovery.kube.incidents import Docket
 from kafka_recovery.kube.outages import Outage
-from kafka_recovery.kube.watching import BrokerState, Watch
-from unit.kube.sights import UNHURRIED, offline, pulse, seconds
+from kafka_recovery.kube.watching import GONE, BrokerState, Watch
+from unit.kube.sights import offline, pulse, seconds
 
 AT_ONCE = Policy((Rule("at-once", patience=seconds(0)),))
 CALM = Policy((Rule("calm", patience=seconds(20)),))
@@ -366,6 +366,26 @@ class TestIncidents:
 
         assert kafka.names(4) == [["orders-0"]]
 
+    def test_one_scan_that_misses_it_does_not_open_it_again(self, kafka: Watching) -> None:
+        """Who was asked is behind and shows the leader from before; a person may have refused it meanwhile."""
+        kafka.settles(offline())
+        for incident in kafka.incidents(2).incidents:
+            kafka.watch.opened(incident)
+        kafka.scans(3)
+        kafka.scans(4, offline(), offline(partition=1))
+
+        assert kafka.names(4) == [["orders-1"]]
+
+    def test_what_is_long_over_is_forgotten(self, kafka: Watching) -> None:
+        kafka.settles(offline())
+        for incident in kafka.incidents(2).incidents:
+            kafka.watch.opened(incident)
+        for at in (3, 3 + GONE.total_seconds()):
+            assert kafka.watch.holding_back()
+            kafka.scans(at)
+
+        assert not kafka.watch.holding_back()
+
     def test_deleting_its_recovery_asks_for_another_one(self, kafka: Watching) -> None:
         kafka.settles(offline())
         (incident,) = kafka.incidents(2).incidents
@@ -393,7 +413,6 @@ steps = st.lists(
 
 
 class TestWhateverHappens:
-    @UNHURRIED
     @given(steps)
     def test_no_outage_gets_two_incidents_and_what_stays_offline_gets_one_when_all_is_quiet(
         self, steps: list[tuple[float, str, frozenset[int]]]

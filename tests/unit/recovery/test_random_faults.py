@@ -156,7 +156,7 @@ class Story:
                 assert (outcome.id, outcome.leader) not in world.kafka.elected
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     st.builds(
         Story,

@@ -45,7 +45,7 @@ async def _through(noises: list[bytes], world: World) -> None:
     assert (await world.post(payload())).status == 202
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(NOISE, min_size=1, max_size=5))
 def test_noise_neither_stops_it_nor_is_repeated(
     caplog: pytest.LogCaptureFixture, tmp_path_factory: pytest.TempPathFactory, noises: list[bytes]

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_recovery.kube.webhook.notification import MOST_ALERTS, NotANotification, Notification, understood
-from unit.kube.sights import UNHURRIED
 from unit.kube.webhook.payloads import alert, payload
 
 JSON = st.recursive(
@@ -107,13 +106,11 @@ def test_what_is_no_notification_is_refused_without_repeating_it(body: bytes, sa
     assert len(str(refused.value)) < 100
 
 
-@UNHURRIED
 @given(st.binary(max_size=300) | JSON.map(lambda said: json.dumps(said).encode()))
 def test_whatever_comes_is_understood_or_refused(body: bytes) -> None:
     _understood_or_refused(body)
 
 
-@UNHURRIED
 @given(
     st.fixed_dictionaries(
         {"version": st.just("4"), "groupKey": st.text() | JSON, "alerts": JSON | st.lists(JSON, max_size=3)}
@@ -123,7 +120,6 @@ def test_whatever_an_alert_holds_is_understood_or_refused(said: Any) -> None:
     _understood_or_refused(json.dumps(said).encode())
 
 
-@UNHURRIED
 @given(st.dictionaries(st.sampled_from(["cluster", "namespace", "x"]), st.text() | st.from_regex(r"[a-z]*/[a-z.-]*")))
 def test_whatever_a_label_says_only_names_come_out(labels: dict[str, str]) -> None:
     for namespace, name in understood(payload({"status": "firing", "labels": labels})).clusters:
