@@ -20,8 +20,8 @@ from testbed.cluster import RealKafka
 from testbed.distribution import DistributionUnavailable, Release
 from testbed.distribution import fetch as fetch_kafka
 from testbed.examples import overlay, replaced
+from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
-from testbed.kubernetes.distribution import KubernetesUnavailable
 from testbed.kubernetes.distribution import fetch as fetch_kubernetes
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -72,7 +72,7 @@ def main() -> None:
     try:
         fetch_kafka(Release.named("newest"))
         fetch_kubernetes()
-    except (DistributionUnavailable, KubernetesUnavailable) as trouble:
+    except (DistributionUnavailable, ProgramsUnavailable) as trouble:
         sys.exit(f"Could not get what the demo needs: {trouble}")
     began = time.monotonic()
     chapter("Kafka, Kubernetes, and the operator in it")

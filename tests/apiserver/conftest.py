@@ -12,8 +12,9 @@ from kubernetes.client import CoreV1Api
 from apiserver.fleet import Fleet
 from apiserver.incidents import Start, policy
 from testbed.cluster import RealKafka
+from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
-from testbed.kubernetes.distribution import KubernetesUnavailable, fetch
+from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.spark_operator import apache
@@ -35,7 +36,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             fetch()
             if any("kubeflow_operator" in getattr(item, "fixturenames", ()) for item in session.items):
                 spark_operator.fetch()
-        except (KubernetesUnavailable, spark_operator.SparkOperatorUnavailable) as trouble:
+        except ProgramsUnavailable as trouble:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from testbed.go import GoMissing, found
+from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes import distribution
-from testbed.kubernetes.distribution import PARTS, KubernetesUnavailable, Programs, fetch, version
-from testbed.kubernetes.go import GoMissing, found
+from testbed.kubernetes.distribution import PARTS, VERSION, Programs, fetch
 
 # Says its version; builds by writing down where it was told to fetch and compile to.
 GO = """#!/bin/sh
@@ -48,10 +49,8 @@ def test_what_is_built_once_is_taken_from_the_cache(
     built = fetch()
 
     said = capfd.readouterr().err
-    assert said.startswith(
-        f"Building Kubernetes {version()} (etcd, API server, controller manager, kubectl) with go1.99.1"
-    )
-    assert "minutes" in said.splitlines()[0]
+    assert said.startswith(f"Building Kubernetes {VERSION} with go1.99.1 linux/amd64. Once only: 4 to 12 minutes")
+    assert "etcd, API server, controller manager and kubectl" in said.splitlines()[0]
     assert not built.missing
     assert (fetch(), capfd.readouterr().err) == (built, "")
 
@@ -79,7 +78,7 @@ def test_a_build_that_fails_says_why_and_leaves_what_it_fetched_to_the_next(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install_go(tmp_path / "go", monkeypatch, fails=True)
-    with pytest.raises(KubernetesUnavailable, match=f"Kubernetes {version()} can't be built(.|\n)*checksum mismatch"):
+    with pytest.raises(ProgramsUnavailable, match=f"Kubernetes {VERSION} can't be built(.|\n)*checksum mismatch"):
         fetch()
     assert (cache / "kubernetes-build" / "modules").is_dir()
 
@@ -96,7 +95,7 @@ def test_a_folder_that_was_named_must_hold_everything(
     for part in ("etcd", "kube-apiserver", "kubectl"):
         (assets / part).touch(0o755)
     monkeypatch.setenv("KUBEBUILDER_ASSETS", str(assets))
-    with pytest.raises(KubernetesUnavailable, match=r"lacks kube-controller-manager: .* unset KUBEBUILDER_ASSETS"):
+    with pytest.raises(ProgramsUnavailable, match=r"lacks kube-controller-manager: .* unset KUBEBUILDER_ASSETS"):
         fetch()
 
     (assets / "kube-controller-manager").touch(0o755)
@@ -127,5 +126,5 @@ def test_a_go_that_does_not_work_is_passed_by_and_named_where_none_is_left(
 
 
 def test_the_source_names_the_release_and_the_go_it_needs() -> None:
-    assert version().count(".") == 2
-    assert distribution.SOURCE.joinpath("go.sum").read_text().count(f"k8s.io/kubernetes v{version()} ") == 1
+    assert VERSION.count(".") == 2
+    assert distribution.SOURCE.joinpath("go.sum").read_text().count(f"k8s.io/kubernetes v{VERSION} ") == 1

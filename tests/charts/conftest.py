@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from testbed.helm.distribution import HelmUnavailable
+from testbed.go_module import ProgramsUnavailable
 from testbed.helm.distribution import fetch as fetch_helm
 from testbed.helm.helm import Helm
 from testbed.kubernetes.control_plane import ControlPlane
-from testbed.kubernetes.distribution import KubernetesUnavailable, fetch
+from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
 
 ROOT = Path(__file__).parents[2]
@@ -38,7 +38,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         try:
             fetch()
             fetch_helm("helm", *checkers)
-        except (KubernetesUnavailable, HelmUnavailable) as trouble:
+        except ProgramsUnavailable as trouble:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 

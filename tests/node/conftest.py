@@ -13,12 +13,11 @@ from node.pods import OperatorPod
 from testbed import images
 from testbed.cluster import RealKafka
 from testbed.debian import ProgramsMissing
-from testbed.helm.distribution import HelmUnavailable
+from testbed.go_module import ProgramsUnavailable
 from testbed.helm.distribution import fetch as fetch_helm
 from testbed.helm.helm import Helm
 from testbed.images import FLEET_JOB, OPERATOR, ImageUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
-from testbed.kubernetes.distribution import KubernetesUnavailable
 from testbed.kubernetes.distribution import fetch as fetch_control_plane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.real_node import distribution, machine
@@ -30,12 +29,10 @@ ROOT = Path(__file__).parents[2]
 CHART = ROOT / "charts" / "kafka-recovery-operator"
 RELEASE = "kafka-recovery"
 UNAVAILABLE = (
-    HelmUnavailable,
     ImageUnavailable,
-    KubernetesUnavailable,
     MachineUnavailable,
+    ProgramsUnavailable,
     ProgramsMissing,
-    spark_operator.SparkOperatorUnavailable,
 )
 
 Install = Callable[..., OperatorPod]

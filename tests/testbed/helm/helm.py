@@ -39,7 +39,7 @@ class Helm:
     @classmethod
     @contextmanager
     def without_cluster(cls) -> Iterator[Self]:
-        """HelmUnavailable if it can't be had."""
+        """ProgramsUnavailable if it can't be had."""
         with TemporaryDirectory(prefix="testbed-helm-") as home:
             yield cls(fetch("helm")["helm"], Path(home))
 

@@ -9,8 +9,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
-from testbed.kubernetes.distribution import KubernetesUnavailable, version
+from testbed.kubernetes.distribution import VERSION
 
 
 def main() -> None:
@@ -22,7 +23,7 @@ def main() -> None:
         play(chosen.folder, chosen.crds)
     except KeyboardInterrupt:
         sys.exit("Ended before it was up.")
-    except KubernetesUnavailable as trouble:
+    except ProgramsUnavailable as trouble:
         sys.exit(str(trouble))
 
 
@@ -30,7 +31,7 @@ def play(folder: Path | None, definitions: Path | None) -> None:
     """Runs a control plane until SIGINT or SIGTERM."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began = time.monotonic()
-    print(f"Starting Kubernetes {version()}; the first time it is built.", flush=True)
+    print(f"Starting Kubernetes {VERSION}; the first time it is built.", flush=True)
     with ControlPlane(folder) as control_plane, suppress(KeyboardInterrupt):
         if definitions:
             control_plane.apply_definitions(definitions)

@@ -32,7 +32,7 @@ class ControlPlane:
     """etcd, kube-apiserver and kube-controller-manager for the length of a `with` block.
 
     Data, logs (`console.log`) and certificates go to `folder`, which must be empty or absent; without one to a
-    temporary folder that is removed at the end. KubernetesUnavailable, WaitedInVain or NodeDied say what did not work.
+    temporary folder that is removed at the end. ProgramsUnavailable, WaitedInVain or NodeDied say what did not work.
 
     With `for_pods` the API server listens where Pods of a node look for it: `parts.OWN_SERVICE`, which has to be an
     address of this machine.

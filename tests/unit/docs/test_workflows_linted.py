@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.actionlint.distribution import ActionlintUnavailable, fetch
+from testbed.actionlint.distribution import fetch
+from testbed.go_module import ProgramsUnavailable
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(600)]  # a Go module is built on first use
 ROOT = Path(__file__).parents[3]
@@ -18,7 +19,7 @@ WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 def actionlint() -> Path:
     try:
         return fetch()
-    except ActionlintUnavailable as trouble:
+    except ProgramsUnavailable as trouble:
         pytest.fail(str(trouble))
 
 
