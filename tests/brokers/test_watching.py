@@ -20,6 +20,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.kube.incidents import Incident
 from kafka_recovery.kube.watcher import Watcher, WatchView
+from kafka_recovery.kube.watching import OFTEN
 from kafka_recovery.recovery.clock import SystemClock
 from testbed.cluster import RealKafka
 
@@ -132,7 +133,7 @@ async def test_what_a_fenced_broker_leaves_behind_opens_at_once_without_patience
 
         assert [str(each.id) for each in incident.partitions] == ["orders-0", "orders-1"]
         assert len(desk.opened) == 1
-        assert took < timedelta(milliseconds=750), "an interval of 250 ms, a pulse, a scan, and a busy machine"
+        assert took < OFTEN, "the change was seen; without one it would take the next look at everything"
         print(f"from fenced to opened: {took.total_seconds() * 1000:.0f} ms")
 
 

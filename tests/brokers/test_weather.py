@@ -28,6 +28,8 @@ SURVIVORS = {2: 27, 3: 15}
 PROXIED, BEST = 2, 3
 ORIGINAL = (1, 2, 3)
 DEADLINE, ATTEMPTS = 2, 2
+START = 12
+"""Seconds in which a program starts, also where others work."""
 TOOL = "kafka-recovery"
 POLICY = f"""
 rules:
@@ -143,7 +145,7 @@ def test_a_broker_costs_nobody_s_answers_but_its_own(
     (decision,) = document["decisions"]
     assert (decision["verdict"], decision["reason"]["code"]) == ("Refuse", "PromisedMissing")
     assert f"broker {PROXIED}" in decision["reason"]["message"]
-    assert took < (ATTEMPTS + 1) * DEADLINE + 6, "a program starts in less than 6 s even where others work"
+    assert took < (ATTEMPTS + 1) * DEADLINE + START
 
 
 def test_a_silent_broker_does_not_stop_who_may_do_without_it(
@@ -201,7 +203,7 @@ class TestBootstrap:
 
         assert looked.returncode == 0, looked.stderr
         assert "1 Elect" in looked.stdout
-        assert took < DEADLINE + 6
+        assert took < DEADLINE + START
 
     def test_where_nobody_answers_each_address_is_named_with_its_reason(self, command: Command, strict: Path) -> None:
         with BlackHole() as hole:
