@@ -311,6 +311,19 @@ def test_one_that_stands_alone_has_no_disruption_budget(charts: Helm) -> None:
     assert only(charts.rendered(OPERATOR, replicas=2), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
+def test_the_new_one_starts_beside_the_old_one_unless_a_volume_forbids_it(charts: Helm) -> None:
+    strategies = [
+        only(charts.rendered(OPERATOR, *options), "Deployment")["spec"]["strategy"]
+        for options in ((), ("--set=strategy.type=Recreate",), ("--set=strategy.rollingUpdate.maxSurge=50%",))
+    ]
+
+    assert strategies == [
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        {"type": "Recreate"},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
+    ]
+
+
 def test_an_image_by_digest_needs_no_tag(charts: Helm) -> None:
     digest = "sha256:" + "0123456789abcdef" * 4
     image = {"repository": "example/kafka-recovery-operator", "digest": digest}

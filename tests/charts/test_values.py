@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from charts.conftest import DEFINITIONS, OPERATOR, ROOT
+from kafka_recovery.fleet.storage import URL_OPTIONS
+from kafka_recovery.kube.__main__ import _duration
 from testbed.helm.helm import Helm, HelmFailed
 
 pytestmark = pytest.mark.apiserver
@@ -37,7 +39,13 @@ def test_alerts_of_just_anybody_are_not_heard(charts: Helm, alerts: dict[str, An
         ({"image": {"digest": "abc"}}, "at '/image/digest': 'abc' does not match"),
         ({"replicas": "two"}, "at '/replicas': got string, want integer"),
         ({"leaseDuration": 1}, "at '/leaseDuration': minimum: got 1, want 6"),
+        ({"strategy": {"type": "OnDelete"}}, "at '/strategy/type': value must be one of 'RollingUpdate', 'Recreate'"),
+        ({"strategy": {"rollingUpdate": {"maxSurge": -1}}}, "at '/strategy/rollingUpdate/maxSurge'"),
         ({"probe": "soon"}, "at '/probe': 'soon' does not match"),
+        ({"probe": "10ms"}, "at '/probe': value must be '50ms or longer'"),
+        ({"rescan": "0s"}, "at '/rescan': value must be '50ms or longer'"),
+        ({"evidence": {"every": "0h0.04s"}}, "at '/evidence/every': value must be '50ms or longer'"),
+        ({"evidence": {"keep": "0h"}}, "at '/evidence/keep': value must be '50ms or longer'"),
         ({"watchNamespaces": ["Prod"]}, "at '/watchNamespaces/0': 'Prod' does not match"),
         ({"watchNamespaces": ["a", "*"]}, "at '/watchNamespaces/1': '*' does not match"),
         ({"watchNamespaces": "a"}, "at '/watchNamespaces': got string, want array"),
@@ -51,6 +59,44 @@ def test_alerts_of_just_anybody_are_not_heard(charts: Helm, alerts: dict[str, An
 def test_a_wrong_value_is_refused_by_its_name(charts: Helm, values: dict[str, Any], said: str) -> None:
     with pytest.raises(HelmFailed, match=re.escape(said)):
         charts.rendered(OPERATOR, **values)
+
+
+@pytest.mark.parametrize("duration", ["50ms", "0.05s", "0s1m", "0.5h", "1m30s", "100.5ms"])
+def test_durations_that_the_operator_takes_are_taken(charts: Helm, duration: str) -> None:
+    assert _duration("--probe", duration)
+    assert charts.rendered(OPERATOR, probe=duration, rescan=duration, evidence={"every": duration, "keep": duration})
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://KEY:HIDDEN@bucket/evidence",
+        "s3://HIDDEN@bucket/evidence",
+        "abfs://container:HIDDEN@account.dfs.core.windows.net/evidence",
+        "s3://bucket/evidence?region=eu-west-1&secret_key=HIDDEN",
+    ],
+)
+def test_credentials_in_a_url_are_refused_and_not_repeated(charts: Helm, url: str) -> None:
+    with pytest.raises(HelmFailed, match="at '/evidence/url': value must be 'a URL without credentials'") as refused:
+        charts.rendered(OPERATOR, evidence={"url": url})
+
+    assert "HIDDEN" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "/var/evidence@home?",
+        "file:///var/evidence",
+        "s3://bucket/evidence@home",
+        "s3://bucket/evidence?" + "&".join(f"{option}=a" for option in sorted(URL_OPTIONS)),
+        "abfs://container@account.dfs.core.windows.net/evidence",
+        "hdfs://namenode:8020/evidence",
+    ],
+)
+def test_places_without_credentials_are_taken(charts: Helm, url: str) -> None:
+    assert charts.rendered(OPERATOR, evidence={"url": url})
 
 
 @pytest.mark.parametrize("chart", [OPERATOR, DEFINITIONS], ids=lambda chart: chart.name)

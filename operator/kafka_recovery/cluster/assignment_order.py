@@ -7,6 +7,7 @@ replicas in another order completes at once, also on an offline partition, and c
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -35,6 +36,9 @@ _FINAL = frozenset({29, 31, 35, 42, 87})
 """Not authorized, unsupported version, invalid request, invalid record: the same request fails the same way again."""
 _ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
 
+SENT_WITHIN = timedelta(seconds=5)
+"""An election that could not be sent so soon is not held: the last look at its candidates would be too old by then."""
+
 
 @dataclass(frozen=True, slots=True)
 class AssignmentOrderElection:
@@ -60,7 +64,7 @@ class AssignmentOrderElection:
         ids = [ballot.id for ballot in ballots]
         topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
         request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=self._timeout_ms)
-        return await self._decided(ids, request, (1, 2), _elected, attempts=1)
+        return await self._decided(ids, request, (1, 2), _elected, attempts=1, sent_within=SENT_WITHIN)
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         """Put back the orders that are still the ballots'; the others are left as they are."""
@@ -116,10 +120,11 @@ class AssignmentOrderElection:
         versions: tuple[int, int],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int]]],
         attempts: int,
+        sent_within: timedelta | None = None,
     ) -> Mapping[TopicPartition, ElectionAnswer]:
         """Send one request that changes something and read an answer for every partition."""
         try:
-            answer = await self._while_not_controller(request, versions, read, attempts)
+            answer = await self._while_not_controller(request, versions, read, attempts, sent_within)
         except Unanswered as error:
             return dict.fromkeys(ids, ElectionAnswer(Answer.UNANSWERED, error.reason))
         except ClusterError as error:
@@ -138,6 +143,7 @@ class AssignmentOrderElection:
         versions: tuple[int, int],
         read: Callable[[Any], Iterable[tuple[TopicPartition, int]]],
         attempts: int,
+        sent_within: timedelta | None,
     ) -> Any:
         """The controller's answer; asked so many times, while it is NOT_CONTROLLER for every partition."""
         resigned = False
@@ -149,8 +155,12 @@ class AssignmentOrderElection:
         async def ask() -> Any:
             nonlocal resigned
             try:
-                at = await self.cluster.route(self.deadline)
-                answer = await self.cluster.brokers.ask(at, request, versions, self.deadline, idempotent=False)
+                began, within = time.monotonic(), self.deadline if sent_within is None else sent_within
+                at = await self.cluster.route(within)
+                left = within - timedelta(seconds=time.monotonic() - began)
+                answer = await self.cluster.brokers.ask(
+                    at, request, versions, self.deadline, idempotent=False, sent_within=left
+                )
             except ClusterError as error:
                 if not resigned or isinstance(error, Unanswered):
                     raise

@@ -73,6 +73,7 @@ class Brokers:
         idempotent: bool = True,
         ignorable: Collection[str] = frozenset(),
         attempts: int = ATTEMPTS,
+        sent_within: timedelta | None = None,
     ) -> Any:
         """Send one request in the highest version both sides speak and return the answer, error codes and all.
 
@@ -85,10 +86,10 @@ class Brokers:
 
         Others (and ElectLeaders and AlterPartitionReassignments, always) are sent at most once, over a connection of
         their own. Raises UnsupportedRequest or NotSent: nothing has changed; Unanswered: it may still take effect. Who
-        cancels such a call does not know either.
+        cancels such a call does not know either. `sent_within`: what is not sent by then is not sent at all.
         """
         require_safe(address, request)
-        question = _Question(address, request, versions, frozenset(ignorable), deadline, attempts)
+        question = _Question(address, request, versions, frozenset(ignorable), deadline, attempts, sent_within)
         if idempotent and request_name(request) not in AT_MOST_ONCE:
             return await self._ask_until_answered(question)
         return await self._ask_once(question)
@@ -154,7 +155,9 @@ class Brokers:
         answer: asyncio.Future[Any] | None = None
         try:
             async with asyncio.timeout(question.deadline.total_seconds()):
-                line = await self._pool(question.address).open()
+                soon = question.deadline if question.sent_within is None else question.sent_within
+                async with asyncio.timeout(soon.total_seconds()):
+                    line = await self._pool(question.address).open()
                 answer = question.put(line)
                 return await answer
         except UnsupportedRequest:
@@ -186,6 +189,7 @@ class _Question:
     ignorable: frozenset[str]
     deadline: timedelta
     attempts: int = ATTEMPTS
+    sent_within: timedelta | None = None
 
     @property
     def name(self) -> str:

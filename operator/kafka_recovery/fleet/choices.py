@@ -17,7 +17,7 @@ from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.plan import Verdict
-from kafka_recovery.fleet.manifest import Manifest
+from kafka_recovery.fleet.manifest import FILE, LARGEST_FILE, NAME, Manifest
 from kafka_recovery.fleet.storage import Storage
 
 RANKING = "ranking/"
@@ -42,13 +42,15 @@ Choices = Mapping[str, Mapping[TopicPartition, Ranked]]
 def choices(place: Storage, manifest: Manifest) -> Choices:
     """The leaders chosen in each cluster, spread among equals. `place`: the run's own folder.
 
-    Raises InvalidDocument for files that are damaged or not those of the manifest, StorageUnavailable.
+    Raises InvalidDocument for files that are damaged or not those of the manifest, StorageUnavailable, TooLarge.
     """
     found: dict[str, _Cluster] = defaultdict(_Cluster)
     for output in manifest.outputs:
         if not output.path.startswith(RANKING):
             continue
-        raw, name = place.read(output.path), place.name(output.path)
+        if not FILE.fullmatch(output.path):
+            raise InvalidDocument(f"{place.name(NAME)}: outputs: {output.path[:80]!a} is no file of a ranking")
+        raw, name = place.read(output.path, at_most=LARGEST_FILE), place.name(output.path)
         if hashlib.sha256(raw).hexdigest() != output.sha256:
             raise InvalidDocument(f"{name}: is not the file that the manifest tells of: its SHA-256 is another one")
         for row in _elected(raw, name):

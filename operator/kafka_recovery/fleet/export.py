@@ -59,9 +59,9 @@ class Archive:
         self._storage = storage
 
     @classmethod
-    def at(cls, url: str) -> Self:
-        """The archive at a URL or local path; raises InvalidDocument if that is none."""
-        return cls(Storage.at(url))
+    def at(cls, url: str, *, patient: bool = False) -> Self:
+        """The archive at a URL or local path; raises InvalidDocument if that is none. `patient`: see Storage."""
+        return cls(Storage.at(url, patient=patient))
 
     def name(self, snapshot: Snapshot) -> str:
         """The file as messages name it."""

@@ -32,6 +32,12 @@ NAME = "manifest.json"
 LARGEST = 16 * 1024 * 1024
 """Bytes; some tens of thousands of clusters."""
 
+FILE = re.compile(r"(?P<answer>[a-z]+)/[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
+"""An output's path; any other is none of a run's, and might lead out of its folder."""
+
+LARGEST_FILE = 256 * 1024 * 1024
+"""Bytes of an output that the operator reads; the rows of millions of partitions."""
+
 _COUNT = Whole(0, 2**63 - 1)
 _DIGEST = Text(r"[0-9a-f]{64}", 64, "a digest of 64 hexadecimal digits")
 _NAME = Text(None, 1024, "text")

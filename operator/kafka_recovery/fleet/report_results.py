@@ -10,7 +10,6 @@ memory than its largest file.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self
@@ -19,14 +18,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.fleet.manifest import NAME, Expected, Manifest, Output, checksum, foreign, read_manifest
+from kafka_recovery.fleet.manifest import (
+    FILE,
+    LARGEST,
+    NAME,
+    Expected,
+    Manifest,
+    Output,
+    checksum,
+    foreign,
+    read_manifest,
+)
 from kafka_recovery.fleet.parquet_files import first_line
 from kafka_recovery.fleet.storage import Storage
 
 ROWS_A_BATCH = 65_536
-
-_FILE = re.compile(r"(?P<answer>[a-z]+)/[A-Za-z0-9][A-Za-z0-9._-]*\.parquet")
-"""An output's path; any other is none of a run's, and might lead out of its folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class Result:
         name = place.name(NAME)
         if not any(each.path.rpartition("/")[2] == NAME for each in place.listed("")):
             raise InvalidDocument(f"{name}: is not there: name the folder of one run, one that has ended well")
-        raw = place.read(NAME)
+        raw = place.read(NAME, at_most=LARGEST)
         manifest = read_manifest(raw, name)
         as_it_says = Expected(manifest.task, manifest.run, manifest.policy_digest)
         if why := foreign(manifest, as_it_says) or _strange(manifest):
@@ -138,7 +144,7 @@ def _strange(manifest: Manifest) -> str | None:
         return f"task: must be one of {', '.join(ANSWERS)} (got {manifest.task[:80]!a})"
     expected = {answer.name for answer in ANSWERS[manifest.task]}
     for output in manifest.outputs:
-        named = _FILE.fullmatch(output.path)
+        named = FILE.fullmatch(output.path)
         if named is None or named["answer"] not in expected:
             return f"outputs: {output.path[:80]!a} is no file of a {manifest.task}"
     found = {output.path.partition("/")[0] for output in manifest.outputs}

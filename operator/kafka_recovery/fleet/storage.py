@@ -37,6 +37,10 @@ class StorageUnavailable(Exception):
     """The place for files can't be reached, or does not let us in; the message names it and what was tried."""
 
 
+class TooLarge(StorageUnavailable):
+    """A file is larger than anything that would be ours; it was not read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """An entry of a folder, by its path below the place's root. `changed`: None where the store does not tell."""
@@ -51,23 +55,29 @@ class Storage:
     """Files below one root; `shown` is its URL, fit for messages. Every method raises StorageUnavailable."""
 
     shown: str
-    _root: str
-    _files: Any
+    _store: _Store
 
     @classmethod
-    def at(cls, url: str) -> Self:
-        """The place that a URL or local path names. Raises InvalidDocument if it names none."""
+    def at(cls, url: str, *, patient: bool = False) -> Self:
+        """The place that a URL or local path names. Raises InvalidDocument if it names none.
+
+        `patient`: a store that can't be reached now is opened when it is first needed, instead of StorageUnavailable.
+        """
         parts = _split(url)
         if not parts.scheme:
             if not url or "\0" in url:
                 raise InvalidDocument("a place for evidence is a directory or a URL such as s3://bucket/folder")
-            return cls(url, str(Path(url).absolute()), fs.LocalFileSystem())
-        shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
-        _refuse_secrets(parts, shown)
-        files, root = _file_system(url, parts.scheme, shown)
-        if not root.strip("/") and not isinstance(files, fs.LocalFileSystem):
-            raise InvalidDocument(f"{shown}: names no bucket or folder")
-        return cls(shown, root, files)
+            return cls(url, _Store(url, "", url, (fs.LocalFileSystem(), str(Path(url).absolute()))))
+        _refuse_secrets(parts, f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
+        shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
+        place = cls(shown, _Store(url, parts.scheme, shown))
+        with suppress(*([StorageUnavailable] if patient else [])):
+            place._store.opened()
+        return place
+
+    @property
+    def _files(self) -> Any:
+        return self._store.opened()[0]
 
     def name(self, path: str) -> str:
         """A file as messages name it."""
@@ -88,10 +98,12 @@ class Storage:
                 self._upload(partial, content)
                 self._files.move(partial, whole)
 
-    def read(self, path: str) -> bytes:
-        """A file's bytes."""
+    def read(self, path: str, *, at_most: int | None = None) -> bytes:
+        """A file's bytes. Raises TooLarge for one of more than `at_most`, of which no more than that is read."""
         with self._told(path, "read"), self._files.open_input_stream(self._at(path)) as stream:
-            content: bytes = stream.read()
+            content: bytes = stream.read() if at_most is None else stream.read(at_most + 1)
+        if at_most is not None and len(content) > at_most:
+            raise TooLarge(f"{self.name(path)}: can't be read: it has more than {at_most} bytes")
         return content
 
     def listed(self, folder: str) -> tuple[Found, ...]:
@@ -117,7 +129,7 @@ class Storage:
                 self._files.delete_dir(self._at(folder))
 
     def _at(self, path: str) -> str:
-        return f"{self._root.rstrip('/')}/{path}"
+        return f"{self._store.opened()[1].rstrip('/')}/{path}"
 
     def _upload(self, whole: str, content: bytes) -> None:
         with self._files.open_output_stream(whole) as stream:
@@ -129,6 +141,25 @@ class Storage:
             yield
         except (OSError, pa.ArrowException) as error:
             raise StorageUnavailable(f"{self.name(path)}: can't be {what}: {_why(error)}") from None
+
+
+@dataclass(slots=True)
+class _Store:
+    """A file system and the root in it, opened once; S3 is asked for a bucket's region unless the URL says it."""
+
+    url: str
+    scheme: str
+    shown: str
+    found: tuple[Any, str] | None = None
+
+    def opened(self) -> tuple[Any, str]:
+        """Raises StorageUnavailable, and InvalidDocument for a URL that names no place."""
+        if self.found is None:
+            files, root = _file_system(self.url, self.scheme, self.shown)
+            if not root.strip("/") and not isinstance(files, fs.LocalFileSystem):
+                raise InvalidDocument(f"{self.shown}: names no bucket or folder")
+            self.found = files, root
+        return self.found
 
 
 def _split(url: str) -> SplitResult:
@@ -156,7 +187,7 @@ def _file_system(url: str, scheme: str, shown: str) -> tuple[Any, str]:
     """pyarrow's own file system, or fsspec's where pyarrow has none. Their errors quote the URL, ours do not."""
     try:
         files, root = fs.FileSystem.from_uri(url)
-    except OSError as error:  # S3 is asked in which region a bucket is, unless the URL says so
+    except OSError as error:
         raise StorageUnavailable(f"{shown}: can't be opened: {_why(error)}") from None
     except (ImportError, ValueError, TypeError, pa.ArrowException) as error:
         if scheme.startswith("fsspec+"):

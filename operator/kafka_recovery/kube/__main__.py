@@ -145,14 +145,13 @@ def _export(place: str, every: str, keep: str) -> Export:
     """Where evidence is kept. Raises BadParameter."""
     try:
         from kafka_recovery.fleet.export import Archive
-        from kafka_recovery.fleet.storage import StorageUnavailable
         from kafka_recovery.kube.snapshots import Export
     except ImportError:
         missing = "evidence files need pyarrow and fsspec: pip install 'kafka-recovery-operator[fleet]'"
         raise typer.BadParameter(missing, param_hint="--evidence") from None
     try:
-        archive = Archive.at(place)
-    except (InvalidDocument, StorageUnavailable) as error:
+        archive = Archive.at(place, patient=True)  # a store that is away holds up evidence files, and no recovery
+    except InvalidDocument as error:
         raise typer.BadParameter(str(error), param_hint="--evidence") from None
     kept = _duration("--evidence-keep", keep) if keep else None
     return Export(archive, _duration("--evidence-every", every), kept)

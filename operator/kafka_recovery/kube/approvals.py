@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked, Scope
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import LossClass, Plan
 from kafka_recovery.domain.policy import Policy
@@ -198,8 +199,16 @@ class KubeApprovals:
             evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
         except ClusterFault as fault:
             return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
-        now = decide(evidence, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
-        return difference(plan, now)
+        done = self._done(plan, evidence)
+        before = _as_before(evidence, plan, done)
+        now = decide(before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
+        left = tuple(decision for decision in plan.decisions if decision.id not in done)
+        return difference(replace(plan, decisions=left), now)
+
+    def _done(self, plan: Plan, evidence: Evidence) -> set[TopicPartition]:
+        """What has its end and a leader, or is gone: nobody is asked about it any more, unless it is offline again."""
+        offline = {partition.id for partition in evidence.partitions if partition.leader is None}
+        return plan.elections.keys() - set(self.progress.open_partitions(plan.elections)) - offline
 
     def _why_asked(self, digest: str) -> Reason:
         if caution := self.supervision.caution:
@@ -217,6 +226,21 @@ class KubeApprovals:
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
             async with asyncio.timeout(pause.total_seconds()):
                 await self.wake.wait()
+
+
+def _as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:
+    """What is seen now, but what is done as it was planned: which of several equals leads depends on the others."""
+    planned = (partition for partition in plan.evidence.partitions if partition.id in done)
+    others = (partition for partition in evidence.partitions if partition.id not in done)
+    at = evidence.cluster.observed_at
+    return replace(evidence, partitions=(*(_measured(each, at) for each in planned), *others))
+
+
+def _measured(partition: PartitionEvidence, at: datetime) -> PartitionEvidence:
+    """The same logs, measured at another moment: else they would be refused for their age."""
+    logs = ((replica, replica.log) for replica in partition.replicas)
+    replicas = tuple(replace(replica, log=log and replace(log, observed_at=at)) for replica, log in logs)
+    return replace(partition, replicas=replicas)
 
 
 class _Look:

@@ -156,7 +156,7 @@ class Clusters:
                 spec.meta.generation,
                 raw.get("status", {}),
                 datetime.now(UTC),
-                self._same.doubled(key),
+                self._same.doubled(key) or cluster.damaged,
             ),
         )
         return RESYNC if cluster.reachable() else AGAIN

@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from kafka_recovery.domain.documents import InvalidDocument, canonical, digest_of_canonical, read
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.facts import ConfigMaps, Fact, Facts, RecoveryRef, damaged, unwritable
@@ -27,6 +27,10 @@ from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, Run
 BLANK = 1.0
 """Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
 0.1 s if anything at all was written just before: the API server waits until its cache is as new (KEP-2340)."""
+
+
+VAIN_KEPT = 3
+"""Runs that ended without an election are kept so many of: enough to read what was tried, and no flood."""
 
 
 class JournalTaken(JournalUnwritable):
@@ -39,7 +43,7 @@ class _Approval:
 
 
 @dataclass(frozen=True, slots=True)
-class _WaveStart:
+class WaveStart:
     """`writer`: the journal object that began the wave; to begin one is to win it."""
 
     wave: int
@@ -53,7 +57,7 @@ class _WaveEnd:
     outcomes: tuple[PartitionOutcome, ...]
 
 
-_Note = TypeVar("_Note", _Approval, _WaveStart, _WaveEnd)
+_Note = TypeVar("_Note", _Approval, WaveStart, _WaveEnd)
 
 
 class ConfigMapJournal:
@@ -105,7 +109,7 @@ class ConfigMapJournal:
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
         """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
         self._blank_until = 0.0
-        raw = canonical(_WaveStart(wave, tuple(map(str, partitions)), self._writer))
+        raw = canonical(WaveStart(wave, tuple(map(str, partitions)), self._writer))
         earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
         if earlier not in (None, raw):
             raise JournalTaken(
@@ -177,6 +181,23 @@ class ConfigMapJournal:
         await self._never_begun(digest)
         await self._facts.remove(digest)
 
+    async def forget_vain(self) -> None:
+        """Delete all but the newest of the runs that ended without an election: who is refused tries for days."""
+        vain = [of_plan[0].plan for of_plan in by_plan(await self._notes()) if await self._was_vain(of_plan)]
+        for prefix in vain[:-VAIN_KEPT]:
+            await self._facts.remove(prefix)
+
+    async def _was_vain(self, of_plan: Sequence[Fact]) -> bool:
+        """Whether a run ended, and each of its waves with refusals alone: nobody was elected, every order is back."""
+        names = {fact.name for fact in of_plan}
+        if "finished" not in names:
+            return False
+        ends = [await self._read(_WaveEnd, fact) for fact in of_plan if fact.name.endswith("-ended")]
+        return len(ends) == sum(name.endswith("-started") for name in names) and all(
+            end.outcomes and all(each.outcome is Outcome.REFUSED and each.order_restored for each in end.outcomes)
+            for end in ends
+        )
+
     async def _never_begun(self, digest: str) -> None:
         if await self._facts.find(digest, "begun"):
             raise ValueError(f"plan {digest[:12]} has begun: it can be finished, not discarded")
@@ -212,7 +233,7 @@ class ConfigMapJournal:
     async def _run(self, facts: Sequence[Fact]) -> Run:
         """The run that the facts about one plan tell of."""
         by_name = {fact.name: fact for fact in facts}
-        starts = [await self._read(_WaveStart, fact) for fact in facts if fact.name.endswith("-started")]
+        starts = [await self._read(WaveStart, fact) for fact in facts if fact.name.endswith("-started")]
         ends = [await self._read(_WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
         ended = {end.wave: end.outcomes for end in ends}

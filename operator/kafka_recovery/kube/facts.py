@@ -206,9 +206,15 @@ class Facts:
                 raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
 
     async def remove(self, digest: str) -> None:
-        """Delete all facts about a plan; the plan itself first, so that no half of it is ever taken for whole."""
+        """Delete all facts about a plan, in an order in which no half of it is ever taken for whole.
+
+        That it began goes first, then the plan; that it has ended goes last.
+        """
         objects = await self._listed(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]}")
-        for meta in sorted((each["metadata"] for each in objects), key=lambda meta: meta["labels"][FACT_LABEL] == PART):
+        order = {"begun": 0, PART: 2, "finished": 3}
+        for meta in sorted(
+            (each["metadata"] for each in objects), key=lambda meta: order.get(meta["labels"][FACT_LABEL], 1)
+        ):
             try:
                 await self._api.delete(self._path(meta["name"]), uid=meta["uid"])
             except Conflict:

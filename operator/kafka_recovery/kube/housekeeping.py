@@ -15,8 +15,9 @@ from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.kube.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.orphans import orphaned, prune
+from kafka_recovery.kube.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.resources import RECOVERIES, History
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
 
@@ -27,7 +28,8 @@ EVERY = timedelta(minutes=1)
 PRUNING = 10
 """Rounds between two prunings: all finished recoveries are listed for one."""
 
-_TROUBLE = (ApiError, ClusterFault, InvalidDocument, JournalUnwritable, PlanForAnotherCluster)
+_OF_ONE = (InvalidDocument, JournalUnwritable, PlanForAnotherCluster)
+_TROUBLE = (ApiError, ClusterFault, *_OF_ONE)
 
 
 class Housekeeping:
@@ -37,6 +39,8 @@ class Housekeeping:
         self._api = api
         self._clusters = clusters
         self._events = events
+        self._damage: dict[Key, set[str]] = {}
+        """What is wrong with orphans, as it was told last."""
 
     async def run(self) -> None:
         """For ever; a failure is told and tried again."""
@@ -55,15 +59,36 @@ class Housekeeping:
     async def _restore_orphans(self, cluster: OpenCluster) -> None:
         """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs."""
         namespace, _ = cluster.key
-        for journal in await orphaned(self._api, namespace, cluster.spec.cluster_id, ()):  # few: it asks for each
-            report = await cluster.undoer(journal).undo()
-            left = [outcome.id for outcome in report.outcomes if not outcome.order_restored]
-            message = f"the journal of a deleted recovery had {len(report.outcomes)} partitions; "
-            message += f"{len(left)} could not be restored yet" if left else "their assignment orders are restored"
-            _LOG.warning(message)
-            await self._events.say(cluster.raw, "Warning", "OrphanedJournal", "Undo", message)
+        known = cluster.orphans, cluster.damaged
+        found = await orphaned(self._api, namespace, cluster.spec.cluster_id, ())  # few: it asks for each
+        damage: set[str] = set()
+        for journal in found:
+            try:
+                await self._end(cluster, journal)
+            except _OF_ONE as trouble:  # the others are ended all the same
+                damage.add(f"{trouble}")
+        await self._tell_anew(cluster, damage)
+        if found or any(known):  # what was known may be over by now: its own run ended it, or a person deleted it
             await cluster.look_for_orphans(self._api)
+        if (cluster.orphans, cluster.damaged) != known:
+            self._clusters.soon(cluster.key)
             self._clusters.tell(cluster.key)
+
+    async def _end(self, cluster: OpenCluster, journal: OrphanedJournal) -> None:
+        report = await cluster.undoer(journal).undo()
+        left = [outcome.id for outcome in report.outcomes if not outcome.order_restored]
+        message = f"the journal of a deleted recovery had {len(report.outcomes)} partitions; "
+        message += f"{len(left)} could not be restored yet" if left else "their assignment orders are restored"
+        _LOG.warning(message)
+        await self._events.say(cluster.raw, "Warning", "OrphanedJournal", "Undo", message)
+
+    async def _tell_anew(self, cluster: OpenCluster, damage: set[str]) -> None:
+        """What keeps orphans from being ended: once, not every minute."""
+        for trouble in sorted(damage - self._damage.get(cluster.key, set())):
+            message = f"what a deleted recovery altered can't be restored: {trouble}"
+            _LOG.warning("%s: %s", cluster.label, message)
+            await self._events.say(cluster.raw, "Warning", "OrphanedJournal", "Undo", message)
+        self._damage[cluster.key] = damage
 
     async def _prune(self, cluster: OpenCluster) -> None:
         """Delete finished recoveries of a cluster that are too old, or too many; not those that are still of use."""
@@ -106,6 +131,8 @@ def _ended_at(recovery: Object) -> datetime:
 
 
 def _lossy(recovery: Object) -> bool:
-    """Whether a leader was elected that may lack acknowledged records."""
+    """Whether a leader was elected that may lack acknowledged records; what failed and tells no class may."""
     status: dict[str, Any] = recovery.get("status", {})
-    return bool(status.get("plan", {}).get("lossClass", LossClass.LOSSLESS) != LossClass.LOSSLESS)
+    failed = status.get("partitions", {}).get("failed", 0)
+    untold = LossClass.UNKNOWN if failed else LossClass.LOSSLESS
+    return bool(status.get("plan", {}).get("lossClass", untold) != LossClass.LOSSLESS)

@@ -118,6 +118,11 @@ class Metrics:
             "Of when the newest evidence file of the cluster is (Unix time).",
             "cluster",
         )
+        self._snapshot_due = self._gauge(
+            "snapshot_due_timestamp_seconds",
+            "When the next evidence file of the cluster is due, or since when (Unix time).",
+            "cluster",
+        )
         self._no_snapshot = self._counter("snapshot_failures", "Evidence files that could not be made or kept.")
 
     def _recovery_metrics(self) -> None:
@@ -227,6 +232,10 @@ class Metrics:
         """An evidence file was written."""
         self._snapshot.labels(cluster).set(of.timestamp())
 
+    def snapshot_due(self, cluster: str, at: datetime) -> None:
+        """The next one is due then; if that is past, it is overdue."""
+        self._snapshot_due.labels(cluster).set(at.timestamp())
+
     def snapshot_failed(self, cluster: str) -> None:
         """One was not."""
         self._no_snapshot.labels(cluster).inc()
@@ -285,6 +294,7 @@ class Metrics:
             self._recoveries,
             self._rejected,
             self._snapshot,
+            self._snapshot_due,
             self._no_snapshot,
         ):
             metric.remove_by_labels({"cluster": cluster})

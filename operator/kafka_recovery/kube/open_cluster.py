@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,6 +11,7 @@ from typing import Any
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
@@ -84,6 +86,10 @@ class OpenCluster:
     last_seen: LastSeen = field(default_factory=LastSeen)
     orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
+    damaged: Reason | None = None
+    """Why these may be any, so that nobody is elected: what such a recovery left can't be read."""
+    _automatic_at: timedelta = timedelta(0)
+    """When the last automatic election was, on a clock that nobody sets (monotonic)."""
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _next_look: asyncio.Task[None] | None = None
 
@@ -103,9 +109,9 @@ class OpenCluster:
         return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen)
 
     def isolated(self) -> Reason | None:
-        """Why our own look at this cluster can't be trusted, if it can't."""
+        """Why our own look at this cluster can't be trusted, if it can't, or its orders be taken for the original."""
         why = self.watcher.view.isolated
-        return Reason("Isolated", f"{why.code}: {why.message}") if why else None
+        return Reason("Isolated", f"{why.code}: {why.message}") if why else self.damaged
 
     def reachable(self) -> bool:
         """Whether the last look was good."""
@@ -117,21 +123,27 @@ class OpenCluster:
         cool_down = self.policy.limits.cool_down if isinstance(self.policy, Policy) else None
         if cool_down is None or last is None or last.recovery_uid == recovery_uid:
             return None
-        left = cool_down - (datetime.now(UTC) - last.at)
+        ago = timedelta(seconds=time.monotonic()) - self._automatic_at
+        left = cool_down - ago
         if left <= timedelta(0):
             return None
-        message = f"the last automatic election was {_ago(last.at)}; for {left.total_seconds():.0f} s more"
-        return Reason("CoolingDown", f"{message} (limits.coolDown) a person says yes")
+        message = f"the last automatic election was {ago.total_seconds():.0f} s ago"
+        rest = f"for {left.total_seconds():.0f} s more (limits.coolDown) a person says yes"
+        return Reason("CoolingDown", f"{message}; {rest}")
 
     def elected_automatically(self, recovery_uid: str) -> None:
         """Keep that an election of this recovery was held that nobody was asked about."""
         self.last_automatic = LastAutomatic(datetime.now(UTC), recovery_uid)
+        self._automatic_at = timedelta(seconds=time.monotonic())
 
     def remember(self, status: Mapping[str, Any]) -> None:
         """Take over what an earlier process told of the last automatic election."""
         told = status.get("lastAutomaticElection") or {}
         if {"at", "recoveryUid"} <= told.keys():
             self.last_automatic = LastAutomatic(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
+            # One from the future tells that a clock was set; at the latest it was just now.
+            ago = max(datetime.now(UTC) - self.last_automatic.at, timedelta(0))
+            self._automatic_at = timedelta(seconds=time.monotonic()) - ago
 
     def taken(self, recovery: str) -> str | None:
         """This recovery's partitions are known now, or it is none any more; returns the oldest that is left."""
@@ -181,10 +193,16 @@ class OpenCluster:
     async def _find_orphans(self, api: Api) -> None:
         namespace, _ = self.key
         found: dict[TopicPartition, str] = {}
+        damaged: Reason | None = None
         for journal in await orphaned(api, namespace, self.spec.cluster_id, ()):
-            for run in await journal.unfinished():
-                found |= dict.fromkeys(run.begun, f"{journal.recovery.name} (deleted, its orders not restored yet)")
-        self.orphans = found
+            try:
+                altered = await journal.altered()
+            except InvalidDocument as why:
+                message = f"a deleted recovery may have altered any order here, so nobody is elected: {why}"
+                damaged = Reason("OrphanDamaged", message)
+                continue
+            found |= dict.fromkeys(altered, f"{journal.recovery.name} (deleted, its orders not restored yet)")
+        self.orphans, self.damaged = found, damaged
 
     async def offline_by(self, policy: Policy) -> Sequence[TopicPartition]:
         """What is offline now and the policy wants something done about, as for an incident."""
@@ -215,7 +233,3 @@ class OpenCluster:
 class _NobodyToAsk:
     async def granted(self, plan: object, digest: str) -> str | None:
         return None
-
-
-def _ago(at: datetime) -> str:
-    return f"{(datetime.now(UTC) - at).total_seconds():.0f} s ago"

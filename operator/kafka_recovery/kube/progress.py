@@ -15,7 +15,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.measured import tell_of
 from kafka_recovery.kube.metrics import Metrics, Step
-from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase, PlanNow, RankedBy, plan_now
+from kafka_recovery.kube.recovery_status import ELECTED, ApprovedBy, End, Known, Phase, PlanNow, RankedBy, plan_now
 
 _LOG = logging.getLogger(__name__)
 
@@ -87,6 +87,7 @@ class Progress:
     def planned(self, plan: Plan, digest: str) -> None:
         """A plan was made and is durable."""
         if self.plan_shown is None or self.plan_shown.digest != digest:
+            self._keep_begun()
             self.approval = None
             self.plan_shown = _as_shown(plan, digest)
         self.plan = plan
@@ -103,8 +104,15 @@ class Progress:
         if self.plan_shown:
             message = f"plan {self.plan_shown.digest[:12]} is void, and so is any approval of it: {why.message}"
             self.news.append(Reason(why.code, message))
+        self._keep_begun()
         self.plan, self.plan_shown, self.approval = None, None, None
         self.enter(Phase.PLANNING, why)
+
+    def _keep_begun(self) -> None:
+        """What is shown no longer may have been begun by an earlier process, of whose waves nobody told this one."""
+        elected = (self.outcomes.get(id) for id in (self.plan.elections if self.plan else ()))
+        if self.plan_shown and any(each and each.outcome in ELECTED for each in elected):
+            self._begun.setdefault(self.plan_shown.digest, self.plan_shown)
 
     def awaiting(self, expires_at: datetime, reason: Reason) -> None:
         """Somebody has to say yes, by then; after that the plan is looked at again."""

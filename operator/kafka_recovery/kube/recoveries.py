@@ -36,6 +36,8 @@ from kafka_recovery.kube.supervision import House, KubeSupervision
 from kafka_recovery.kube.told import Told
 
 RESYNC = timedelta(minutes=1)
+AGAIN = timedelta(seconds=10)
+"""The same while there is no run."""
 SHOWN_EVERY = timedelta(milliseconds=200)
 SHOWN_EACH = timedelta(microseconds=100)
 """Progress is written so long after it was made, plus so much for each partition: a status with all in it is work for
@@ -48,7 +50,6 @@ _STUCK = frozenset({"JournalDamaged", "OtherCluster"})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
-_NOBODY_ACTS = frozenset({_MISSING, "DuplicateCluster"})
 _NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
 _SOON = frozenset({_NOT_YET, LOOKING})
 
@@ -115,11 +116,18 @@ class Recoveries:
             self._open[key].run.listen()
 
     def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
-        """The partitions of a cluster that an open recovery has, and its name; the oldest one has them."""
+        """The partitions of a cluster that an open recovery has, and its name; the oldest one has them.
+
+        But whoever is at work on them keeps them, and of one whose journal was not read yet nobody knows whether it is.
+        """
         ours = [(open_.created_at, key, open_) for key, open_ in self._open.items() if open_.cluster.key == cluster]
         taken: dict[TopicPartition, str] = {}
         for _, key, open_ in sorted(ours, key=lambda each: each[:2], reverse=True):
             taken |= dict.fromkeys(open_.run.progress.open_partitions(open_.run.scope), key[1])
+        for _, key, open_ in ours:
+            taken |= dict.fromkeys(() if open_.run.taken_up else open_.run.scope, key[1])
+        for _, key, open_ in ours:
+            taken |= dict.fromkeys(open_.run.holds, key[1])
         known = self._clusters.get(cluster)
         return taken if isinstance(known, Reason) else {**known.orphans, **taken}
 
@@ -138,21 +146,22 @@ class Recoveries:
         except InvalidDocument as wrong:
             if key not in self._open:  # else its own run holds: it can't read it either
                 self._drop(key)
-            await self._told.untaken(raw, Reason("InvalidSpec", str(wrong)), stuck=True)
-            return None
+            invalid = Reason("InvalidSpec", str(wrong))
+            await self._told.untaken(raw, invalid, stuck=True)
+            journal = ConfigMapJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
+            return await self._let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
             self._untaken[key] = recovery.cluster_name
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=waits.code in _STUCK)
-            if waits.code in _NOBODY_ACTS and _leaving_for(recovery) >= GIVE_UP_UNDOING:
-                await self._let_go(raw, self._journal(key, recovery), "no WatchedCluster acts that could restore it")
-            return timedelta(seconds=10)
+                await self._let_go_in_time(raw, self._journal(key, recovery), waits)
+            return AGAIN
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
             open_.run.wake()
-        await self._give_up_undoing(raw, recovery, open_)
+        await self._give_up_undoing(raw, open_)
         self._count(open_.cluster)
         end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
         if open_.run.taken_up:
@@ -331,9 +340,9 @@ class Recoveries:
             look_around=lambda: cluster.look_for_orphans(self._api),
         )
 
-    async def _give_up_undoing(self, raw: Object, recovery: PartitionRecovery, open_: _Open) -> None:
+    async def _give_up_undoing(self, raw: Object, open_: _Open) -> None:
         """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off."""
-        if not _leaving_for(recovery) or open_.run.progress.end:
+        if not _leaving_for(raw) or open_.run.progress.end:
             return
         if not open_.cluster.reachable():
             open_.undoing_since = None
@@ -342,6 +351,13 @@ class Recoveries:
         open_.undoing_since = open_.undoing_since or now
         if now - open_.undoing_since >= GIVE_UP_UNDOING:
             await self._let_go(raw, open_.journal, "its assignment orders could not be restored in ten minutes")
+
+    async def _let_go_in_time(self, raw: Object, journal: ConfigMapJournal, why: Reason) -> timedelta | None:
+        """The same where there is no run that could restore anything, and why; returns when to look again."""
+        leaving = _leaving_for(raw)
+        if leaving >= GIVE_UP_UNDOING:
+            await self._let_go(raw, journal, f"ten minutes after its deletion no order could be restored for it: {why}")
+        return AGAIN if leaving else None
 
     async def _let_go(self, raw: Object, journal: ConfigMapJournal, why: str) -> None:
         """Let a deleted recovery go though orders of its may be altered."""
@@ -367,7 +383,9 @@ class Recoveries:
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
 
 
-def _leaving_for(recovery: PartitionRecovery) -> timedelta:
+def _leaving_for(raw: Object) -> timedelta:
     """How long its deletion has waited for us; zero: it does not."""
-    since = recovery.meta.deleting_since
-    return datetime.now(UTC) - since if since and FINALIZER in recovery.meta.finalizers else timedelta(0)
+    meta = raw["metadata"]
+    since = meta.get("deletionTimestamp")
+    waits = since and FINALIZER in (meta.get("finalizers") or ())
+    return datetime.now(UTC) - datetime.fromisoformat(since) if waits else timedelta(0)

@@ -89,8 +89,12 @@ class RecoveryRun:
     name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
     look_around: Callable[[], Awaitable[None]] = _nobody_else
     taken_up: bool = False
+    holds: frozenset[TopicPartition] = frozenset()
+    """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
     _step: _Step = _Step.RECOVER
     _plan: Plan | None = None
+    _restored: bool = False
+    """While nothing may be elected: whether everything that was begun has its own order again."""
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -143,6 +147,7 @@ class RecoveryRun:
         unfinished = await self.journal.unfinished()
         for outcome in outcomes:
             self.progress.concluded(outcome)
+        self.holds = frozenset(id for run in unfinished for id in run.begun)
         ended = await self._remember_what_ended()
         if unfinished:
             self._step = _Step.RESUME
@@ -182,7 +187,8 @@ class RecoveryRun:
             return await self._call_off(halt)
         if refused := await self.approvals.hear():
             return await self._call_off(refused, End.REFUSED)
-        if halt and self._step is not _Step.RESUME:
+        self._restored = self._restored and halt is not None
+        if halt and (self._restored or self._step is not _Step.RESUME):
             self.progress.enter(Phase.HELD, halt)
             return False
         if self._step is not _Step.RESUME and (unknown := await self.name_leaders(mandate.policy)):
@@ -193,6 +199,7 @@ class RecoveryRun:
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
+        self._restored = halt is not None and all(outcome.order_restored for outcome in report.outcomes)
         return await self._judge(tried)
 
     async def _try(self) -> Report:
@@ -200,10 +207,14 @@ class RecoveryRun:
         if self._step is _Step.RESUME:
             self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
             return await engine.resume()
-        if self._step is _Step.EXECUTE and self._plan is not None:
+        shown = frozenset(self._plan.elections if self._plan else ())
+        if self._step is _Step.EXECUTE and self._plan and self.held_elsewhere().keys().isdisjoint(shown):
+            self.holds |= shown
             return await engine.execute(self._plan)
         self._trying(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
-        return await engine.recover(Scope(self._free()), self.designated, self.ranked)
+        free = self._free()
+        self.holds |= frozenset(free)
+        return await engine.recover(Scope(free), self.designated, self.ranked)
 
     def _trying(self, phase: Phase, reason: Reason) -> None:
         """To try again what is stuck is no progress yet: tools that watch must not see it come and go."""
@@ -226,6 +237,7 @@ class RecoveryRun:
         if self.approvals.refused:
             return True
         unfinished = await self.journal.unfinished()
+        self.holds = frozenset(id for run in unfinished for id in run.begun)
         left = self.progress.open_partitions(self.scope)
         if not left and not unfinished:
             await self._discard_unbegun()
@@ -251,6 +263,7 @@ class RecoveryRun:
             return False
         if tried is not _Step.RECOVER and not unfinished:
             return True
+        await self.journal.forget_vain()
         await self._keep_refusals()
         self.progress.enter(Phase.STUCK, _foremost(reasons))
         return False

@@ -23,6 +23,10 @@ FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
 
 
+ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+"""Ends of a partition that no clean member brought about."""
+
+
 class Phase(StrEnum):
     """What is going on. The words are the reasons of the conditions."""
 
@@ -102,9 +106,19 @@ class Known:
         return tuple(plans.values())
 
     @property
+    def lasting(self) -> PlanNow | None:
+        """The plan that is shown; of a recovery that has ended without one, the last that was begun."""
+        return self.plan or (self.begun[-1] if self.begun and self.end else None)
+
+    @property
     def worst(self) -> LossClass | None:
-        """The worst loss class of all of them; None: nobody is elected, so nothing is lost."""
-        return max((plan.worst for plan in self.electing), key=list(LossClass).index, default=None)
+        """The worst loss class of all of them; None: nobody is elected, so nothing is lost.
+
+        A leader that was elected by a plan which can't be read any more may have lost anything.
+        """
+        elected = any(outcome.outcome in ELECTED for outcome in self.outcomes.values())
+        unseen = LossClass.UNKNOWN if elected else None
+        return max((plan.worst for plan in self.electing), key=list(LossClass).index, default=unseen)
 
 
 def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
@@ -139,8 +153,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["finishedAt"] = old.get("finishedAt") or _instant(now)
     if known.left:
         status["leftOffline"] = left_offline(known.left)
-    if known.plan:
-        status["plan"] = _plan(known.plan) | _cost(known)
+    if plan := (_plan(known.lasting) if known.lasting else {}) | _cost(known):
+        status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
     if known.ranked:
         status["ranking"] = asdict(known.ranked)
     if known.approval:
@@ -196,7 +210,7 @@ def _cost(known: Known) -> dict[str, Any]:
     """What the elections may lose; nothing where there are none."""
     if known.worst is None:
         return {}
-    bounds = [plan.at_most for plan in known.electing]
+    bounds = [plan.at_most for plan in known.electing] or [None]
     proven = None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds)
     return {"lossClass": str(known.worst)} | ({} if proven is None else {"atMost": proven})
 
@@ -212,16 +226,16 @@ def _conditions(known: Known, generation: int) -> Sequence[Mapping[str, Any]]:
     how = Standing.DONE if good else Standing.STUCK if known.end or known.phase is Phase.STUCK else Standing.WORKING
     return (
         *standing(how, known.reason.code, known.reason.message, generation),
-        condition("Planned", known.plan is not None, *_planned(known), generation),
+        condition("Planned", known.lasting is not None, *_planned(known), generation),
         condition("Approved", *_approved(known), generation),
         condition("Verified", good, *_verified(known), generation),
     )
 
 
 def _planned(known: Known) -> tuple[str, str]:
-    if known.plan is None:
+    if known.lasting is None:
         return "NoPlan", "no plan with an election was made yet"
-    return "Planned", f"plan {known.plan.digest[:12]} elects {_leaders(known.plan.elections)}"
+    return "Planned", f"plan {known.lasting.digest[:12]} elects {_leaders(known.lasting.elections)}"
 
 
 def _leaders(count: int) -> str:

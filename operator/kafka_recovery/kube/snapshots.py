@@ -30,6 +30,12 @@ _LOG = logging.getLogger(__name__)
 LOOK = timedelta(seconds=10)
 """How often it is looked whose turn it is."""
 
+AGAIN = timedelta(minutes=10)
+"""After a failure it is tried again so soon, unless its turn comes earlier anyway."""
+
+ANSWER = timedelta(minutes=2)
+"""What a storage may take to keep a file."""
+
 PAGE = timedelta(seconds=10)
 """How long a broker may take to list some thousand partitions."""
 
@@ -58,6 +64,20 @@ class Export:
         return seen
 
 
+@dataclass(slots=True)
+class _Turn:
+    """When a cluster is looked at next, on the loop's clock, which nobody sets; for people since when a file is due."""
+
+    at: float
+    due: datetime
+
+    def comes_again(self, every: timedelta, *, kept: bool) -> None:
+        """A file that was not kept stays due."""
+        self.at = _now() + (every if kept else min(every, AGAIN)).total_seconds()
+        if kept:
+            self.due = datetime.now(UTC) + every
+
+
 class Snapshots:
     """Takes them one cluster after the other: nobody waits for them, and each costs some CPU."""
 
@@ -65,27 +85,28 @@ class Snapshots:
         self._clusters = clusters
         self._metrics = metrics
         self._export = export
-        self._tried: dict[str, datetime] = {}
+        self._turns: dict[str, _Turn] = {}
 
     async def run(self) -> None:
-        """For ever; a failure is told, and tried again when it is that cluster's turn."""
+        """For ever; a failure is told, and tried again."""
         while True:
-            for cluster in self._clusters.open():
-                if self._is_due(cluster):
-                    self._tried[cluster.spec.cluster_id] = datetime.now(UTC)
+            clusters = self._clusters.open()
+            watched = {cluster.spec.cluster_id for cluster in clusters}
+            self._turns = {id: turn for id, turn in self._turns.items() if id in watched}
+            for cluster in clusters:
+                turn = self._turns.setdefault(cluster.spec.cluster_id, _Turn(_now(), datetime.now(UTC)))
+                # Not while our own look can't be trusted: files would say for good what was not so.
+                if cluster.reachable() and _now() >= turn.at:
                     with about(cluster=cluster.label):
-                        await self._try(cluster)
+                        turn.comes_again(self._export.every, kept=await self._try(cluster))
+                self._metrics.snapshot_due(cluster.label, turn.due)
             await asyncio.sleep(LOOK.total_seconds())
 
-    def _is_due(self, cluster: OpenCluster) -> bool:
-        """Not while the operator's own look can't be trusted: files would say for good what was not so."""
-        last = self._tried.get(cluster.spec.cluster_id)
-        return cluster.reachable() and (last is None or datetime.now(UTC) - last >= self._export.every)
-
-    async def _try(self, cluster: OpenCluster) -> None:
+    async def _try(self, cluster: OpenCluster) -> bool:
+        """Whether one is kept."""
         try:
             evidence = await self._look(cluster)
-            name = await self._export.apart(partial(self._keep, evidence))
+            name = await self._kept(evidence)
         except _TROUBLE as trouble:
             self._metrics.snapshot_failed(cluster.label)
             _LOG.warning("no snapshot was kept: %s", trouble)
@@ -95,6 +116,8 @@ class Snapshots:
         else:
             self._metrics.snapshot_kept(cluster.label, evidence.cluster.observed_at)
             _LOG.info("a snapshot of %d partitions is kept: %s", len(evidence.partitions), name)
+            return True
+        return False
 
     async def _look(self, cluster: OpenCluster) -> Evidence:
         policy = cluster.policy
@@ -104,6 +127,14 @@ class Snapshots:
         cluster.last_seen.learn(seen)
         return cluster.last_seen.add_to(seen)
 
+    async def _kept(self, evidence: Evidence) -> str:
+        try:
+            async with asyncio.timeout(ANSWER.total_seconds()):
+                return await self._export.apart(partial(self._keep, evidence))
+        except TimeoutError:
+            silence = f"the storage did not answer within {ANSWER.total_seconds():.0f} s"
+            raise StorageUnavailable(silence) from None
+
     def _keep(self, evidence: Evidence) -> str:
         """Only what is there may push out what is older."""
         archive, keep = self._export.archive, self._export.keep
@@ -111,3 +142,7 @@ class Snapshots:
         if keep is not None:
             archive.expire(written.cluster_id, evidence.cluster.observed_at - keep)
         return archive.name(written)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

@@ -66,8 +66,10 @@ class Pipeline:
                     await self._call_off(prepared, halted)
                     self._refuse(members, halted)
                     continue
-                self._wave.observer.wave_started(place, place + len(self._rest), len(members))
-                await self._run_one(prepared, now)
+                barred = self._barred(tuple(prepared.go.values()), now)
+                if _elects(prepared, barred):  # what is barred to the last partition is no election, and starts nothing
+                    self._wave.observer.wave_started(place, place + len(self._rest), len(members))
+                await self._run_one(prepared, now, barred)
         except ClusterFault:
             if self._ahead:  # what it has designated by then is begun, and must not be reported as untouched
                 await asyncio.wait([self._ahead])
@@ -117,11 +119,10 @@ class Pipeline:
                 begin += size
         self._rest = cut
 
-    async def _run_one(self, prepared: Prepared, now: Mandate) -> None:
+    async def _run_one(self, prepared: Prepared, now: Mandate, barred: Mapping[TopicPartition, Reason]) -> None:
         self._again |= prepared.changed
         if not prepared.go:
             return
-        barred = self._barred(tuple(prepared.go.values()), now)
         asked = await self._wave.elect(prepared, now.policy, barred)
         for id, answer in asked.answers.items():
             if answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED):
@@ -185,6 +186,11 @@ class Pipeline:
         left = [decision for decision in left if decision.id not in denied]
         begun = self._ledger.begun & self._planned - {decision.id for decision in members}
         return outlawed | denied | beyond_limit(left, len(begun), now.policy)
+
+
+def _elects(prepared: Prepared, barred: Mapping[TopicPartition, Reason]) -> bool:
+    """Whether an election of this wave may be held."""
+    return any(answer.answer is Answer.ACCEPTED and id not in barred for id, answer in prepared.answers.items())
 
 
 def _sound(go: Mapping[TopicPartition, Decision], settled: Mapping[TopicPartition, Settled]) -> bool:

@@ -166,7 +166,8 @@ class Wave:
         if altered:
             if any(answers[id].answer is Answer.UNANSWERED for id in altered):
                 await self.quarantine(self.timing.quarantine)
-            answers = await self.election.restore([ballot for ballot in ballots if ballot.id in altered])
+            second = await self.election.restore([ballot for ballot in ballots if ballot.id in altered])
+            answers = {**answers, **second}  # another one may be seen altered by now: a broker that learns late
             looks, altered = await self._until_restored(ballots, answers)
         return looks, altered, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster import assignment_order
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.domain.election import Answer, Ballot
@@ -58,6 +60,26 @@ class TestElecting:
             await election.elect([ballot()])
 
         assert len(play.asked("ElectLeaders")) == 1
+
+    async def test_an_election_that_can_not_be_sent_soon_is_not_held_at_all(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The last look at its candidates would be too old by then."""
+        monkeypatch.setattr(assignment_order, "SENT_WITHIN", SOON)
+        play = Play()
+        async with electing(play) as election:
+            await election.cluster.route(PATIENCE)
+            answer = play.members[2].roles["ApiVersions"]
+            play.members[2].roles["ApiVersions"] = lambda heard: None
+            asked = asyncio.create_task(election.elect([ballot()]))
+            await asyncio.sleep(2 * SOON.total_seconds())
+            play.members[2].roles["ApiVersions"] = answer
+            found = (await asked)[ORDERS]
+
+        assert found.answer is Answer.CHANGED
+        assert found.reason
+        assert found.reason.code == "NotSent"
+        assert not play.asked("ElectLeaders")
 
     async def test_a_partition_that_the_answer_leaves_out_may_have_been_elected(self) -> None:
         play = Play(left_out={OTHER})

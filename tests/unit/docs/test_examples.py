@@ -1,4 +1,4 @@
-"""What a page shows as a policy or a cluster is one."""
+"""What a page shows as a policy, a cluster or a recovery is one."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.policy_file import load_policy
-from kafka_recovery.kube.resources import CLUSTERS, read_cluster
+from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, read_cluster, read_recovery
 from unit.kube.specs import stored
 
-DOCS = Path(__file__).parents[3] / "docs"
+ROOT = Path(__file__).parents[3]
+DOCS = ROOT / "docs"
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
+INCIDENT = yaml.safe_load((ROOT / "examples" / "incident" / "partition-recovery.yaml").read_text())
+TYPED = re.compile(r"^kubectl create -n NAMESPACE -f - <<EOF\n(.*?)^EOF$", re.DOTALL | re.MULTILINE)
+ASKED = "$(kubectl get watchedcluster NAME -n NAMESPACE -o jsonpath='{.spec.clusterId}')"
 
 
 def blocks(page: str, word: str) -> list[str]:
@@ -30,3 +35,21 @@ def test_clusters_are_taken(text: str) -> None:
     spec = yaml.safe_load(text)["spec"]
 
     assert read_cluster(stored(CLUSTERS, spec)).cluster_id == spec["clusterId"]
+
+
+def test_a_recovery_by_hand_is_taken() -> None:
+    """The API server gives it a name."""
+    created = stored(RECOVERIES, INCIDENT["spec"], name=f"{INCIDENT['metadata']['generateName']}x7k2p")
+
+    recovery = read_recovery(created | {key: INCIDENT[key] for key in ("apiVersion", "kind")})
+
+    assert (recovery.cluster_name, recovery.scope) == ("prod", ALL_OFFLINE)
+
+
+@pytest.mark.parametrize("page", ["KafkaRecoveryOfflinePartitions", "KafkaRecoveryFailed"])
+def test_runbooks_type_the_recovery_that_the_example_holds(page: str) -> None:
+    (typed,) = TYPED.findall((DOCS / "runbooks" / f"{page}.md").read_text())
+
+    assert ASKED in typed
+    filled = typed.replace(ASKED, INCIDENT["spec"]["clusterId"]).replace("NAME", "prod")
+    assert yaml.safe_load(filled) == INCIDENT

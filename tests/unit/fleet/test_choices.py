@@ -10,8 +10,9 @@ import pytest
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked as Choice
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.fleet import choices as choices_module
 from kafka_recovery.fleet.choices import choices
-from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.fleet.storage import Storage, TooLarge
 from unit.fleet.rankings import SCHEMA, Ranked, manifest, parquet
 
 FILE = "ranking/part-0.parquet"
@@ -56,6 +57,28 @@ def test_a_file_that_was_changed_after_the_manifest_is_refused(tmp_path: Path) -
 
     with pytest.raises(InvalidDocument, match=r"part-0\.parquet: is not the file that the manifest tells of"):
         choices(Storage.at(str(tmp_path)), told)
+
+
+@pytest.mark.parametrize(
+    "path", ["ranking/../../outside.parquet", "ranking//etc/outside.parquet", "ranking/a/b.parquet", "ranking/.parquet"]
+)
+def test_a_path_that_is_no_file_of_a_ranking_is_refused_and_not_read(tmp_path: Path, path: str) -> None:
+    raw = parquet([Ranked("a", 0, [2])])
+    for folder in ("run/ranking/a", "run/ranking/etc"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "run" / path).write_bytes(raw)
+
+    with pytest.raises(InvalidDocument, match=r"run/manifest\.json: outputs: 'ranking/.* is no file of a ranking"):
+        choices(Storage.at(str(tmp_path / "run")), manifest((path, raw)))
+
+
+def test_of_a_file_that_is_too_large_no_more_is_read_than_is_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(choices_module, "LARGEST_FILE", 10)
+
+    with pytest.raises(TooLarge, match=r"ranking/part-0\.parquet: .* 10 bytes"):
+        chosen(tmp_path, parquet([Ranked("a", 0, [2])]))
 
 
 def test_a_partition_that_is_ranked_twice_is_refused(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from pyarrow import fs
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet.export import Archive
-from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+from kafka_recovery.fleet.storage import Storage, StorageUnavailable, TooLarge
 from unit.fleet.looks import NOON, look
 from unit.fleet.object_store import ObjectStore, serving
 
@@ -139,4 +141,45 @@ def test_a_place_that_is_none(url: str) -> None:
 
 
 def test_a_container_of_azure_is_no_person() -> None:
-    assert Storage.at("abfs://container@account.dfs.core.windows.net/fleet").shown.startswith("abfs://account")
+    """Spark needs the container as much as we do."""
+    place = Storage.at("abfs://container@account.dfs.core.windows.net/fleet")
+
+    assert place.name("a.parquet") == "abfs://container@account.dfs.core.windows.net/fleet/a.parquet"
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
+    """S3 can't be reached as long as something stands here."""
+    outage, reached = ["AWS Error NETWORK_CONNECTION during HeadBucket operation"], fs.FileSystem.from_uri
+
+    def asked(url: str) -> object:
+        if outage:
+            raise OSError(outage[0])
+        return reached(f"file://{tmp_path}")
+
+    monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=asked))
+    return outage
+
+
+def test_a_store_that_is_away_is_refused_where_a_person_waits(away: list[str]) -> None:
+    with pytest.raises(StorageUnavailable, match="s3://bucket/fleet: can't be opened: NETWORK_CONNECTION"):
+        Storage.at("s3://bucket/fleet")
+
+
+def test_an_operator_starts_while_the_store_is_away_and_opens_it_later(away: list[str]) -> None:
+    place = Storage.at("s3://bucket/fleet", patient=True)
+    with pytest.raises(StorageUnavailable, match="can't be opened"):
+        place.write("a.parquet", b"x")
+    away.clear()
+
+    place.write("a.parquet", b"x")
+    assert place.read("a.parquet") == b"x"
+
+
+def test_of_a_file_that_is_too_large_no_more_is_read_than_is_allowed(tmp_path: Path) -> None:
+    place = Storage.at(str(tmp_path))
+    place.write("manifest.json", b"12345")
+
+    assert place.read("manifest.json", at_most=5) == b"12345"
+    with pytest.raises(TooLarge, match=r"manifest\.json: can't be read: it has more than 4 bytes"):
+        place.read("manifest.json", at_most=4)

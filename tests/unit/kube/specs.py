@@ -162,7 +162,8 @@ GOOD = [
     *_rankings(
         "storage.results", "abfs://fleet@account.dfs.core.windows.net/r", "file:///results", "s3://b/r?region=x"
     ),
-    *_rankings("storage.results", "s3://fleet/evidence-results"),
+    *_rankings("storage.results", "s3://fleet/evidence-results", "s3://fleet/evidence-results/?region=x"),
+    *_rankings("maxEvidenceAge", "1m", "36h", "720h"),
     *_rankings("storage.credentialsSecretRef", {"name": "s3"}),
     *_rankings("storage.volumeClaim", {"name": "fleet", "mountPath": "/var/lib/fleet"}),
     *_rankings("image", "localhost/spark:4.3.0", "r:5000/a/b@sha256:0123"),
@@ -267,6 +268,13 @@ BAD = [
     *_rankings("storage", GONE, {"evidence": "s3://b/e"}, {"results": "s3://b/r"}),
     *_rankings("storage.evidence", "", "/var/lib/evidence", "s3://u:p@b/e", "s3://b/e f", "s3:b", "s3://b/é"),
     *_rankings("storage.results", "s3://fleet/evidence", "s3://fleet/evidence/r", says="must not lie in the evidence"),
+    *_rankings(
+        "storage",
+        {"evidence": "s3://b/e/", "results": "s3://b/e/r"},
+        {"evidence": "s3://b/e?region=x", "results": "s3://b/e//r?region=x"},
+        says="must not lie in the evidence",
+    ),
+    *_rankings("maxEvidenceAge", "59s", "721h", "a day"),
     *_rankings("storage.credentialsSecretRef", {}, {"name": "S"}),
     *_rankings("storage.volumeClaim", {"name": "fleet"}, {"name": "fleet", "mountPath": "data"}),
     *_rankings("image", GONE, "", "a b", "-a", "i" * 513),

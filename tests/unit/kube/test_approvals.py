@@ -14,12 +14,13 @@ from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.plan import LossClass, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.approvals import LOOK, KubeApprovals, objection
-from kafka_recovery.kube.recovery_status import Phase
+from kafka_recovery.kube.recovery_status import End, Known, Phase, status_of
 from kafka_recovery.kube.resources import CLUSTERS, POLICIES, RECOVERIES, read_approval
 from kafka_recovery.kube.supervision import House
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journals import NAME, UID
-from unit.kube.operated import Operated
+from unit.kube.kubernetes_in_memory import NOON
+from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import KEY, OurObjects, inhabited
 from unit.kube.specs import DIGEST
 from unit.kube.standings import PLAN
@@ -269,6 +270,92 @@ def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(
 
 
 # What a plan outlives
+
+
+@pytest.fixture
+def half_automatic(operated: Operated) -> Operated:
+    """Nobody is asked about orders, somebody is about payments."""
+    operated.scope = (ORDERS, PAYMENTS)
+    operated.world.offline({3: 8, 4: 9}, PAYMENTS)
+    rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
+    operated.api.change(POLICIES, "rules", rules=rules)
+    return operated
+
+
+async def half_done(operated: Operated) -> Going:
+    """What nobody is asked about is elected; the evidence grew old while somebody reads the rest."""
+    going = Going(operated.process())
+    await going.until(Phase.AWAITING_APPROVAL)
+    assert [operated.world.leader(id) is not None for id in (ORDERS, PAYMENTS)] == [True, False]
+    operated.world.clock.advance(timedelta(minutes=2))
+    return going
+
+
+def test_a_plan_whose_automatic_elections_were_held_can_be_approved_however_old_it_is(half_automatic: Operated) -> None:
+    async def tell() -> tuple[bool, End]:
+        going = await half_done(half_automatic)
+        read = going.digest
+        await asyncio.sleep(2 * LOOK.total_seconds())
+        same = going.digest == read
+        half_automatic.api.approve(read)
+        return same, await going.end()
+
+    assert in_no_time(tell()) == (True, End.RECOVERED)
+    assert half_automatic.answers == [("yes", None)]
+
+
+def test_an_equal_that_was_left_to_another_partition_is_not_taken_after_that_was_elected(
+    half_automatic: Operated,
+) -> None:
+    for id in (ORDERS, PAYMENTS):
+        half_automatic.world.offline({2: 27, 3: 27}, id)
+
+    async def tell() -> tuple[Reason | None, End]:
+        going = await half_done(half_automatic)
+        half_automatic.api.approve(going.digest)
+        return going.run.approvals.void, await going.end()
+
+    assert in_no_time(tell()) == (None, End.RECOVERED)
+    assert {half_automatic.world.leader(id) for id in (ORDERS, PAYMENTS)} == {2, 3}
+    assert half_automatic.answers == [("yes", None)]
+
+
+def test_what_was_elected_and_went_offline_again_is_not_approved_with_the_rest(half_automatic: Operated) -> None:
+    async def tell() -> str:
+        going = await half_done(half_automatic)
+        half_automatic.world.kafka.fence(2)
+        half_automatic.api.approve(going.digest)
+        await asyncio.sleep(2 * LOOK.total_seconds())
+        return going.run.progress.news[-1].message
+
+    assert "orders-0: the leader epoch was 5, now it is 7" in in_no_time(tell())
+    assert [half_automatic.world.leader(id) for id in (ORDERS, PAYMENTS)] == [None, None]
+
+
+def test_what_the_automatic_part_may_have_lost_is_told_also_after_the_rest_came_back_by_itself(
+    half_automatic: Operated,
+) -> None:
+    async def tell() -> tuple[End, Known]:
+        going = await half_done(half_automatic)
+        progress, kafka = going.run.progress, half_automatic.world.kafka
+        kafka.partitions[PAYMENTS].ends[3] = 40
+        for nth in range(1, 9):
+            half_automatic.world.before("gather", lambda: kafka.start(1) if progress.news else None, nth)
+        return await going.end(), progress.known()
+
+    end, known = in_no_time(tell())
+    assert (end, known.plan) == (End.RECOVERED, None)
+    assert status_of(known, 1, {}, NOON)["plan"]["lossClass"] == "Unknown"
+
+
+def test_a_plan_whose_manual_part_changed_is_void_though_the_rest_was_elected(half_automatic: Operated) -> None:
+    async def tell() -> str:
+        going = await half_done(half_automatic)
+        half_automatic.world.kafka.partitions[PAYMENTS].ends[3] = 40
+        await asyncio.sleep(2 * LOOK.total_seconds())
+        return going.run.progress.news[-1].message
+
+    assert "payments-0: the leader to elect was 4, now it is 3" in in_no_time(tell())
 
 
 def test_a_plan_that_still_holds_can_be_approved_however_old_it_is(operated: Operated) -> None:

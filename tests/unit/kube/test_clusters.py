@@ -14,11 +14,14 @@ from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.kube.api import ApiError, NotServed, Unanswered, unfenced
 from kafka_recovery.kube.clusters import Clusters, why_not_open
 from kafka_recovery.kube.credentials import SecretMissing
+from kafka_recovery.kube.facts import FACT_LABEL
 from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.resources import CLUSTERS
+from kafka_recovery.kube.resources import CLUSTER_LABEL, CLUSTERS, label_value
 from kafka_recovery.kube.watcher import Pace
+from unit.kube.journals import CONFIG_MAPS
 from unit.kube.office import Told
 from unit.kube.our_objects import PROD, OurObjects, inhabited
+from unit.recovery.brokers import CLUSTER
 
 
 @pytest.mark.parametrize(
@@ -147,3 +150,19 @@ async def test_a_kind_that_is_not_served_closes_no_cluster(
         await all.reconcile(PROD)
 
     assert len(all.open()) == 1
+
+
+async def test_a_cluster_is_watched_though_a_config_map_that_looks_like_ours_can_not_be_read(
+    clusters: tuple[Clusters, OurObjects], contexts: list[str]
+) -> None:
+    all, api = clusters
+    labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
+    await api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
+
+    await all.reconcile(PROD)
+
+    assert len(all.open()) == 1
+    told = api.objects[CLUSTERS.path(*PROD)]["status"]["conditions"]
+    ready = next(each for each in told if each["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "OrphanDamaged")
+    assert "ConfigMap a-copy" in ready["message"]

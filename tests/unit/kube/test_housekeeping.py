@@ -13,14 +13,16 @@ import pytest
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.domain.reason import ClusterFault
+from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import ApiError, Object
 from kafka_recovery.kube.housekeeping import EVERY, FIRST, Housekeeping, to_prune
-from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, History, read_cluster
+from kafka_recovery.kube.objects import Key
+from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, RECOVERY_UID_LABEL, History, read_cluster
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster
-from unit.kube.journals import NAME, NAMESPACE, engine
+from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, engine
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.our_objects import KEY, PROD, inhabited
 from unit.kube.virtual import in_no_time
@@ -31,9 +33,9 @@ DAY = timedelta(days=1)
 HISTORY = History(ttl=7 * DAY, lossy_ttl=90 * DAY, limit=3)
 
 
-def ended(name: str, ago: timedelta | None, loss: str | None = None) -> Object:
+def ended(name: str, ago: timedelta | None, loss: str | None = None, failed: int = 0) -> Object:
     """A finished recovery; `ago` None: its status says no time."""
-    status: Object = {"finished": True}
+    status: Object = {"finished": True, "partitions": {"failed": failed}}
     if ago is not None:
         status["finishedAt"] = f"{NOON - ago:%Y-%m-%dT%H:%M:%SZ}"
     if loss:
@@ -52,6 +54,7 @@ def ended(name: str, ago: timedelta | None, loss: str | None = None) -> Object:
         ([ended("lossless", 8 * DAY, "Lossless")], ["lossless"]),
         ([ended("bounded", 8 * DAY, "Bounded")], []),
         ([ended("unknown", 8 * DAY, "Unknown")], []),
+        ([ended("failed and never said its class", 8 * DAY, failed=1)], []),
         ([ended("unknown and old", 91 * DAY, "Unknown")], ["unknown and old"]),
         ([ended("never said when", None)], ["never said when"]),
         ([ended(f"n{n}", n * timedelta(hours=1)) for n in range(5)], ["n3", "n4"]),
@@ -78,6 +81,8 @@ class Small:
         self.world = world
         self.raw, self.spec, self.key, self.label = raw, read_cluster(raw), PROD, "/".join(PROD)
         self.looks = 0
+        self.orphans: dict[TopicPartition, str] = {}
+        self.damaged: Reason | None = None
         self.watcher = self
         self.forgotten: list[str] = []
         self.trouble: Exception | None = None
@@ -99,6 +104,7 @@ class Small:
 
     async def look_for_orphans(self, api: Any) -> None:
         self.looks += 1
+        self.orphans = {}
 
 
 class House:
@@ -108,7 +114,8 @@ class House:
         self.api = inhabited()
         self.cluster = Small(world, self.api.objects[CLUSTERS.path(*PROD)])
         self.said: list[str] = []
-        clusters = SimpleNamespace(open=lambda: [self.cluster], tell=lambda key: None)
+        self.told: list[Key] = []
+        clusters = SimpleNamespace(open=lambda: [self.cluster], tell=self.told.append, soon=self.told.append)
         self.chores = Housekeeping(cast(Any, self.api), cast(Any, clusters), cast(Any, self))
 
     async def say(self, about: Object, type: str, reason: str, action: str, note: str) -> None:
@@ -157,6 +164,30 @@ def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None:
 
     in_no_time(tell())
     assert (house.cluster.world.unrestored(), house.said) == ([ORDERS], [])
+
+
+def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(house: House) -> None:
+    async def tell() -> None:
+        await house.orphan()
+        begun = next(each for name, each in house.api.config_maps().items() if name.endswith("begun"))
+        labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
+        meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
+        house.api.objects[f"{CONFIG_MAPS}/a-copy"] = {**begun, "immutable": False, "metadata": meta}
+        await house.for_a_while(5)
+
+    in_no_time(tell())
+    assert house.cluster.world.unrestored() == []
+    assert house.said == ["OrphanedJournal"] * 2, "one that it is restored, one of the damage"
+
+
+def test_an_orphan_that_somebody_else_ended_holds_its_partitions_no_longer(house: House) -> None:
+    """Its own run restored it after all, or a person deleted its ConfigMaps: nothing of it is found any more."""
+    house.cluster.orphans = {ORDERS: "a lost one"}
+
+    in_no_time(house.for_a_while(2.5))
+
+    assert (house.cluster.orphans, house.told) == ({}, [PROD, PROD])
+    assert house.cluster.looks == 1, "nor is it looked for again"
 
 
 @pytest.mark.parametrize(

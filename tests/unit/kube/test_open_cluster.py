@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -18,8 +19,9 @@ from kafka_recovery.kube import open_cluster
 from kafka_recovery.kube.api import Api
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.resources import Meta, WatchedCluster
-from unit.kube.journals import NAMESPACE, RECOVERY, begin, engine, journal_of
+from kafka_recovery.kube.resources import RECOVERY_UID_LABEL, Meta, WatchedCluster
+from kafka_recovery.kube.watcher import WatchView
+from unit.kube.journals import CONFIG_MAPS, NAMESPACE, RECOVERY, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS, World
@@ -96,6 +98,30 @@ async def test_a_recovery_that_is_there_leaves_no_orphans(
     assert cluster.orphans == {}
 
 
+async def test_while_a_lost_recovery_may_have_altered_any_order_nobody_is_elected(
+    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
+) -> None:
+    cast(Any, cluster.watcher).view = WatchView(timedelta(0))
+    await begin(journal_of(api), plan)
+    del api.objects[RECOVERY]
+    copy = f"{CONFIG_MAPS}/a-copy"
+    begun = next(each for name, each in api.config_maps().items() if name.endswith("begun"))
+    labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
+    meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
+    api.objects[copy] = {**begun, "immutable": False, "metadata": meta}
+
+    await cluster.look_for_orphans(cast(Api, api))
+
+    why = cluster.isolated()
+    assert why is not None
+    assert (why.code, "ConfigMap a-copy" in why.message) == ("OrphanDamaged", True)
+    assert set(cluster.orphans) == {ORDERS}, "of what can be read it is known"
+
+    del api.objects[copy]
+    await cluster.look_for_orphans(cast(Api, api))
+    assert cluster.isolated() is None
+
+
 def test_when_the_last_recovery_of_an_earlier_process_is_known_the_watcher_looks_again(cluster: OpenCluster) -> None:
     cluster.untaken = {"one": NOW, "two": NOW}
 
@@ -134,6 +160,26 @@ class TestCoolingDown:
         cluster.remember({"lastAutomaticElection": {"at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "recoveryUid": "first"}})
 
         assert cluster.cooling("second") is not None
+
+    def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(
+        self, hot: OpenCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for jump in (timedelta(hours=5), timedelta(hours=-5)):
+            monkeypatch.setattr(open_cluster, "datetime", Mock(now=lambda _, jump=jump: NOW + jump))
+            why = hot.cooling("second")
+            assert why
+            assert "was 0 s ago; for 600 s more" in why.message
+
+    def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
+        self, cluster: OpenCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster.policy = Policy((Rule("all"),), Limits(cool_down=timedelta(minutes=10)))
+        cluster.remember({"lastAutomaticElection": {"at": str(NOW + timedelta(hours=5)), "recoveryUid": "first"}})
+        assert cluster.cooling("second") is not None
+
+        later = time.monotonic() + 600
+        monkeypatch.setattr(time, "monotonic", lambda: later)
+        assert cluster.cooling("second") is None
 
     def test_a_policy_without_it_never_cools_down(self, hot: OpenCluster) -> None:
         hot.policy = Policy()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.kube.facts import FACT_LABEL
 from kafka_recovery.kube.orphans import OrphanedJournal, orphaned, prune
+from kafka_recovery.kube.resources import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable
-from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, RECOVERY, UID, begin, engine, journal_of
+from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, RECOVERED, RECOVERY, UID, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import ORDERS, World, crash
@@ -154,3 +158,131 @@ async def test_times_are_read_as_the_api_server_writes_them(world: World, api: K
     assert made == "2026-11-21T12:00:00Z"
     assert await prune(api, NAMESPACE, CLUSTER, (), NOON) == 0
     assert await prune(api, NAMESPACE, CLUSTER, (), NOON + timedelta(seconds=1)) == 1
+
+
+# Damage
+
+
+def copied(api: KubernetesInMemory, fact: str, uid: str, *, plan: str | None = None, name: str = "a-copy") -> None:
+    """Somebody applied a ConfigMap of the journal once more, as an editor shows it; whose it is was changed."""
+    head = next(each for at, each in api.config_maps().items() if at.endswith(fact))
+    meta = head["metadata"]
+    labels = {**meta["labels"], RECOVERY_UID_LABEL: uid, PLAN_LABEL: plan or meta["labels"][PLAN_LABEL]}
+    made = {**head, "immutable": False, "metadata": {**meta, "name": name, "uid": name, "labels": labels}}
+    api.objects[f"{CONFIG_MAPS}/{name}"] = made
+
+
+def lose(api: KubernetesInMemory, *facts: str) -> None:
+    """Somebody deleted ConfigMaps."""
+    for name in [at for at in api.config_maps() if at.endswith(facts)]:
+        del api.objects[f"{CONFIG_MAPS}/{name}"]
+
+
+def thaw(api: KubernetesInMemory, fact: str) -> None:
+    """Somebody restored a ConfigMap from a backup that drops what it does not know."""
+    name = next(at for at in api.config_maps() if at.endswith(fact))
+    api.objects[f"{CONFIG_MAPS}/{name}"]["immutable"] = False
+
+
+def copied_but_no_plan(api: KubernetesInMemory) -> None:
+    copied(api, "begun", UID)
+    lose(api, "-plan")
+
+
+async def test_a_config_map_that_only_looks_like_ours_keeps_no_orphan_from_being_restored(
+    world: World, api: KubernetesInMemory
+) -> None:
+    await mid_way(world, api)
+    removed_by_force(api)
+    copied(api, "begun", "of-nobody")
+
+    journals = {each.recovery.uid: each for each in await orphans(api)}
+    await engine(world, api, journal=journals[UID]).undo()
+
+    assert world.kept_its_promises()
+    with pytest.raises(InvalidDocument, match="ConfigMap a-copy: it is not immutable"):
+        await journals["of-nobody"].unfinished()
+
+
+async def test_a_damaged_config_map_of_a_recovery_that_lives_is_its_own_run_s_concern(
+    world: World, api: KubernetesInMemory
+) -> None:
+    await mid_way(world, api)
+    copied(api, "begun", UID)
+
+    assert await orphans(api) == []
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda api: lose(api, "-plan"),
+        lambda api: lose(api, "-started"),
+        lambda api: copied(api, "begun", UID),
+        lambda api: thaw(api, "begun"),
+        lambda api: thaw(api, "-plan"),
+    ],
+    ids=["no plan", "no wave", "begun twice", "begun restored", "plan restored"],
+)
+async def test_a_damaged_journal_holds_the_partitions_that_it_still_names(
+    world: World, api: KubernetesInMemory, damage: Callable[[KubernetesInMemory], None]
+) -> None:
+    digest = await begin(journal_of(api), await world.plan())
+    await journal_of(api).wave_ended(digest, 1, (RECOVERED,))
+    removed_by_force(api)
+    damage(api)
+
+    (journal,) = await orphans(api)
+
+    assert await journal.altered() == {ORDERS}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda api: lose(api, "-plan", "-started"),
+        copied_but_no_plan,
+        lambda api: copied(api, "begun", UID, plan="0123456789abcdef"),
+    ],
+    ids=["neither plan nor wave", "begun twice without a plan", "of a plan that is not there"],
+)
+async def test_of_a_journal_that_names_no_partitions_any_more_it_is_said(
+    world: World, api: KubernetesInMemory, damage: Callable[[KubernetesInMemory], None]
+) -> None:
+    digest = await begin(journal_of(api), await world.plan())
+    await journal_of(api).wave_ended(digest, 1, (RECOVERED,))
+    removed_by_force(api)
+    damage(api)
+
+    (journal,) = await orphans(api)
+
+    with pytest.raises(InvalidDocument, match="ConfigMap"):
+        await journal.altered()
+
+
+@pytest.mark.parametrize("field", ["labels", "annotations"])
+async def test_a_config_map_that_names_no_recovery_is_named_itself(
+    world: World, api: KubernetesInMemory, field: str
+) -> None:
+    await begin(journal_of(api), await world.plan())
+    copied(api, "begun", "of-nobody")
+    meta = api.objects[f"{CONFIG_MAPS}/a-copy"]["metadata"]
+    kept = {CLUSTER_LABEL, FACT_LABEL} if field == "labels" else set()
+    meta[field] = {name: value for name, value in meta[field].items() if name in kept}
+
+    (journal,) = await orphans(api)
+
+    with pytest.raises(InvalidDocument, match="ConfigMap a-copy"):
+        await journal.altered()
+
+
+async def test_a_damaged_journal_is_not_pruned_and_keeps_no_other_from_it(
+    world: World, api: KubernetesInMemory
+) -> None:
+    await journal_of(api).record(await world.plan())
+    copied(api, "-plan", "of-nobody")
+    removed_by_force(api)
+    api.pass_time(2 * DAY)
+
+    assert await pruned(api) == 1
+    assert set(api.config_maps()) == {"a-copy"}

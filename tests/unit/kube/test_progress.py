@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -148,6 +149,26 @@ def test_a_void_plan_is_shown_no_longer(seen: Seen) -> None:
 
     known = seen.progress.known()
     assert (known.plan, known.approval, known.reason.code) == (None, None, "PlanChanged")
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        lambda progress: progress.plan_void(Reason("PlanChanged", "the leader epoch was 5, now it is 6")),
+        lambda progress: progress.planned(BOTH, digest(BOTH)),
+    ],
+    ids=["void", "replaced"],
+)
+@pytest.mark.parametrize(("kind", "begun"), [(Outcome.RECOVERED, [DIGEST]), (Outcome.RECOVERED_CLEANLY, [])])
+def test_a_plan_by_which_an_earlier_process_elected_is_not_forgotten(
+    seen: Seen, leave: Callable[[Progress], None], kind: Outcome, begun: list[str]
+) -> None:
+    seen.progress.concluded(outcome(kind))
+    seen.progress.planned(PLAN, DIGEST)
+
+    leave(seen.progress)
+
+    assert [plan.digest for plan in seen.progress.known().begun] == begun
 
 
 @pytest.mark.parametrize("approved", [True, False])

@@ -359,10 +359,10 @@ def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_
 
     async def tell() -> Mapping[TopicPartition, str]:
         asking_office.open()
-        asking_office.see("later")
-        await asking_office.until("AwaitingApproval", "later")
         asking_office.see()
+        asking_office.see("later")
         await asking_office.until("AwaitingApproval")
+        await asking_office.until("AwaitingApproval", "later")
         claims = asking_office.all.claims(PROD)
         asking_office.api.change(RECOVERIES, NAME, abort=True)
         asking_office.see()
@@ -372,6 +372,28 @@ def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_
         return claims
 
     assert in_no_time(tell()) == {ORDERS: NAME, PAYMENTS: "later"}
+
+
+def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_of_a_younger_ones_hands(
+    asking_office: Office,
+) -> None:
+    """Its own scan may have taken long. Two at once would take each other's temporary order for the original one."""
+    asking_office.another("later", ORDERS)
+
+    async def tell() -> Mapping[TopicPartition, str]:
+        asking_office.open()
+        asking_office.see("later")
+        await asking_office.until("AwaitingApproval", "later")
+        asking_office.see()
+        await asking_office.until("InAnotherRecovery")
+        claims = asking_office.all.claims(PROD)
+        asking_office.api.change(RECOVERIES, "later", abort=True)
+        asking_office.see("later")
+        await asking_office.until("AwaitingApproval")
+        assert asking_office.all.claims(PROD) == {ORDERS: NAME}
+        return claims
+
+    assert in_no_time(tell()) == {ORDERS: "later"}
 
 
 @pytest.mark.parametrize("after", [HOUR, timedelta(0)], ids=["an hour later", "in the same second"])

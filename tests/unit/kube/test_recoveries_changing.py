@@ -11,11 +11,13 @@ import pytest
 
 from kafka_recovery.kube import recoveries as recoveries_
 from kafka_recovery.kube.api import Object
-from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, FINALIZER, RECOVERIES
-from unit.kube.journals import NAME, NAMESPACE
+from kafka_recovery.kube.facts import FACT_LABEL
+from kafka_recovery.kube.resources import APPROVALS, CLUSTER_LABEL, CLUSTERS, FINALIZER, RECOVERIES, label_value
+from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE
 from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
 from unit.kube.virtual import in_no_time
+from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import PAYMENTS
 
 # Changes
@@ -142,6 +144,24 @@ def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeyp
     in_no_time(tell())
     assert RECOVERIES.path(*KEY) not in office.api.objects
     assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
+
+
+def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
+    async def tell() -> list[str]:
+        labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
+        await office.api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
+        cluster = office.open()
+        office.see()
+        await office.until("OrphanDamaged")
+        await asyncio.sleep(600)
+        meanwhile = office.world.changed()
+        await office.api.delete(f"{CONFIG_MAPS}/a-copy")
+        await cluster.look_for_orphans(cast(Any, office.api))
+        office.changed()
+        await office.until("Recovered", within=5)
+        return meanwhile
+
+    assert in_no_time(tell()) == []
 
 
 # Answers

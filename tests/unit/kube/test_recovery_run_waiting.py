@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.config_map_journal import VAIN_KEPT
 from kafka_recovery.kube.recovery_status import End, Phase
 from kafka_recovery.kube.resources import POLICIES, RECOVERIES
 from kafka_recovery.kube.supervision import House
@@ -40,6 +44,22 @@ def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_elected
         return *held, await going.end()
 
     assert story(tell) == ([], None, End.RECOVERED)
+
+
+def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspended(automatic: Operated) -> None:
+    automatic.world.after("designate", crash)
+
+    async def tell() -> tuple[int, End]:
+        await died(automatic)
+        automatic.api.change(RECOVERIES, NAME, suspend=True)
+        going = Going(automatic.process())
+        await going.until(Phase.HELD)
+        await asyncio.sleep(3600)
+        waves = sum(name.endswith("-started") for name in automatic.api.config_maps())
+        automatic.api.change(RECOVERIES, NAME, suspend=False)
+        return waves, await going.end()
+
+    assert story(tell) == (2, End.RECOVERED)
 
 
 def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
@@ -224,6 +244,28 @@ def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated) -> N
     more, code = story(tell)
     assert (automatic.phases, code) == ([Phase.PLANNING, Phase.STUCK], "NoCandidate")
     assert 5 <= more <= 12
+
+
+def test_who_is_refused_for_days_does_not_fill_the_cluster_with_plans(
+    automatic: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each try looks anew, and so makes another plan."""
+    no = Reason("Forbidden", "CLUSTER_AUTHORIZATION_FAILED (31)")
+
+    async def refuse(ballots: Sequence[Ballot]) -> dict[TopicPartition, ElectionAnswer]:
+        return {ballot.id: ElectionAnswer(Answer.REFUSED, no) for ballot in ballots}
+
+    monkeypatch.setattr(automatic.world.kafka, "elect", refuse)
+
+    async def tell() -> tuple[int, End]:
+        going = Going(automatic.process())
+        await asyncio.sleep(24 * 3600)
+        kept = len(plans(automatic.api))
+        monkeypatch.undo()
+        going.run.wake()
+        return kept, await going.end()
+
+    assert story(tell) == (VAIN_KEPT, End.RECOVERED)
 
 
 def test_who_is_stuck_goes_on_as_soon_as_something_changes(automatic: Operated) -> None:

@@ -211,6 +211,33 @@ def test_what_of_a_plan_is_in_the_status() -> None:
     assert "atMost" not in status_of(Known(Phase.HELD, WHY, plan=PLAN), 1, {}, NOON)["plan"]
 
 
+def test_what_was_begun_may_have_lost_records_though_its_plan_is_void_by_now() -> None:
+    status = status_of(Known(Phase.PLANNING, WHY, begun=(PLAN,)), 1, {}, NOON)
+
+    assert status["plan"] == {"lossClass": "Unknown"}, "no digest: there is nothing to approve"
+
+
+def test_what_ended_shows_the_last_plan_that_was_begun() -> None:
+    status = status_of(Known(Phase.ENDED, WHY, begun=(PLAN,), end=End.RECOVERED), 1, {}, NOON)
+
+    assert (status["plan"]["digest"], status["plan"]["lossClass"]) == (PLAN.digest, "Unknown")
+    assert conditions(status)["Planned"] == ("True", "Planned")
+
+
+@pytest.mark.parametrize(
+    ("found", "plan"),
+    [
+        (outcomes(recovered=1), {"lossClass": "Unknown"}),
+        (outcomes(recovered_under_min_isr=1), {"lossClass": "Unknown"}),
+        (outcomes(recovered_cleanly=1, refused=1), None),
+    ],
+)
+def test_who_was_elected_by_a_plan_that_is_not_known_any_more_may_have_lost_anything(found: Any, plan: Any) -> None:
+    status = status_of(Known(Phase.ENDED, WHY, outcomes=found, end=End.RECOVERED), 1, {}, NOON)
+
+    assert status.get("plan") == plan
+
+
 # While nobody can work on it
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -62,6 +63,7 @@ class Site:
         task = asyncio.get_running_loop().create_task(self.snapshots.run())
         await asyncio.wait([task], timeout=duration.total_seconds())
         assert not task.done(), "nothing ends it"
+        task.cancel()
 
     def shown(self, metric: str) -> float | None:
         return self.metrics.registry.get_sample_value(f"kafka_recovery_{metric}", {"cluster": "kafka/prod"})
@@ -92,6 +94,38 @@ def test_no_trouble_ends_it_and_each_is_counted(tmp_path: Path, trouble: Excepti
     site.trouble = trouble
 
     in_no_time(site.for_a_while(timedelta(minutes=5)))
+
+    assert site.shown("snapshot_failures_total") == 1
+
+
+def test_what_failed_is_tried_again_before_its_next_turn_and_stays_due(tmp_path: Path) -> None:
+    site = Site(tmp_path)
+    site.trouble = StorageUnavailable("full")
+    due: list[float] = []
+
+    async def story() -> None:
+        asyncio.get_running_loop().call_later(25 * 60, setattr, site, "trouble", None)
+        for _ in range(2):
+            await site.for_a_while(timedelta(minutes=24))
+            due.append(site.shown("snapshot_due_timestamp_seconds") or 0)
+
+    in_no_time(story())
+
+    assert site.shown("snapshot_failures_total") == 3
+    assert len(site.scopes) == 1
+    assert due[1] - due[0] == pytest.approx(3600, abs=30)
+
+
+async def test_a_storage_that_hangs_fails_the_file_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_recovery.kube.snapshots.ANSWER", timedelta(milliseconds=50))
+    answers = threading.Event()
+    monkeypatch.setattr(Archive, "write", lambda *_: answers.wait())
+    site = Site(tmp_path)
+
+    await site.for_a_while(timedelta(seconds=1))
+    answers.set()
 
     assert site.shown("snapshot_failures_total") == 1
 

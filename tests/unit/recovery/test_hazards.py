@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Scope
+from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, ElectionAnswer, Scope
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from unit.recovery.brokers import Fate
 from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, policy
@@ -214,6 +216,31 @@ async def test_an_order_that_can_not_be_restored_is_said_and_left_to_undo(world:
 
     assert undone[ORDERS].order_restored
     assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
+async def test_an_order_that_is_seen_altered_again_while_another_is_restored_does_not_break_the_wave(
+    world: World,
+) -> None:
+    """A second look may come from a broker that has not learned yet what the first one had."""
+    world.offline()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    held, restore = world.kafka.partitions, world.kafka.restore
+
+    async def only_payments_at_first(ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        answers = await restore(ballots)
+        if ORDERS not in answers or PAYMENTS not in answers:
+            altered = next(ballot.order for ballot in world.kafka.ballots if ballot.id == PAYMENTS)
+            held[PAYMENTS].shown = tuple(altered)
+            world.clock.later(timedelta(seconds=2), lambda: setattr(held[PAYMENTS], "shown", None))
+            return answers
+        return {**answers, ORDERS: ElectionAnswer(Answer.REFUSED, Reason("NotController", "try again"))}
+
+    world.kafka.restore = only_payments_at_first  # type: ignore[method-assign]
+
+    report = await world.recover()
+
+    assert [report[id].order_restored for id in (ORDERS, PAYMENTS)] == [True, True]
     assert await world.open_runs() == []
 
 

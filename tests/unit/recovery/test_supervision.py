@@ -224,6 +224,16 @@ async def test_what_needs_approval_only_now_waits_for_it_and_an_approval_lets_it
     assert await world.open_runs() == []
 
 
+async def test_a_wave_that_comes_to_want_an_approval_is_not_told_as_begun(world: World, owners: Owners) -> None:
+    """Whoever is told counts it as an election that nobody was asked about, and lets others wait for its cool-down."""
+    world.after("designate", lambda: owners.say(Authority.APPROVE))
+
+    await recover(world, owners)
+
+    assert world.kafka.elected == []
+    assert world.waves == []
+
+
 async def test_an_approval_that_was_given_holds_when_the_rules_come_to_want_one(world: World, owners: Owners) -> None:
     owners.say(Authority.APPROVE)
     world.before("elect", lambda: owners.want(policy(Approval.MANUAL, 1)))

@@ -50,7 +50,8 @@ Support bundle of kafka-recovery-operator
 namespace {namespace}, made {made}
 
 objects/    WatchedClusters, RecoveryPolicies, PartitionRecoveries, RecoveryApprovals. Secrets are never read; those
-            that WatchedClusters refer to are named. Kafka users' names are left out.
+            that WatchedClusters refer to are named. Kafka users' names are left out; a message about the Secret of a
+            user of Strimzi's names it, and both have one name.
 journal/    For each ConfigMap of the recoveries' journals its metadata; for each plan its content.
 events.json Events about these objects.
 logs/       What the operator's pods wrote, if they could be found (label {label}).
@@ -131,8 +132,9 @@ def without_secrets(obj: Object) -> Object:
     """One of our objects with known metadata only, and without the name of a Kafka user."""
     kept: Object = {key: value for key, value in obj.items() if key in ("apiVersion", "kind", "spec", "status")}
     spec = kept.get("spec")
-    if isinstance(spec, dict) and isinstance(spec.get("sasl"), dict):
-        kept["spec"] = spec | {"sasl": spec["sasl"] | {"username": "(left out)"}}
+    for part, name in (("sasl", "username"), ("strimziRef", "user")):
+        if isinstance(spec, dict) and isinstance(spec.get(part), dict) and name in spec[part]:
+            kept["spec"] = spec = spec | {part: spec[part] | {name: "(left out)"}}
     return kept | {"metadata": _metadata(obj)}
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from kafka_recovery.kube.api import FIELD_MANAGER, AlreadyExists, Api, Conflict, NotFound, Object
 from kafka_recovery.kube.fleet.dialect import PLURAL, Dialect
 from kafka_recovery.kube.fleet.pods import driver_of, short
-from kafka_recovery.kube.fleet.ports import Job, NotOurs, Phase, Seen
+from kafka_recovery.kube.fleet.ports import Job, NotGoneYet, NotOurs, Owner, Phase, Seen
 from kafka_recovery.kube.fleet.templates import APPLICATION_LABEL
 
 _MADE = 1
@@ -23,12 +23,13 @@ class Applications:
     dialect: Dialect
 
     async def submit(self, job: Job) -> None:
-        """Create the object; one of that name that has the same owner is the one. Raises NotOurs."""
+        """Create the object; one of that name that has the same owner is the one. Raises NotOurs, NotGoneYet."""
         try:
             await self.api.create(self._path(job, None), self.dialect.written(job))
         except AlreadyExists:
             there = await self.api.get(self._path(job))
             if not _is_owned(there, job):
+                refuse_if_going(there, job.owner)
                 raise NotOurs(f"a SparkApplication {job.name} is there, and not of this {job.owner.kind}") from None
 
     async def observe(self, job: Job) -> Seen:
@@ -44,7 +45,8 @@ class Applications:
         seen = self.dialect.seen(application, pods, ())
         if seen.phase is Phase.WAITING and seen.reason is None:
             seen = self.dialect.seen(application, pods, await self._warnings(job, pods))
-        return replace(seen, changed=_changed(application))
+        deleted = application["metadata"].get("deletionTimestamp") is not None
+        return replace(seen, changed=_changed(application), deleted=deleted)
 
     async def cancel(self, job: Job) -> None:
         """By `suspend` where the API has it, else by deletion."""
@@ -83,6 +85,18 @@ class Applications:
     def _path(self, job: Job, name: str | None = "") -> str:
         collection = f"/apis/{self.dialect.api}/namespaces/{job.namespace}/{PLURAL}"
         return collection if name is None else f"{collection}/{job.name}"
+
+
+def refuse_if_going(there: Object, owner: Owner) -> None:
+    """Raises NotGoneYet for what is being deleted, or was an earlier owner's of this name: it goes after that one."""
+    meta = there["metadata"]
+    earlier = any(
+        (each.get("apiVersion"), each.get("kind"), each.get("name")) == (owner.api_version, owner.kind, owner.name)
+        for each in meta.get("ownerReferences") or ()
+    )
+    if earlier or meta.get("deletionTimestamp"):
+        whose = f"an earlier {owner.kind}" if earlier else "somebody else"
+        raise NotGoneYet(f"{there['kind']} {meta['name']} of {whose} is not gone yet")
 
 
 def _is_owned(application: Object, job: Job) -> bool:

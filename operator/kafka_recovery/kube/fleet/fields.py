@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Self
@@ -91,9 +92,14 @@ class StorageFields(Fields):
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        if self.results == self.evidence or self.results.startswith(f"{self.evidence}/"):
+        if _folder(self.results).startswith(_folder(self.evidence)):
             raise wrong("results must not lie in the evidence, or they are read as such")
         return self
+
+
+def _folder(url: str) -> str:
+    """For comparing: where its store is counts for nothing, nor how many slashes stand in it."""
+    return re.sub("/+", "/", url.partition("?")[0] + "/")
 
 
 class DriverFields(Fields):
@@ -123,6 +129,7 @@ class RankingSpec(Fields):
     task: Annotated[Task, OneOf(Task)]
     schedule: Annotated[str, SCHEDULE] = ABSENT
     cluster_selector: ClusterSelector | None = None
+    max_evidence_age: Annotated[timedelta, Duration("720h", shortest="1m")] = ABSENT
     policy_ref: Reference
     storage: StorageFields
     image: Annotated[str, IMAGE]

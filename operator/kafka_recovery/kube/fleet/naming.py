@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from urllib.parse import urlsplit, urlunsplit
 
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.ports import Job, Owner
 from kafka_recovery.kube.fleet.resource import FleetRanking
-from kafka_recovery.kube.fleet.runs import Active, State
+from kafka_recovery.kube.fleet.runs import Active, State, written
 from kafka_recovery.kube.resources import API_VERSION, GROUP, RANKINGS, Meta
 
 RANKING_LABEL = f"{GROUP}/fleet-ranking"
@@ -37,7 +38,7 @@ def run_name(ranking: Meta, due: datetime) -> str:
 
 
 def attempt(ranking: FleetRanking, run: str, number: int, began: datetime, adapter: Adapter, digest: str) -> Active:
-    """The first attempt of a run, ready to be submitted."""
+    """An attempt of a run, ready to be submitted."""
     application = f"{run}-{number}"
     return Active(
         name=run,
@@ -49,8 +50,18 @@ def attempt(ranking: FleetRanking, run: str, number: int, began: datetime, adapt
         attempted_at=began,
         policy_digest=digest,
         question=question(ranking),
-        result=below(ranking.storage.results, folder(ranking.meta, application)),
+        result=place(ranking, application),
     )
+
+
+def asked_now(ranking: FleetRanking, active: Active) -> Active:
+    """The same attempt with what spec asks by now: its job is made from spec when it is submitted, and not before."""
+    return replace(active, question=question(ranking), result=place(ranking, active.application))
+
+
+def place(ranking: FleetRanking, application: str) -> str:
+    """The URL of an attempt's own folder."""
+    return below(ranking.storage.results, folder(ranking.meta, application))
 
 
 def folder(ranking: Meta, application: str) -> str:
@@ -62,8 +73,12 @@ def folder(ranking: Meta, application: str) -> str:
 
 
 def question(ranking: FleetRanking) -> str:
-    """A digest of what is asked: who asks something else must not get this answer. The policy has its own."""
-    asked = (ranking.task, ranking.storage.evidence, *sorted(ranking.cluster_ids))
+    """A digest of what is asked, and where the answer is to be: who asks something else must not get this answer.
+
+    The policy has its own.
+    """
+    places = (ranking.storage.evidence, ranking.storage.results)
+    asked = (ranking.task, *places, str(ranking.max_evidence_age), *sorted(ranking.cluster_ids))
     return hashlib.sha256("\n".join(asked).encode()).hexdigest()
 
 
@@ -98,6 +113,7 @@ def job(ranking: FleetRanking, active: Active) -> Job:
             *("--policy", f"{CONFIG_PATH}/{POLICY_FILE}"),
             *("--to", ranking.storage.results),
             *("--run", folder(ranking.meta, active.application)),
+            *_no_older(ranking, active),
             *clusters,
         ),
         service_account=ranking.service_account,
@@ -112,6 +128,12 @@ def job(ranking: FleetRanking, active: Active) -> Job:
         config=active.application,
         config_path=CONFIG_PATH,
     )
+
+
+def _no_older(ranking: FleetRanking, active: Active) -> tuple[str, ...]:
+    if ranking.max_evidence_age is None:
+        return ()
+    return ("--not-before", written(active.started_at - ranking.max_evidence_age))
 
 
 def _settings(given: Mapping[str, str]) -> dict[str, str]:

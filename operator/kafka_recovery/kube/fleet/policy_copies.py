@@ -9,6 +9,7 @@ from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import FIELD_MANAGER, AlreadyExists, Api, NotFound, Object
 from kafka_recovery.kube.fleet import naming
+from kafka_recovery.kube.fleet.applications import refuse_if_going
 from kafka_recovery.kube.fleet.ports import NotOurs
 from kafka_recovery.kube.fleet.resource import FleetRanking
 from kafka_recovery.kube.fleet.runs import Active
@@ -43,7 +44,7 @@ class PolicyCopies:
         return found if isinstance(found, Reason) else found[0]
 
     async def keep(self, ranking: FleetRanking, active: Active) -> None:
-        """Have a copy for the attempt. Raises PolicyChanged, PolicyLost, NotOurs."""
+        """Have a copy for the attempt. Raises PolicyChanged, PolicyLost, NotOurs, NotGoneYet."""
         path = f"/api/v1/namespaces/{ranking.meta.namespace}/configmaps"
         if await self._there(f"{path}/{active.application}", ranking):
             return
@@ -64,6 +65,7 @@ class PolicyCopies:
         except NotFound:
             return False
         if not any(each.get("uid") == ranking.meta.uid for each in found["metadata"].get("ownerReferences") or ()):
+            refuse_if_going(found, naming.owner(ranking.meta))
             raise NotOurs(f"a ConfigMap {found['metadata']['name']} is there, and not of this FleetRanking")
         return True
 

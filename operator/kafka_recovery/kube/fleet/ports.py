@@ -73,6 +73,7 @@ class Seen:
     """What was seen of a job. `reason`: why it waits, or failed, as the nearest source said it; fit for a line of text.
 
     `changed`: somebody else changed what was submitted, and who. `started`, `ended`: of the driver, where known.
+    `deleted`: it was, and something still holds it.
     """
 
     phase: Phase
@@ -81,17 +82,22 @@ class Seen:
     started: datetime | None = None
     ended: datetime | None = None
     changed: str | None = None
+    deleted: bool = False
 
 
 class NotOurs(Exception):
     """The name is taken by an object that belongs to somebody else."""
 
 
+class NotGoneYet(Exception):
+    """The name is taken by an object that is about to go: it is being deleted, or its owner was."""
+
+
 class SparkJobs(Protocol):
     """Each call may raise ApiError and what is below it."""
 
     async def submit(self, job: Job) -> None:
-        """Have it run, once: what was submitted before under its name is it. Raises NotOurs."""
+        """Have it run, once: what was submitted before under its name is it. Raises NotOurs, NotGoneYet."""
 
     async def observe(self, job: Job) -> Seen:
         """How far it is; GONE also for a name that is taken by somebody else's."""

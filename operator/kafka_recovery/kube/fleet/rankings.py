@@ -19,7 +19,7 @@ from kafka_recovery.kube.fleet.applications import Applications
 from kafka_recovery.kube.fleet.clearing import Clearing
 from kafka_recovery.kube.fleet.dialect import Dialect
 from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies, PolicyLost
-from kafka_recovery.kube.fleet.ports import NotOurs, Seen
+from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Seen
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
 from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, State, Unreadable, remembered
@@ -169,6 +169,8 @@ class Rankings:
             return timedelta(0)
         except PolicyLost as lost:
             raise Trouble(lost.reason) from lost
+        except NotGoneYet as going:
+            raise Trouble(Reason("NotGoneYet", str(going))) from going
         except NotOurs as taken:
             return await self._do(case, self._failed(case, active, steps.Failure.NOT_OURS, str(taken)))
         except NotServed as gone:

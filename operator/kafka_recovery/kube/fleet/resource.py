@@ -54,7 +54,8 @@ class Resources:
 class FleetRanking:
     """A question to the evidence of many clusters. `cluster_ids` empty: all of them; `schedule` None: asked once.
 
-    `keep`: so many finished runs keep their SparkApplications. `status` is as it was read, unchecked.
+    `max_evidence_age`: when a run begins; None: any. `keep`: so many finished runs keep their SparkApplications.
+    `status` is as it was read, unchecked.
     """
 
     meta: Meta
@@ -64,6 +65,7 @@ class FleetRanking:
     image: str
     schedule: str | None = None
     cluster_ids: tuple[str, ...] = ()
+    max_evidence_age: timedelta | None = None
     service_account: str = "kafka-recovery-fleet"
     resources: Resources = field(default_factory=Resources)
     spark_conf: Mapping[str, str] = field(default_factory=dict)
@@ -79,7 +81,7 @@ def read_ranking(obj: object) -> FleetRanking:
     """A FleetRanking from an object of the API. Raises InvalidDocument."""
     meta, envelope, name = unwrapped(obj, RANKINGS)
     spec = checked_spec(RankingSpec, envelope, name)
-    plain = ("schedule", "service_account", "adapter", "timeout", "retries", "suspend")
+    plain = ("schedule", "max_evidence_age", "service_account", "adapter", "timeout", "retries", "suspend")
     given = {name: value for name, value in spec.given().items() if name in plain}
     if spec.history and spec.history.limit:
         given["keep"] = spec.history.limit

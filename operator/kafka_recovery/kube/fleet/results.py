@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Protocol
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet import manifest
 from kafka_recovery.fleet.manifest import Expected
+from kafka_recovery.kube.fleet.apart import Apart
 from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
 
 if TYPE_CHECKING:
@@ -30,8 +29,6 @@ _UNANSWERED = "the storage did not answer in time"
 
 NO_PYARROW = Reason("MissingPackage", "results are read with pyarrow: install kafka-recovery-operator[operator,fleet]")
 
-T = TypeVar("T")
-
 
 class Results(Protocol):
     """Where runs write to."""
@@ -44,10 +41,10 @@ class Results(Protocol):
 
 
 class StoredResults:
-    """In threads of their own: a storage that hangs holds up nothing else."""
+    """In threads of each storage's own: one that hangs holds up nothing else."""
 
     def __init__(self) -> None:
-        self._threads = ThreadPoolExecutor(max_workers=2, thread_name_prefix="fleet-results")
+        self._apart = Apart()
         self._reading: dict[tuple[str, str], asyncio.Task[Choices | Reason]] = {}
 
     async def trouble(self, url: str) -> Reason | None:
@@ -55,14 +52,14 @@ class StoredResults:
         if find_spec("pyarrow") is None:
             return NO_PYARROW
         try:
-            return await self._apart(lambda: _trouble(url), PATIENCE)
+            return await self._apart.call(url, lambda: _trouble(url), PATIENCE)
         except TimeoutError:
             return Reason("StorageUnavailable", _UNANSWERED)
 
     async def read(self, url: str, expected: Expected) -> Result:
         """See the port."""
         try:
-            return await self._apart(lambda: _result(url, expected), PATIENCE)
+            return await self._apart.call(url, lambda: _result(url, expected), PATIENCE)
         except TimeoutError:
             return NoResult(Reason(UNREADABLE, _UNANSWERED), may_pass=True)
 
@@ -77,20 +74,14 @@ class StoredResults:
 
     async def _read_choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
         try:
-            return await self._apart(lambda: _choices(url, expected, checksum), LONG_PATIENCE)
+            return await self._apart.call(url, lambda: _choices(url, expected, checksum), LONG_PATIENCE)
         except TimeoutError:
             return Reason(UNREADABLE, _UNANSWERED)
 
     def close(self) -> None:
-        """Begin nothing more; what hangs in a storage is not waited for."""
+        """What hangs in a storage is not waited for."""
         for reading in self._reading.values():
             reading.cancel()
-        self._threads.shutdown(wait=False, cancel_futures=True)
-
-    async def _apart(self, look: Callable[[], T], patience: timedelta) -> T:
-        looking = asyncio.get_running_loop().run_in_executor(self._threads, look)
-        async with asyncio.timeout(patience.total_seconds()):  # not wait_for: before 3.12 it swallows a cancellation
-            return await looking
 
 
 def _trouble(url: str) -> Reason | None:
@@ -107,18 +98,18 @@ def _trouble(url: str) -> Reason | None:
 
 
 def _result(url: str, expected: Expected) -> Result:
-    from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+    from kafka_recovery.fleet.storage import Storage, StorageUnavailable, TooLarge
 
     try:
         place = Storage.at(url)
         name = place.name(manifest.NAME)
         if not any(each.path.endswith(f"/{manifest.NAME}") and not each.is_folder for each in place.listed("")):
             return NoResult(Reason(MISSING, f"{name} is not there: its driver ended with 0 and had not finished"))
-        raw = place.read(manifest.NAME)
+        raw = place.read(manifest.NAME, at_most=manifest.LARGEST)
+    except (InvalidDocument, TooLarge) as invalid:
+        return NoResult(Reason(INVALID, str(invalid)))
     except StorageUnavailable as unavailable:
         return NoResult(Reason(UNREADABLE, str(unavailable)), may_pass=True)
-    except InvalidDocument as invalid:
-        return NoResult(Reason(INVALID, str(invalid)))
     return understood(raw, name, expected)
 
 
@@ -131,7 +122,7 @@ def _choices(url: str, expected: Expected, checksum: str) -> Choices | Reason:
     if find_spec("pyarrow") is None:
         return NO_PYARROW
     from kafka_recovery.fleet.choices import choices
-    from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+    from kafka_recovery.fleet.storage import Storage, StorageUnavailable, TooLarge
 
     found = _result(url, expected)
     if isinstance(found, NoResult):
@@ -140,10 +131,10 @@ def _choices(url: str, expected: Expected, checksum: str) -> Choices | Reason:
         return Reason(INVALID, "its manifest is another one than when the run ended")
     try:
         chosen = choices(Storage.at(url), found.manifest)
+    except (InvalidDocument, TooLarge) as invalid:
+        return Reason(INVALID, str(invalid))
     except StorageUnavailable as unavailable:
         return Reason(UNREADABLE, str(unavailable))
-    except InvalidDocument as invalid:
-        return Reason(INVALID, str(invalid))
     return {each.cluster_id: chosen.get(each.cluster_id, {}) for each in found.manifest.evidence}
 
 

@@ -29,7 +29,7 @@ FIRST_PAUSE = timedelta(seconds=30)
 """Before a second attempt; doubled before each further one."""
 LONGEST_PAUSE = timedelta(minutes=30)
 GRACE = timedelta(minutes=2)
-"""For a cancelled run to end by itself. After it the object is deleted, which takes no Spark operator."""
+"""For a cancelled run to end by itself; after it the object is deleted. As long again for the object to be gone."""
 
 AGAIN = frozenset({"ApplicationFailed", "ApplicationDeleted", "ApplicationRefused", "QuestionChanged", "ResultMissing"})
 """Failures that another attempt may not meet. What took too long would again; what a person did, a person mends."""
@@ -144,7 +144,7 @@ def next_step(ranking: FleetRanking, memory: Memory, seen: Seen | None, result: 
     if active.ending:
         return _ending(active, active.ending, seen, now)
     if seen.phase is Phase.GONE and active.state is State.SUBMITTING:
-        return _finished(active, Failure.TOO_LATE, late, now) if late else Submit(active)
+        return _finished(active, Failure.TOO_LATE, late, now) if late else Submit(naming.asked_now(ranking, active))
     if seen.changed:
         return _changed(active, seen, seen.changed, now)
     match seen.phase:
@@ -192,14 +192,17 @@ def _pausing(ranking: FleetRanking, active: Active, now: datetime) -> Step:
         return Look(active, after=max(left, LOOK_AT_RESULT))
     if left > timedelta(0):
         return Look(active, after=left)
-    return Submit(replace(active, state=State.SUBMITTING, attempted_at=now))
+    return Submit(replace(naming.asked_now(ranking, active), state=State.SUBMITTING, attempted_at=now))
 
 
 def _ending(active: Active, why: Reason, seen: Seen, now: datetime) -> Step:
     if seen.phase.ended:
         return _finished(active, why.code, why.message, now)
-    by_force = active.ending_at is not None and now - active.ending_at >= GRACE
-    return End(active, by_force=by_force)
+    lasted = now - (active.ending_at or now)
+    if seen.deleted and lasted >= 2 * GRACE:
+        left = f"SparkApplication {active.application} could not be deleted and is left"
+        return _finished(active, why.code, f"{why.message}; {left}: its finalizer waits for its operator", now)
+    return End(active, by_force=lasted >= GRACE)
 
 
 def _changed(active: Active, seen: Seen, who: str, now: datetime) -> Step:
@@ -210,7 +213,7 @@ def _changed(active: Active, seen: Seen, who: str, now: datetime) -> Step:
 
 def _succeeded(ranking: FleetRanking, active: Active, result: Result | None, late: str, now: datetime) -> Step:
     if active.question != naming.question(ranking):
-        changed = "task, clusters or evidence were changed in spec while the run answered what stood there before"
+        changed = "what is asked, or its storage, was changed in spec while the run answered what stood there before"
         return failed(ranking, active, Reason(Failure.ASKED_ELSE, changed), now)
     if result is None:
         return ReadResult(active)

@@ -74,6 +74,18 @@ def test_no_secret_is_in_it_or_even_asked_for(
     assert not any("/secrets" in path for path in kubernetes.asked_for)
 
 
+def test_the_name_of_a_user_of_strimzis_is_left_out(incidents: Incidents, plugin: Plugin, tmp_path: Path) -> None:
+    incidents.cluster("with-user", strimziRef={"name": "kafka", "user": "kafka-admin"})
+    incidents.cluster("without", strimziRef={"name": "kafka"})
+
+    plugin("support-bundle", "--out", tmp_path / "b.tar.gz")
+
+    found = contents(tmp_path / "b.tar.gz")
+    references = [each["spec"]["strimziRef"] for each in json.loads(found["objects/watchedclusters.json"])]
+    assert references == [{"name": "kafka", "user": "(left out)"}, {"name": "kafka"}]
+    assert "kafka-admin" not in "".join(found.values())
+
+
 def test_what_one_may_not_read_is_listed_and_the_rest_is_there(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, tmp_path: Path
 ) -> None:

@@ -66,6 +66,14 @@ def test_the_job_is_told_all_that_its_manifest_must_answer_to() -> None:
     assert job.config == job.name == "prod-29921040-1"
 
 
+def test_evidence_may_be_so_much_older_than_the_run_and_not_than_its_attempt() -> None:
+    asked = ranking(maxEvidenceAge="36h")
+    job = naming.job(asked, active(asked, 2, attempted_at=after(hours=5)))
+
+    assert job.arguments[-2:] == ("--not-before", "2026-11-20T00:00:00Z")
+    assert naming.question(asked) != naming.question(ranking())
+
+
 def test_the_driver_s_java_options_are_those_of_the_job_and_then_those_of_the_ranking() -> None:
     for given, options in ((None, JAVA_OPTIONS), ("-Xss4m", f"{JAVA_OPTIONS} -Xss4m")):
         asked = ranking(**({"sparkConf": {"spark.driver.extraJavaOptions": given}} if given else {}))
@@ -79,7 +87,7 @@ def test_the_driver_s_java_options_are_those_of_the_job_and_then_those_of_the_ra
 def test_the_job_understands_what_it_is_told(task: str, tmp_path: Path) -> None:
     """Evidence is what it misses, and nothing else."""
     places = {"evidence": f"{tmp_path.as_uri()}/evidence", "results": f"{tmp_path.as_uri()}/results"}
-    asked = ranking(task=task, storage=places, clusterSelector={"clusterIds": ["-one"]})
+    asked = ranking(task=task, storage=places, clusterSelector={"clusterIds": ["-one"]}, maxEvidenceAge="1h")
     job = naming.job(asked, active(asked))
     policy = tmp_path / naming.POLICY_FILE
     policy.write_text('{"rules": [{"name": "default"}]}')

@@ -138,6 +138,35 @@ async def test_an_answer_to_what_was_asked_before_an_edit_is_not_used() -> None:
     assert world.ready == ("True", "Succeeded")
 
 
+async def test_a_question_that_is_mended_in_the_pause_is_the_one_that_is_answered() -> None:
+    world = await submitted(retries=1)
+    world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
+    await world.look(seconds=5)
+    world.ask(storage={"evidence": "s3://fleet/mended", "results": "s3://fleet/elsewhere"})
+    await world.look(2, seconds=30)
+    assert world.application()["spec"]["arguments"][2] == "s3://fleet/mended"
+    assert world.active.result == "s3://fleet/elsewhere/prod-29921040-2-0f4f8e2c"
+    world.succeed()
+    await world.look(seconds=5)
+
+    assert world.ready == ("True", "Succeeded")
+
+
+async def test_a_question_that_is_mended_while_nothing_can_be_submitted_is_the_one_that_is_answered() -> None:
+    world = SparkWorld(retries=0)
+    await world.look()
+    world.api.installed.clear()
+    await world.look()
+    assert world.ready == ("False", "NoSparkOperator")
+    world.ask(task="Readiness")
+    world.api.installed.add(Adapter.KUBEFLOW)
+    await world.look(minutes=1)
+    world.succeed()
+    await world.look(seconds=5)
+
+    assert world.ready == ("True", "Succeeded")
+
+
 async def test_an_invalid_edit_does_not_make_it_forget_what_runs() -> None:
     world = await submitted()
     world.ask(task="Dance")
@@ -230,6 +259,23 @@ async def test_apache_s_jobs_are_cancelled_by_deletion() -> None:
     assert world.ready == ("False", "DeadlineExceeded")
 
 
+async def test_a_job_that_apache_s_operator_does_not_let_go_is_left_and_the_next_run_begins() -> None:
+    world = SparkWorld(timeout="10m", schedule="0 * * * *")
+    world.api.installed = {Adapter.APACHE}
+    await world.look(2, hours=1)
+    world.application()["metadata"]["finalizers"] = ["sparkapplications.spark.apache.org/finalizer"]
+    left = world.active.application
+    await world.look(minutes=10)
+    await world.look(seconds=GRACE.total_seconds())
+    assert world.active.ending
+    await world.look(seconds=GRACE.total_seconds())
+    assert world.ready == ("False", "DeadlineExceeded")
+    assert f"SparkApplication {left} could not be deleted and is left" in world.message
+
+    await world.look(3, hours=1)
+    assert world.applications() == [left, world.active.application]
+
+
 async def test_an_uninstalled_spark_operator_is_not_taken_for_a_deleted_job() -> None:
     world = await submitted()
     world.api.installed.clear()
@@ -252,6 +298,29 @@ async def test_a_name_that_somebody_else_has_is_left_to_them() -> None:
 
     assert world.ready == ("False", "ApplicationNotOurs")
     assert world.applications() == ["prod-29921040-1"]
+
+
+@pytest.mark.parametrize("left", ["configmaps", "sparkapplications"])
+async def test_what_a_deleted_ranking_of_that_name_left_is_waited_for(left: str) -> None:
+    """Made again within the minute, a ranking has the same names; the objects of the first one go a little later."""
+    before = await submitted()
+    (path,) = (each for each in before.api.objects if f"/{left}/prod-" in each)
+    old = before.api.objects[path]
+    owner = old["metadata"]["ownerReferences"][0]
+    owner["uid"] = "earlier"
+    world = SparkWorld()
+    await world.look()
+    world.api.objects["/earlier"] = {"metadata": {"uid": "earlier"}}
+    world.api.objects[path] = old
+    assert await world.look() == timedelta(minutes=1)
+    assert world.ready == ("False", "NotGoneYet")
+    assert f"{old['kind']} prod-29921040-1 of an earlier FleetRanking is not gone yet" in world.message
+
+    del world.api.objects["/earlier"], world.api.objects[path]
+    await world.look(minutes=1)
+    world.succeed()
+    await world.look(seconds=5)
+    assert world.ready == ("True", "Succeeded")
 
 
 async def test_a_refused_application_is_a_failed_attempt() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kafka_recovery.fleet.choices import Choices
-from kafka_recovery.fleet.manifest import Expected, checksum, written
+from kafka_recovery.fleet.manifest import LARGEST, Expected, checksum, written
 from kafka_recovery.fleet.storage import Storage
 from kafka_recovery.kube.fleet import results as results_module
 from kafka_recovery.kube.fleet.naming import below
@@ -53,6 +54,16 @@ async def test_a_cut_off_manifest_is_refused(tmp_path: Path, url: str, cut: int)
     assert isinstance(found, NoResult)
     assert (found.reason.code, found.may_pass) == ("ResultInvalid", False)
     assert f"{url}/manifest.json: is no JSON, or is cut off" in found.reason.message
+
+
+async def test_a_manifest_that_is_too_large_is_refused_before_it_is_read_whole(tmp_path: Path, url: str) -> None:
+    with (tmp_path / "manifest.json").open("wb") as file:
+        file.truncate(LARGEST + 1_000_000)
+    found = await StoredResults().read(url, EXPECTED)
+
+    assert isinstance(found, NoResult)
+    assert (found.reason.code, found.may_pass) == ("ResultInvalid", False)
+    assert f"{url}/manifest.json: can't be read: it has more than {LARGEST} bytes" in found.reason.message
 
 
 async def test_a_manifest_of_another_run_is_refused(tmp_path: Path, url: str) -> None:
@@ -104,6 +115,21 @@ async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pyt
 
     assert isinstance(found, NoResult)
     assert found.may_pass
+
+
+async def test_a_storage_that_hangs_for_ever_takes_nothing_from_another(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(results_module, "PATIENCE", timedelta(milliseconds=100))
+    monkeypatch.setattr(results_module, "_trouble", lambda url: over.wait(5) if "dead" in url else None)
+    stored = StoredResults()
+    dead = await asyncio.gather(*(stored.trouble("s3://dead/results") for _ in range(5)))
+    alive = await stored.trouble(url)
+    over.set()
+
+    assert [each and each.code for each in dead] == ["StorageUnavailable"] * 5
+    assert alive is None
 
 
 async def test_a_ranking_that_could_not_be_read_for_a_defect_of_ours_is_read_again(

@@ -118,6 +118,32 @@ def test_what_was_submitted_before_a_crash_is_not_submitted_again() -> None:
     assert seen.active.state is State.WAITING
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"task": "Readiness"},
+        {"clusterSelector": {"clusterIds": ["one"]}},
+        {"storage": {"evidence": "s3://fleet/other", "results": "s3://fleet/results"}},
+        {"storage": {"evidence": "s3://fleet/evidence", "results": "s3://fleet/elsewhere"}},
+    ],
+    ids=["task", "clusters", "evidence", "results"],
+)
+@pytest.mark.parametrize("state", [State.SUBMITTING, State.PAUSING])
+def test_what_is_edited_before_a_submission_is_what_is_asked_and_compared(edit: dict[str, Any], state: State) -> None:
+    edited = ranking(**edit)
+    submitted = step(edited, active(ONCE, 2, state=state), Seen(Phase.GONE))
+
+    assert submitted == Submit(active(edited, 2))
+    assert submitted.active.question != active(ONCE).question
+    assert step(edited, submitted.active, Seen(Phase.SUCCEEDED)) == ReadResult(submitted.active)
+
+
+def test_results_that_lie_where_spec_no_longer_says_are_not_used() -> None:
+    moved = ranking(storage={"evidence": "s3://fleet/evidence", "results": "s3://fleet/elsewhere"})
+
+    assert run_of(step(moved, running(number=2), Seen(Phase.SUCCEEDED))) == (Outcome.FAILED, "QuestionChanged")
+
+
 def test_a_submission_that_never_succeeds_ends_by_the_deadline() -> None:
     assert run_of(step(ONCE, active(ONCE), Seen(Phase.GONE), hours=1)) == (Outcome.FAILED, "DeadlineExceeded")
 
@@ -174,6 +200,23 @@ def test_what_was_ended_ends_for_the_reason_it_was_ended_for(phase: Phase) -> No
 def test_it_is_asked_again_and_then_made_to() -> None:
     assert step(ONCE, ENDING, Seen(Phase.RUNNING)) == End(ENDING)
     assert step(ONCE, ENDING, Seen(Phase.RUNNING), minutes=GRACE.total_seconds() / 60) == End(ENDING, by_force=True)
+
+
+def test_an_object_that_can_t_be_deleted_is_left_and_the_run_is_over() -> None:
+    held, twice = Seen(Phase.RUNNING, deleted=True), 2 * GRACE.total_seconds()
+    over = step(ONCE, ENDING, held, seconds=twice)
+
+    assert step(ONCE, ENDING, held, seconds=twice - 1) == End(ENDING, by_force=True)
+    assert isinstance(over, Finish)
+    assert (over.run.outcome, over.run.reason.code) == (Outcome.FAILED, "DeadlineExceeded")
+    assert over.run.reason.message == (
+        "late; SparkApplication prod-29921040-1 could not be deleted and is left: its finalizer waits for its operator"
+    )
+
+
+def test_what_was_not_deleted_yet_is_never_left_running() -> None:
+    """Nobody looked for a day: the deletion itself is still to be asked for."""
+    assert step(ONCE, ENDING, Seen(Phase.RUNNING), days=1) == End(ENDING, by_force=True)
 
 
 def test_a_changed_application_is_ended_and_not_tried_again() -> None:
