@@ -105,9 +105,9 @@ def _is_owned(application: Object, job: Job) -> bool:
 
 
 def _changed(application: Object) -> str | None:
-    """Who changed the spec since we made it; status and metadata count for nothing."""
+    """Who changed the spec since we made it; status and metadata count for nothing. A deletion is a generation too."""
     meta = application["metadata"]
-    if meta.get("generation", _MADE) == _MADE:
+    if meta.get("generation", _MADE) == _MADE or meta.get("deletionTimestamp"):
         return None
     managers = {
         str(entry.get("manager"))

@@ -119,6 +119,16 @@ async def test_a_spec_that_was_changed_is_told_with_who_did_it(jobs: Application
     assert (await jobs.observe(JOB)).changed == "kubectl-edit"
 
 
+async def test_what_waits_for_its_finalizer_was_deleted_and_not_changed(jobs: Applications, api: Cluster) -> None:
+    """Kubernetes counts the deletion of such an object as another generation."""
+    await jobs.submit(JOB)
+    api.objects[PATH]["metadata"] |= {"generation": 2, "deletionTimestamp": "2026-11-21T12:00:00Z"}
+
+    seen = await jobs.observe(JOB)
+
+    assert (seen.changed, seen.deleted) == (None, True)
+
+
 async def test_apache_s_job_is_cancelled_by_deletion(api: Cluster) -> None:
     jobs = Applications(cast(Api, api), Apache())
     await jobs.submit(JOB)
