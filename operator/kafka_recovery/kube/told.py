@@ -43,7 +43,7 @@ class Told:
 
     async def let_go(self, raw: Object, why: str) -> None:
         """That a deleted recovery goes though orders of its may be altered."""
-        message = f"{why}; the journal stays, and is gone on with as an orphan's"
+        message = f"{why}; the journal stays, and who watches its Kafka restores what it names"
         await self._events.say(raw, "Warning", "OrphanedJournal", "Undo", message)
 
     async def answer(self, approval: RecoveryApproval, against: Reason | None) -> bool:

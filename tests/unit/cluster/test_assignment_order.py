@@ -69,12 +69,13 @@ class TestElecting:
         play = Play()
         async with electing(play) as election:
             await election.cluster.route(PATIENCE)
-            answer = play.members[2].roles["ApiVersions"]
-            play.members[2].roles["ApiVersions"] = lambda heard: None
-            asked = asyncio.create_task(election.elect([ballot()]))
-            await asyncio.sleep(2 * SOON.total_seconds())
-            play.members[2].roles["ApiVersions"] = answer
-            found = (await asked)[ORDERS]
+
+            async def late(heard: Heard) -> Any:
+                await asyncio.sleep(2 * SOON.total_seconds())
+                return play.api_versions(2, heard)
+
+            play.members[2].roles["ApiVersions"] = late
+            found = (await election.elect([ballot()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
         assert found.reason

@@ -213,6 +213,18 @@ async def test_a_damaged_config_map_of_a_recovery_that_lives_is_its_own_run_s_co
     assert await orphans(api) == []
 
 
+async def orphaned_and(
+    damage: Callable[[KubernetesInMemory], None], world: World, api: KubernetesInMemory
+) -> OrphanedJournal:
+    """The journal of a recovery that was removed by force, and then damaged."""
+    digest = await begin(journal_of(api), await world.plan())
+    await journal_of(api).wave_ended(digest, 1, (RECOVERED,))
+    removed_by_force(api)
+    damage(api)
+    (journal,) = await orphans(api)
+    return journal
+
+
 @pytest.mark.parametrize(
     "damage",
     [
@@ -227,12 +239,7 @@ async def test_a_damaged_config_map_of_a_recovery_that_lives_is_its_own_run_s_co
 async def test_a_damaged_journal_holds_the_partitions_that_it_still_names(
     world: World, api: KubernetesInMemory, damage: Callable[[KubernetesInMemory], None]
 ) -> None:
-    digest = await begin(journal_of(api), await world.plan())
-    await journal_of(api).wave_ended(digest, 1, (RECOVERED,))
-    removed_by_force(api)
-    damage(api)
-
-    (journal,) = await orphans(api)
+    journal = await orphaned_and(damage, world, api)
 
     assert await journal.altered() == {ORDERS}
 
@@ -249,12 +256,7 @@ async def test_a_damaged_journal_holds_the_partitions_that_it_still_names(
 async def test_of_a_journal_that_names_no_partitions_any_more_it_is_said(
     world: World, api: KubernetesInMemory, damage: Callable[[KubernetesInMemory], None]
 ) -> None:
-    digest = await begin(journal_of(api), await world.plan())
-    await journal_of(api).wave_ended(digest, 1, (RECOVERED,))
-    removed_by_force(api)
-    damage(api)
-
-    (journal,) = await orphans(api)
+    journal = await orphaned_and(damage, world, api)
 
     with pytest.raises(InvalidDocument, match="ConfigMap"):
         await journal.altered()
