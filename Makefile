@@ -13,6 +13,10 @@ SOURCES := $(wildcard operator tests demo bench charts/*.py)
 SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
 # What needs no real Kafka, Kubernetes or Spark.
 ALONE := not brokers and not apiserver and not spark and not bench and not full
+# CI alone grants these (.ci/run): how many tests on real processes may fail once and be run again, in each such tier.
+# Every one is shown with its first failure: it passes a change, and is a defect to find all the same.
+SECOND_CHANCES ?= 0
+ON_REAL_PROCESSES := $(BIN)/pytest $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1 --max-suite-reruns $(SECOND_CHANCES) --rerun-show-tracebacks)
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
@@ -67,13 +71,13 @@ simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=5
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
 
 spark: $(INSTALLED) ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on this machine
-	$(BIN)/pytest -m "spark and not full"
+	$(ON_REAL_PROCESSES) -m "spark and not full"
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
-	$(BIN)/pytest -m "brokers and not apiserver and not full"
+	$(ON_REAL_PROCESSES) -m "brokers and not apiserver and not full"
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
-	$(BIN)/pytest -m "apiserver and not full"
+	$(ON_REAL_PROCESSES) -m "apiserver and not full"
 
 test: lint unit simulation spark kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "The last two side by side, for they wait more than they work; what brokers says follows at the end."

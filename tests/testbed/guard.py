@@ -1,13 +1,14 @@
 """Ends a cluster whose owner died without a word (SIGKILL, a crash): runs as a process of its own.
 
 Reads `+PID` and `-PID` lines from its standard input. When that ends, the owner is gone: the nodes left over are killed
-and the cluster's folder is removed. PR_SET_PDEATHSIG would be shorter, but it fires when the *thread* that started a
-node ends, and a test may well start a broker from a worker thread.
+and, once they are dead, the cluster's folder is removed. PR_SET_PDEATHSIG would be shorter, but it fires when the
+*thread* that started a node ends, and a test may well start a broker from a worker thread.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,9 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+
+DEATH = 30.0
+"""Seconds a killed node has to be gone; after that its folder is removed all the same."""
 
 
 class Guard:
@@ -62,8 +66,19 @@ def stand_guard(folder: str) -> None:
     for pid in watched:
         with suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
+    for pid in watched:
+        _wait(pid)
     if folder:
         _remove(Path(folder))
+
+
+def _wait(pid: int) -> None:
+    # A killed JVM takes a while to give its memory back, and keeps its ports until then.
+    if sys.platform == "linux":
+        with suppress(ProcessLookupError):
+            process = os.pidfd_open(pid)
+            select.select([process], [], [], DEATH)
+            os.close(process)
 
 
 def _remove(folder: Path) -> None:
