@@ -27,6 +27,7 @@ from kafka_recovery.cluster.errors import (
     error_name,
 )
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions, choose_version, request_name, require_carried, require_safe
 
 __all__ = ["Address", "ApiVersions", "Brokers"]
@@ -57,9 +58,10 @@ class Brokers:
     An `async with` block, or `aclose`, ends them.
     """
 
-    def __init__(self, security: Security, client_id: str = "kafka-recovery") -> None:
+    def __init__(self, security: Security, client_id: str = "kafka-recovery", threads: Threads | None = None) -> None:
         self._security = security
         self._client_id = client_id
+        self._threads = threads or Threads(client_id)
         self._pools: dict[Address, _Pool] = {}
         self._closed = False
 
@@ -132,7 +134,7 @@ class Brokers:
         if self._closed:
             raise ConnectionsClosed(address)
         if address not in self._pools:
-            self._pools[address] = _Pool(address, self._security, self._client_id)
+            self._pools[address] = _Pool(address, self._security, self._client_id, self._threads)
         return self._pools[address]
 
     async def _ask_until_answered(self, question: _Question) -> Any:
@@ -205,10 +207,11 @@ class _Question:
 class _Pool:
     """The connections to one broker. Only those who ask this broker wait while one is being opened."""
 
-    def __init__(self, address: Address, security: Security, client_id: str) -> None:
+    def __init__(self, address: Address, security: Security, client_id: str, threads: Threads) -> None:
         self._address = address
         self._security = security
         self._client_id = client_id
+        self._threads = threads
         self._lines: list[_Line] = []
         self._connections: WeakSet[Connection] = WeakSet()  # all that live, in the pool or not
         self._opening = asyncio.Lock()
@@ -231,7 +234,7 @@ class _Pool:
     async def open(self) -> _Line:
         """A new connection that knows the broker's versions, outside the pool."""
         self._require_open()
-        connection = await Connection.open(self._address, self._security, self._client_id)
+        connection = await Connection.open(self._address, self._security, self._client_id, self._threads)
         try:
             self._require_open()
             self._connections.add(connection)

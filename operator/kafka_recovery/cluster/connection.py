@@ -26,6 +26,7 @@ from kafka_recovery.cluster.errors import (
     TlsFailed,
 )
 from kafka_recovery.cluster.security import Security, authenticate
+from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import require_safe
 
 LARGEST_ANSWER = 64 * 1024 * 1024
@@ -77,12 +78,14 @@ class Connection:
         address: Address,
         security: Security,
         client_id: str,
+        threads: Threads,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         self.address = address
         self._security = security
         self._client_id = client_id
+        self._threads = threads
         self._reader = reader
         self._writer = writer
         self._ids = itertools.count(1)
@@ -94,18 +97,22 @@ class Connection:
         self._reading = asyncio.create_task(self._read(), name=f"read {address}")
 
     @classmethod
-    async def open(cls, address: Address, security: Security, client_id: str) -> Self:
-        """Connect, TLS, SASL. The caller's deadline is a timeout around it.
+    async def open(cls, address: Address, security: Security, client_id: str, threads: Threads | None = None) -> Self:
+        """Connect, TLS, SASL. The caller's deadline is a timeout around it. `threads`: its cluster's, else its own.
 
         Raises BrokerUnreachable, TlsFailed, AuthenticationFailed, InvalidAnswer, InvalidConfiguration.
         """
+        threads = threads or Threads(str(address))
         # Stores lie on disks, which may be slow; the system's CAs take their time as well.
-        context = await asyncio.to_thread(security.tls_context) if security.tls else None
+        context = await threads.call(security.tls_context) if security.tls else None
+        # The certificate has to be for the name that was configured, wherever that leads.
+        name = address.host if context else None
         try:
-            reader, writer = await asyncio.open_connection(address.host, address.port, ssl=context)
+            sock = await _connected(address, threads)
+            reader, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=name)
         except OSError as error:
             raise _could_not_open(address, security, error) from error
-        connection = cls(address, security, client_id, reader, writer)
+        connection = cls(address, security, client_id, threads, reader, writer)
         try:
             await connection._authenticate()
         except BaseException:
@@ -232,11 +239,38 @@ class Connection:
         """Run the SASL exchange, if there is one to run, and note when the session has to be renewed."""
         if self._security.sasl is None:
             return
-        lifetime = await authenticate(self._security.sasl, self.send, self.address)
+        lifetime = await authenticate(self._security.sasl, self.send, self.address, self._threads)
         self._authenticate_at = None
         if lifetime:
             after = max(lifetime * REAUTHENTICATE_AFTER, SHORTEST_SESSION)
             self._authenticate_at = asyncio.get_running_loop().time() + after.total_seconds()
+
+
+async def _connected(address: Address, threads: Threads) -> socket.socket:
+    """A socket to the first of the name's endpoints that takes a connection. Raises OSError: why none does.
+
+    As asyncio's own `create_connection`, which would look the name up in everybody's threads.
+    """
+    failures = []
+    for endpoint in await threads.lookup(*address):
+        try:
+            return await _socket(*endpoint)
+        except OSError as failure:
+            failures.append(failure)
+    if len({str(failure) for failure in failures}) == 1:
+        raise failures[0]
+    raise OSError(f"Multiple exceptions: {', '.join(map(str, failures))}")
+
+
+async def _socket(family: socket.AddressFamily, place: Any) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, place)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
 
 
 def _encode(request: Any, version: int, correlation_id: int, client_id: str) -> tuple[bytes, Any]:

@@ -20,6 +20,7 @@ from kafka_recovery.cluster.pulse import Pulse, Pulses
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.cluster.view import View, Views
 from kafka_recovery.domain.election import Lead, Leadership, Scope
@@ -48,7 +49,8 @@ class KafkaCluster:
     def __init__(
         self, bootstrap: Sequence[Address], security: Security, expected_cluster_id: str | None = None
     ) -> None:
-        self.brokers = Brokers(security)
+        threads = Threads(expected_cluster_id or ", ".join(map(str, bootstrap)))
+        self.brokers = Brokers(security, threads=threads)
         self._views = Views(self.brokers, bootstrap, expected_cluster_id)
         self._pulses = Pulses(self.brokers, bootstrap, expected_cluster_id)
         self._pulse_from: Address | None = None

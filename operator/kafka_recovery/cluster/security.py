@@ -5,7 +5,6 @@ Stores are read anew for each connection, tokens for each authentication: what w
 
 from __future__ import annotations
 
-import asyncio
 import re
 import secrets
 import ssl
@@ -14,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -27,6 +27,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kafka_recovery.cluster.errors import AuthenticationFailed, InvalidConfiguration, error_name
+from kafka_recovery.cluster.threads import Threads
 
 
 class Protocol(StrEnum):
@@ -166,25 +167,26 @@ class TokenSource:
         parts = urlsplit(self.url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
-    async def token(self) -> str:
+    async def token(self, threads: Threads) -> str:
         """A token, fetched now. The caller's deadline is a timeout around it. Raises AuthenticationFailed."""
         parts = urlsplit(self.url)
-        token = await (self._from_file(unquote(parts.path)) if parts.scheme == "file" else self._from_endpoint())
+        from_file = parts.scheme == "file"
+        token = await (self._from_file(unquote(parts.path), threads) if from_file else self._from_endpoint(threads))
         if not _BEARER_TOKEN.fullmatch(token):
             raise AuthenticationFailed(self, "what it gave is not a bearer token (RFC 6750)")
         return token
 
-    async def _from_file(self, path: str) -> str:
+    async def _from_file(self, path: str, threads: Threads) -> str:
         try:
-            return (await asyncio.to_thread(Path(path).read_text, encoding="utf-8")).strip()
+            return (await threads.call(partial(Path(path).read_text, encoding="utf-8"))).strip()
         except OSError as error:
             raise AuthenticationFailed(self, f"no token: {error.strerror}") from error
         except UnicodeDecodeError:
             raise AuthenticationFailed(self, "no token: the file is not text") from None
 
-    async def _from_endpoint(self) -> str:
+    async def _from_endpoint(self, threads: Threads) -> str:
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
-        context = (self.tls or Tls()).context()
+        context = await threads.call((self.tls or Tls()).context)
         try:
             # No timeout of its own: the deadline of the request that needs the token holds for the token too.
             async with httpx.AsyncClient(verify=context, timeout=None) as client:
@@ -243,7 +245,7 @@ Send = Callable[[Any, int], Awaitable[Any]]
 """Send a request in a version, past any queue, and wait for its answer."""
 
 
-async def authenticate(sasl: Sasl, send: Send, address: object) -> timedelta | None:
+async def authenticate(sasl: Sasl, send: Send, address: object, threads: Threads) -> timedelta | None:
     """Prove who we are on an open connection, for the first time or anew (KIP-368).
 
     Returns how long the broker believes it; None: for good. Raises AuthenticationFailed.
@@ -251,7 +253,7 @@ async def authenticate(sasl: Sasl, send: Send, address: object) -> timedelta | N
     handshake = await send(SaslHandshakeRequest(mechanism=str(sasl.mechanism)), 1)
     if handshake.error_code:
         raise AuthenticationFailed(address, _refused_mechanism(sasl.mechanism, handshake))
-    mechanism = await _mechanism(sasl)
+    mechanism = await _mechanism(sasl, threads)
     lifetime = 0
     while not mechanism.is_done():
         answer = await send(SaslAuthenticateRequest(auth_bytes=mechanism.auth_bytes()), 2)
@@ -260,7 +262,7 @@ async def authenticate(sasl: Sasl, send: Send, address: object) -> timedelta | N
         lifetime = answer.session_lifetime_ms
         try:
             # A broker chooses how many rounds of hashing SCRAM takes; that must not stop the loop.
-            await asyncio.to_thread(mechanism.receive, bytes(answer.auth_bytes))
+            await threads.call(partial(mechanism.receive, bytes(answer.auth_bytes)))
         except (ValueError, KeyError, AttributeError) as error:
             # From None: the library's text may quote the exchange.
             raise AuthenticationFailed(
@@ -292,11 +294,11 @@ class _FetchedToken(AbstractTokenProvider):
         return self._token
 
 
-async def _mechanism(sasl: Sasl) -> Any:
+async def _mechanism(sasl: Sasl, threads: Threads) -> Any:
     """kafka-python's state machine for one exchange; it does no IO."""
     kind = get_sasl_mechanism(str(sasl.mechanism))
     if isinstance(sasl.credentials, TokenSource):
-        return kind(sasl_oauth_token_provider=_FetchedToken(await sasl.credentials.token()))
+        return kind(sasl_oauth_token_provider=_FetchedToken(await sasl.credentials.token(threads)))
     username = sasl.credentials.username
     if sasl.mechanism is not Mechanism.PLAIN:
         # RFC 5802 wants these two escaped; the library does not do it.

@@ -40,6 +40,7 @@ from kafka_recovery.cluster.security import (
     Tls,
 )
 from testbed.certificates import Authority
+from unit.cluster.name_server import NameServer
 from unit.cluster.stage import Heard, Role, StagedBroker, call
 
 PATIENCE = timedelta(seconds=10)
@@ -55,6 +56,13 @@ async def connected(address: Address, security: Security = PLAINTEXT) -> AsyncIt
         yield connection
     finally:
         await connection.close()
+
+
+@pytest.fixture
+def names(monkeypatch: pytest.MonkeyPatch) -> NameServer:
+    server = NameServer()
+    monkeypatch.setattr("socket.getaddrinfo", server.getaddrinfo)
+    return server
 
 
 def metadata(heard: Heard) -> Any:
@@ -272,6 +280,19 @@ class TestTls:
             async with connected(elsewhere, trusting(authority, check_hostname=False)) as connection:
                 assert (await call(connection, METADATA, 9, PATIENCE)).cluster_id == "abc"
 
+    async def test_a_certificate_has_to_be_for_the_name_wherever_that_leads(
+        self, authority: Authority, names: NameServer
+    ) -> None:
+        """It is for localhost and 127.0.0.1. Who answers for a name server must not choose what is checked."""
+        async with StagedBroker({"Metadata": metadata}, tls=serving(authority), host="0.0.0.0") as broker:
+            names.leads["kafka.stage"] = ["127.0.0.1"]
+            with pytest.raises(TlsFailed, match=r"is not for this host: .*kafka\.stage"):
+                await Connection.open(Address("kafka.stage", broker.address.port), trusting(authority), "a-test")
+
+            names.leads["localhost"] = ["127.0.0.2"]
+            async with connected(Address("localhost", broker.address.port), trusting(authority)) as connection:
+                assert (await call(connection, METADATA, 9, PATIENCE)).cluster_id == "abc"
+
     async def test_a_client_certificate_that_is_demanded_and_missing_is_said_so(self, authority: Authority) -> None:
         with (
             demanding(authority) as address,
@@ -353,6 +374,27 @@ class TestNoConnection:
         with pytest.raises(BrokerUnreachable, match=r"the name no-such-broker.invalid can't be resolved"):
             await Connection.open(Address("no-such-broker.invalid", 9092), PLAINTEXT, "a-test")
 
+    async def test_a_name_with_several_addresses_leads_to_the_first_that_takes_a_connection(
+        self, names: NameServer
+    ) -> None:
+        names.leads["kafka.stage"] = ["::1", "127.0.0.2", "127.0.0.1"]
+        async with (
+            StagedBroker({"Metadata": metadata}) as broker,
+            connected(Address("kafka.stage", broker.address.port)) as connection,
+        ):
+            assert (await call(connection, METADATA, 9, PATIENCE)).cluster_id == "abc"
+
+    async def test_if_none_takes_one_each_of_them_is_told(self, names: NameServer) -> None:
+        names.leads["kafka.stage"] = ["127.0.0.2", "127.0.0.3"]
+        async with StagedBroker() as broker:
+            each = r"no connection: .*Connect call failed \('127\.0\.0\.2', .*Connect call failed \('127\.0\.0\.3', "
+            with pytest.raises(BrokerUnreachable, match=each):
+                await Connection.open(Address("kafka.stage", broker.address.port), PLAINTEXT, "a-test")
+
+            names.leads["kafka.stage"] = ["127.0.0.2"]
+            with pytest.raises(BrokerUnreachable, match="connection refused"):
+                await Connection.open(Address("kafka.stage", broker.address.port), PLAINTEXT, "a-test")
+
     @pytest.mark.parametrize("text", ["kafka", "kafka:", ":9092", "kafka:0", "kafka:65536", "kafka:９"])
     def test_what_is_no_address_is_named_with_what_would_be(self, text: str) -> None:
         with pytest.raises(ValueError, match=r"is not an address; write it as host:port"):
@@ -392,6 +434,19 @@ class TestSasl:
             await call(connection, METADATA, 9, PATIENCE)
 
             assert broker.names() == ["SaslHandshake", "SaslAuthenticate", "Metadata"]
+
+    async def test_nothing_of_it_is_done_in_threads_that_other_clusters_need(self, authority: Authority) -> None:
+        """The name, the certificates and the password: the loop's own threads are gone."""
+        gone = ThreadPoolExecutor()
+        gone.shutdown()
+        asyncio.get_running_loop().set_default_executor(gone)
+        secure = Security(Protocol.SASL_SSL, trusting(authority).tls, PLAIN.sasl)
+        roles = {"SaslHandshake": offers("PLAIN"), "SaslAuthenticate": believes(), "Metadata": metadata}
+        async with (
+            StagedBroker(roles, tls=serving(authority)) as broker,
+            connected(Address("localhost", broker.address.port), secure) as connection,
+        ):
+            await call(connection, METADATA, 9, PATIENCE)
 
     async def test_a_wrong_password_is_said_without_saying_the_password(self) -> None:
         wrong = Security(Protocol.SASL_PLAINTEXT, sasl=Sasl(Mechanism.PLAIN, Password("ann", "hunter2")))

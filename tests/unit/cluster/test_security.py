@@ -31,9 +31,11 @@ from kafka_recovery.cluster.security import (
     Tls,
     TokenSource,
 )
+from kafka_recovery.cluster.threads import Threads
 from testbed.certificates import Authority, Identity
 
 SECRET = "hunter2"
+THREADS = Threads("a-test")
 JKS = b"\xfe\xed\xfe\xed\x00\x00\x00\x02"
 
 
@@ -254,9 +256,9 @@ class TestTokens:
         file = tmp_path / "token with blank"
         tokens = TokenSource(file.as_uri())
         file.write_text("first\n")
-        assert await tokens.token() == "first"
+        assert await tokens.token(THREADS) == "first"
         file.write_text("second\n")
-        assert await tokens.token() == "second"
+        assert await tokens.token(THREADS) == "second"
 
     @pytest.mark.parametrize("content", [b"", b"two words", b"line\x01auth=", b"\xff\xfe"])
     async def test_what_is_no_token_is_not_sent(self, tmp_path: Path, content: bytes) -> None:
@@ -264,24 +266,24 @@ class TestTokens:
         file = tmp_path / "token"
         file.write_bytes(content)
         with pytest.raises(AuthenticationFailed, match=r"token: .*(not a bearer token|not text)"):
-            await TokenSource(file.as_uri()).token()
+            await TokenSource(file.as_uri()).token(THREADS)
 
     async def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
         with pytest.raises(AuthenticationFailed, match=r"missing: no token: No such file"):
-            await TokenSource((tmp_path / "missing").as_uri()).token()
+            await TokenSource((tmp_path / "missing").as_uri()).token(THREADS)
 
     async def test_of_a_url_only_what_can_be_no_secret_is_printed(self, tmp_path: Path) -> None:
         """A TokenSource may be made of something else than a properties file, which would refuse such a URL."""
         tokens = TokenSource(f"https://me:{SECRET}@localhost:1/token?key={SECRET}#{SECRET}", "me", SECRET)
         with pytest.raises(AuthenticationFailed, match=r"^https://localhost:1/token: no token") as refusal:
-            await tokens.token()
+            await tokens.token(THREADS)
 
         assert SECRET not in f"{tokens} {tokens!r} {refusal.value!r} {refusal.value.__cause__!r}"
 
     async def test_a_grant_is_asked_for_as_kafka_does(self, authority: Authority) -> None:
         endpoint = TokenEndpoint(lambda heard: (200, {"access_token": "abc.def.ghi", "expires_in": 60}))
         async with endpoint.at(authority) as url:
-            assert await source(url, authority).token() == "abc.def.ghi"
+            assert await source(url, authority).token(THREADS) == "abc.def.ghi"
 
         [heard] = endpoint.heard
         basic = base64.b64encode(f"me:{SECRET}".encode()).decode()
@@ -308,7 +310,7 @@ class TestTokens:
     ) -> None:
         async with TokenEndpoint(lambda heard: answer).at(authority) as url:
             with pytest.raises(AuthenticationFailed, match=rf"no token for client me: {said}") as refusal:
-                await source(url, authority).token()
+                await source(url, authority).token(THREADS)
 
         assert SECRET not in f"{refusal.value!r} {refusal.value.__cause__!r}"
 
@@ -320,6 +322,6 @@ class TestTokens:
         endpoint = TokenEndpoint(lambda heard: (200, {"access_token": "abc"}))
         async with endpoint.at(authority) as url:
             with pytest.raises(AuthenticationFailed, match=r"no connection to the token endpoint .*CERTIFICATE_VERIFY"):
-                await source(url, stranger).token()
+                await source(url, stranger).token(THREADS)
 
         assert endpoint.heard == []
