@@ -140,7 +140,8 @@ def test_released_after_a_failure_is_a_failure(
     words = {"containerStatuses": [{"state": {"terminated": FAILED}}]}
     failed = {"currentStateSummary": "Failed", "message": "a container failed", "lastObservedDriverStatus": words}
     fleet.ask("nightly", adapter="Apache", retries=0)
-    with apache.ApacheOperator(control_plane.client(), fleet.namespace, ("Submitted", "DriverRequested", failed)):
+    plan = ("Submitted", "DriverRequested", failed)
+    with apache.ApacheOperator(control_plane.client(), fleet.namespace, plan, last=apache.RELEASED):
         fleet.until("nightly", "ApplicationFailed", "no evidence of cluster one (Error, exit code 1)")
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from kafka_recovery.spark.session import session
+from spark.fleets import SEED
 
 SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -26,6 +27,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if Path(__file__).parent in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.spark)
             item.add_marker(pytest.mark.timeout(300))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Whoever reads of a failure can have the same fleet again."""
+    report = yield
+    if report.failed:
+        report.sections.append(("Random fleets", f"SEED={SEED}"))
+    return report
 
 
 @pytest.fixture(scope="session")

@@ -30,12 +30,14 @@ TOPICS = ("orders", "pay", "__consumer_offsets")
 PROBLEMS = (Reason("TimedOut", "no answer within 5 s"), Reason("LogDirOffline", "its log directory is offline"))
 
 LARGEST = 2**63 - 1
+LARGEST_EPOCH = LARGEST_BROKER = 2**31 - 1
 FAR_OFFSETS = (0, 1, 2, 3, 2**61, 2**62, 2**62 + 1, LARGEST - 2, LARGEST - 1, LARGEST)
-FAR_EPOCHS = (0, 1, 2, 3, 2**16, 2**31 - 2, 2**31 - 1)
+FAR_EPOCHS = (0, 1, 2, 3, 2**16, LARGEST_EPOCH - 1, LARGEST_EPOCH)
+FAR_BROKERS = dict(zip(BROKERS, (0, 1, 2, 2**16, LARGEST_BROKER - 1, LARGEST_BROKER), strict=True))
 
 
 def incidents(seed: int, number: int) -> Iterator[Evidence]:
-    """So many clusters in trouble; every third one has offsets and epochs up to the largest there are."""
+    """So many clusters in trouble; every third one has the smallest and the largest numbers there are."""
     chance = Random(seed)
     for n in range(number):
         seen = _cluster(chance)
@@ -43,8 +45,17 @@ def incidents(seed: int, number: int) -> Iterator[Evidence]:
 
 
 def far(seen: Evidence) -> Evidence:
-    """The same with offsets and epochs up to the largest numbers that Kafka's protocol has; their order is kept."""
-    return replace(seen, partitions=tuple(map(_far_partition, seen.partitions)))
+    """The same with offsets, epochs and broker ids up to the largest numbers that Kafka's protocol has.
+
+    What has an order keeps it. Of a topic's partitions every second one has the smallest epoch there is, the others
+    the largest, and whoever answered under a stale epoch names the opposite.
+    """
+    cluster = seen.cluster
+    brokers = tuple(replace(broker, id=_far_broker(broker.id)) for broker in cluster.brokers)
+    return Evidence(
+        replace(cluster, view_from=_far_broker(cluster.view_from), brokers=brokers),
+        tuple(map(_far_partition, seen.partitions)),
+    )
 
 
 def without_replicas(seen: Evidence) -> Evidence:
@@ -143,20 +154,31 @@ def _without_empty(log: ReplicaLog) -> EpochVector:
 
 
 def _far_partition(partition: PartitionEvidence) -> PartitionEvidence:
+    epochs = (LARGEST_EPOCH, 0) if partition.id.partition % 2 else (0, LARGEST_EPOCH)
+    current, stale = map(LeaderEpoch, epochs)
+
+    def far_replica(replica: Replica) -> Replica:
+        log = replica.log and _far_log(replica.log)
+        if log and log.answered_under is not None:
+            log = replace(log, answered_under=current if log.answered_under == partition.leader_epoch else stale)
+        return replace(replica, broker=_far_broker(replica.broker), log=log)
+
     return replace(
         partition,
-        replicas=tuple(map(_far_replica, partition.replicas)),
+        leader=None if partition.leader is None else _far_broker(partition.leader),
+        leader_epoch=current,
+        isr=_far_brokers(partition.isr),
+        elr=partition.elr and _far_brokers(partition.elr),
+        last_known_elr=partition.last_known_elr and _far_brokers(partition.last_known_elr),
+        replicas=tuple(map(far_replica, partition.replicas)),
         witnessed_ends=tuple(WitnessedEnd(seen.source, _far_offset(seen.end)) for seen in partition.witnessed_ends),
     )
 
 
-def _far_replica(replica: Replica) -> Replica:
-    log = replica.log
-    if log is None:
-        return replica
+def _far_log(log: ReplicaLog) -> ReplicaLog:
     vector = log.epochs
     entries = None if vector is None else tuple(EpochEntry(_far_epoch(e), _far_offset(o)) for e, o in vector)
-    return replace(replica, log=replace(log, start=_far_offset(log.start), end=_far_offset(log.end), epochs=entries))
+    return replace(log, start=_far_offset(log.start), end=_far_offset(log.end), epochs=entries)
 
 
 def _far_offset(offset: int) -> Offset:
@@ -165,3 +187,11 @@ def _far_offset(offset: int) -> Offset:
 
 def _far_epoch(epoch: int) -> LeaderEpoch:
     return LeaderEpoch(FAR_EPOCHS[epoch])
+
+
+def _far_broker(id: BrokerId) -> BrokerId:
+    return BrokerId(FAR_BROKERS[id])
+
+
+def _far_brokers(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    return tuple(map(_far_broker, ids))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,7 +16,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.ids import Offset
+from kafka_recovery.domain.evidence import EpochEntry
+from kafka_recovery.domain.ids import LeaderEpoch, Offset
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.schema import VERSION_KEY
@@ -145,16 +147,22 @@ def test_the_field_that_is_wrong_is_named(spark: SparkSession, root: Path, chang
     assert says in refused(spark, root)
 
 
-def test_offsets_that_can_not_be_are_refused(spark: SparkSession, root: Path) -> None:
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [("start", {"start": Offset(-5)}), ("epochs.start", {"epochs": (EpochEntry(LeaderEpoch(0), Offset(-5)),)})],
+)
+def test_offsets_that_can_not_be_are_refused(
+    spark: SparkSession, root: Path, field: str, change: Mapping[str, Any]
+) -> None:
     seen = look()
     first = seen.partitions[0]
     log = first.replicas[0].log
     assert log is not None
-    broken = replace(first.replicas[0], log=replace(log, start=Offset(-5)))
+    broken = replace(first.replicas[0], log=replace(log, **change))
     changed = (replace(first, replicas=(broken, first.replicas[1])), *seen.partitions[1:])
     Archive.at(str(root)).write(replace(seen, partitions=changed))
 
-    assert "replicas.log.start: must not be negative (got -5)" in refused(spark, root)
+    assert f"replicas.log.{field}: must not be negative (got -5)" in refused(spark, root)
 
 
 def test_evidence_of_another_cluster_is_not_taken_for_this_one_s(spark: SparkSession, root: Path) -> None:

@@ -58,6 +58,23 @@ def test_what_is_not_right_is_said_in_a_sentence(root: Path, words: tuple[str, .
     assert says in shown.stderr
 
 
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        (b"rules: [", "policy.yaml:1: column 9: not YAML that can be read: "),
+        (b"rules:\n- name: caf\xe9\n", "policy.yaml: is not UTF-8 text"),
+        (b"rules:\n- name: all\n  patiense: 5m\n", "policy.yaml:3: rules[0].patiense: "),
+    ],
+)
+def test_a_policy_that_is_not_right_is_told_by_its_file_and_field(root: Path, written: bytes, says: str) -> None:
+    (root / "policy.yaml").write_bytes(written)
+
+    shown = fleet(root, "readiness")
+
+    assert shown.exit_code == 2
+    assert f"{root}/{says}" in shown.stderr
+
+
 def test_without_java_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(root))
 

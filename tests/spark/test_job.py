@@ -12,34 +12,45 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pyspark
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from kafka_recovery.domain.documents import InvalidDocument, canonical, digest_of_canonical
-from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.policy import Policy, Rule
+from kafka_recovery.domain.evidence import ReplicaLog
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.manifest import NAME, Expected, Loss, Manifest, Summary, foreign, read_manifest
 from kafka_recovery.spark import __main__ as program
 from kafka_recovery.spark.__main__ import main
 from kafka_recovery.spark.job import Asked, Task, answer, claimed, instant, worked
+from spark.test_readiness import led
+from unit.decision.incident import broker, evidence, log
 from unit.fleet.looks import look
 
 Ask = Callable[..., Asked]
-POLICY = {"rules": [{"name": "all"}]}
+POLICY = Policy((Rule("shop", TopicSelector(("orders",))),))
+WRITTEN = {"rules": [{"name": "shop", "topics": {"names": ["orders"]}}]}
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Two clusters: one without leaders, and one where broker 1 alone is in the ISR."""
+    """Two clusters: one without leaders, and one where broker 1 alone is in the ISR.
+
+    Of the leaderless three can be elected, broker 1 will lead two again by itself, and no rule is about the last one.
+    """
     archive = Archive.at(str(tmp_path / "evidence"))
-    archive.write(look("down"))
+    down = look("down", partitions=6)
+    returning = [replace(each, isr=(BrokerId(1),)) for each in down.partitions[3:5]]
+    nobodys = replace(down.partitions[5], id=TopicPartition("scratch", 0))
+    archive.write(replace(down, partitions=(*down.partitions[:3], *returning, nobodys)))
     up = look("up", partitions=2)
-    led = [replace(each, leader=BrokerId(1), isr=(BrokerId(1),)) for each in up.partitions]
-    archive.write(replace(up, partitions=tuple(led)))
-    (tmp_path / "policy.json").write_text(json.dumps(POLICY))
+    alone = [replace(each, leader=BrokerId(1), isr=(BrokerId(1),)) for each in up.partitions]
+    archive.write(replace(up, partitions=tuple(alone)))
+    (tmp_path / "policy.json").write_text(json.dumps(WRITTEN))
     return tmp_path
 
 
@@ -72,14 +83,28 @@ def test_a_ranking_is_told_by_a_manifest_that_answers_what_was_asked(
     answer(ask(Task.RANK))
 
     told = manifest_in(place)
-    digest = digest_of_canonical(canonical(Policy((Rule("all"),))))
+    digest = digest_of_canonical(canonical(POLICY))
     assert foreign(told, Expected("rank", "nightly", digest, ("up", "down"))) is None
-    assert told.summary == Summary(clusters=2, partitions=5, lossless=0, bounded=0, unknown=3, none=0)
+    assert told.summary == Summary(clusters=2, partitions=8, lossless=2, bounded=0, unknown=3, none=1)
     assert {output.path.partition("/")[0] for output in told.outputs} == {"ranking", "counts", "leaders"}
-    assert sum(output.rows for output in told.outputs if output.path.startswith("ranking/")) == 5
+    assert sum(output.rows for output in told.outputs if output.path.startswith("ranking/")) == 8
     for output in told.outputs:
         content = (place / "results" / "nightly" / output.path).read_bytes()
         assert hashlib.sha256(content).hexdigest() == output.sha256
+
+
+def test_counts_say_of_each_topic_what_is_to_be_done_and_by_which_rule(
+    spark: SparkSession, ask: Ask, place: Path
+) -> None:
+    answer(ask(Task.RANK))
+
+    counts = pq.read_table(place / "results" / "nightly" / "counts").to_pylist()
+    assert [tuple(row.values()) for row in counts] == [
+        ("down", "orders", "shop", "Elect", "Unknown", 3),
+        ("down", "orders", "shop", "Wait", None, 2),
+        ("down", "scratch", "", "Refuse", None, 1),
+        ("up", "orders", "shop", "Nothing", None, 2),
+    ]
 
 
 def test_readiness_counts_each_partition_once_and_names_the_worst_losses(
@@ -88,11 +113,47 @@ def test_readiness_counts_each_partition_once_and_names_the_worst_losses(
     answer(ask(Task.READINESS))
 
     told = manifest_in(place).summary
-    assert (told.partitions, told.lossless, told.bounded, told.unknown, told.none) == (5, 0, 0, 3, 2)
+    assert (told.partitions, told.lossless, told.bounded, told.unknown, told.none) == (8, 0, 0, 6, 2)
     assert told.worst == (
         Loss("up", "broker 1", offline=2, lossless=0, bounded=0, unknown=0, none=2),
         Loss("up", "rack rack-1", offline=2, lossless=0, bounded=0, unknown=0, none=2),
     )
+
+
+HURTS: dict[int, tuple[int, dict[int, ReplicaLog | None]]] = {
+    1: (1, {}),
+    2: (2, {9: None}),
+    3: (3, {9: log(6)}),
+    4: (4, {9: log(9)}),
+    5: (3, {9: log(9)}),
+}
+"""How many partitions each broker leads, alone in their ISR, and who else holds a copy."""
+
+
+def test_the_ten_worst_losses_stand_by_what_can_not_be_had_back(spark: SparkSession, ask: Ask, place: Path) -> None:
+    """One partition gone for good is worse than two that nobody measured, those are worse than three that lack records,
+    and these than any number that lacks none. A pair is told only for what neither of the two takes offline alone.
+    """
+    alone = [
+        led(f"only-{leader}-{n}", {leader: log(9)} | copies, (leader,))
+        for leader, (partitions, copies) in HURTS.items()
+        for n in range(partitions)
+    ]
+    both = led("both", {4: log(9), 5: log(9), 9: log(9)}, (4, 5))
+    archive = Archive.at(str(place / "evidence"))
+    for name in ("east", "west"):
+        archive.write(evidence(*alone, both, brokers=map(broker, (*HURTS, 9)), cluster_id=name))
+
+    worst = answer(ask(Task.READINESS, ("west", "east"))).summary.worst
+
+    hurts_most = [
+        ("broker 1", (1, 0, 0, 0, 1)),
+        ("broker 2", (2, 0, 0, 2, 0)),
+        ("broker 3", (3, 0, 3, 0, 0)),
+        ("brokers 4 and 5", (8, 8, 0, 0, 0)),
+        ("broker 4", (4, 4, 0, 0, 0)),
+    ]
+    assert worst == tuple(Loss(name, what, *cost) for what, cost in hurts_most for name in ("east", "west"))
 
 
 def test_only_the_clusters_that_are_named_are_read(spark: SparkSession, ask: Ask) -> None:
@@ -153,6 +214,28 @@ def test_what_is_not_right_is_one_sentence_before_spark_is_started(
     assert no_manifest_in(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        (b"rules: [", "policy.json:1: column 9: not YAML that can be read: "),
+        (b"rules:\n- name: caf\xe9\n", "policy.json: is not UTF-8 text"),
+        (b"rules:\n- name: all\n  patiense: 5m\n", "policy.json:3: rules[0].patiense: "),
+        (b"rules:\n- name: all\n  tier: 12\nlimit: {}\n", "policy.json:3: rules[0].tier: "),
+        (b"rules:\n- name: all\n  tier: 12\nlimit: {}\n", "policy.json:4: limit: "),
+    ],
+)
+def test_a_policy_that_is_not_right_is_told_by_its_file_and_field(
+    words: list[str], written: bytes, says: str, place: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (place / "policy.json").write_bytes(written)
+
+    assert main(words) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{place}/{says}" in line
+    assert not (place / "results").exists()
+
+
 def test_outside_of_a_pod_there_are_no_last_words(words: list[str], tmp_path: Path) -> None:
     main([*words, "--cluster=stage"], tmp_path / "termination-log")
 
@@ -177,7 +260,7 @@ def test_an_error_nobody_expected_is_told_whole_and_by_one_line(
 def test_success_is_one_line(spark: SparkSession, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words) == 0
 
-    assert "nightly: 5 partitions of 2 clusters: 0 lossless, 0 bounded, 3 unknown, 0 none" in capsys.readouterr().err
+    assert "nightly: 8 partitions of 2 clusters: 2 lossless, 0 bounded, 3 unknown, 1 none" in capsys.readouterr().err
 
 
 @pytest.mark.spark

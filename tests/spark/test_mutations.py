@@ -12,13 +12,16 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_recovery.decision import guards, judgement, order, refusals
+from kafka_recovery.decision import guards, judgement, logs, loss, order, refusals
 from kafka_recovery.decision.chains import Guard, Link
 from kafka_recovery.decision.conditions import ALWAYS, Not
+from kafka_recovery.domain.evidence import ReplicaLog
+from kafka_recovery.domain.ids import BrokerId, Offset
+from kafka_recovery.domain.plan import Lack
 from kafka_recovery.domain.policy import CandidateOrder
 from kafka_recovery.spark import ranking
-from spark.fleets import Answer, by_python, by_spark, fleet
-from spark.test_engines_agree import POLICIES, SEED
+from spark.fleets import SEED, Answer, by_python, by_spark, fleet
+from spark.test_engines_agree import POLICIES
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,39 @@ def test_a_change_for_spark_alone_is_caught(
     assert by_spark(spark, fleet(SEED), POLICIES[policy]) != honest()[policy]
 
 
+def all_as_long_are_equal(one: ReplicaLog, other: ReplicaLog) -> bool:
+    return one.end == other.end
+
+
+def nothing_is_lacking(chosen: ReplicaLog, other: ReplicaLog, broker: BrokerId) -> Lack | None:
+    return None
+
+
+def all_is_shared(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
+    return min(one.end, other.end)
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "careless"),
+    [
+        (judgement, "equal", all_as_long_are_equal),
+        (loss, "lacks", nothing_is_lacking),
+        (logs, "common_point", all_is_shared),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_careless_comparison_of_copies_by_python_is_caught(
+    home: ModuleType,
+    name: str,
+    careless: Any,
+    by_honest_spark: dict[str, dict[Any, Answer]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(home, name, careless)
+
+    assert by_python(fleet(SEED), POLICIES["by default"]) != by_honest_spark["by default"]
+
+
 def all_is_equal(one: Column, other: Column, common: Column) -> Column:
     return one["end"] == other["end"]
 
@@ -125,7 +161,7 @@ def the_shorter_end(one: Column, other: Column) -> Column:
 @pytest.mark.parametrize(
     ("name", "careless"), [("equal", all_is_equal), ("held", all_is_held), ("common_point", the_shorter_end)]
 )
-def test_a_careless_comparison_of_copies_is_caught(
+def test_a_careless_comparison_of_copies_by_spark_is_caught(
     name: str, careless: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ranking, name, careless)

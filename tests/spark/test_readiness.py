@@ -18,9 +18,9 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.spark import readiness
 from kafka_recovery.spark.readiness import COUNTS, hanging, losses, offline_now, topics
-from spark.fleets import Fleet, fleet, frame
+from spark.fleets import SEED, Fleet, fleet, frame
 from spark.readiness_in_python import Numbers, expected, expected_now, up_and_running
-from spark.test_engines_agree import POLICIES, SEED
+from spark.test_engines_agree import POLICIES
 from unit.decision.incident import broker, dead, evidence, log, partition
 
 RACKS = {1: "b", 2: "a", 3: "b", 4: "a", 5: "b"}
@@ -74,7 +74,7 @@ def test_spark_counts_what_going_through_every_scenario_counts(spark: SparkSessi
 
     assert theirs.keys() == ours.keys()
     apart = [f"{id}: Spark {theirs[id]}, Python {ours[id]}" for id in ours if theirs[id] != ours[id]]
-    assert not apart, "\n".join([f"seed {SEED}, {len(apart)} differences, such as", *apart[:5]])
+    assert not apart, "\n".join([f"{len(apart)} differences, such as", *apart[:5]])
     assert theirs_now == now
 
 

@@ -15,8 +15,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.spark.ranking import ranking
 from kafka_recovery.spark.spread import leaders
 from property.test_spread import optimum
-from spark.fleets import by_python, fleet, frame
-from spark.test_engines_agree import SEED
+from spark.fleets import SEED, by_python, fleet, frame
 from unit.decision.incident import broker, dead, evidence, log, partition
 
 BROKERS = range(2, 8)

@@ -23,9 +23,13 @@ class Seen(NamedTuple):
 Memory = Mapping[TopicPartition, Seen]
 
 
+SNAPSHOT_OF = "snapshot of "
+"""How a witness that was a look at a whole cluster is named; the time follows, so that names sort by it."""
+
+
 def snapshot_of(at: datetime) -> str:
     """A look at a whole cluster, as a witness is named."""
-    return f"snapshot of {at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{SNAPSHOT_OF}{at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def ends_seen(snapshot: Evidence) -> dict[TopicPartition, Seen]:

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_recovery.decision.witnesses import Seen, snapshot_of
+from kafka_recovery.decision.witnesses import SNAPSHOT_OF, Seen, snapshot_of
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.fleet.export import Archive, Snapshot
@@ -22,10 +22,13 @@ _COLUMNS = (
     "leader_epoch",
     "replicas.list.element.broker",
     "replicas.list.element.log.high_watermark",
+    "witnessed_ends.list.element.source",
+    "witnessed_ends.list.element.end",
 )
 
 FURTHEST_BACK = 10
-"""Files, at most: in an outage that lasts, the newest ones know nothing of what is offline."""
+"""Files, at most. Of what is offline the newest one keeps what was known when it was written; what had no end then,
+an earlier file may know."""
 
 _ROWS_AT_A_TIME = 4096
 """To make them takes the interpreter for itself, some hundredths of a second."""
@@ -60,16 +63,31 @@ def _of_one(archive: Archive, snapshot: Snapshot) -> tuple[dict[TopicPartition, 
         for batch in file.iter_batches(_ROWS_AT_A_TIME, columns=list(_COLUMNS)):
             for row in batch.to_pylist():
                 id, end = TopicPartition(row["topic"], row["partition"]), _high_watermark(row)
-                if end is None:
-                    without.add(id)
-                else:
+                if end is not None:
                     epoch = LeaderEpoch(row["leader_epoch"])
                     found[id] = Seen(TopicId(row["topic_id"]), epoch, end, snapshot_of(cluster.observed_at))
+                elif earlier := _witnessed(row):
+                    found[id] = earlier
+                else:
+                    without.add(id)
     except InvalidDocument:
         raise
     except (pa.ArrowException, OSError, ValueError) as error:
         raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {type(error).__name__}") from None
     return found, without
+
+
+def _witnessed(row: Mapping[str, Any]) -> Seen | None:
+    """What a still earlier snapshot told of a partition without a leader.
+
+    It held when this one was written. Whoever led since then did so in this row's epoch or later.
+    """
+    told = [each for each in row["witnessed_ends"] if each["source"].startswith(SNAPSHOT_OF)]
+    if not told or row["leader"] is not None:
+        return None
+    newest = max(told, key=lambda each: each["source"])
+    epoch = LeaderEpoch(row["leader_epoch"] - 1)
+    return Seen(TopicId(row["topic_id"]), epoch, Offset(newest["end"]), newest["source"])
 
 
 def _high_watermark(row: Mapping[str, Any]) -> Offset | None:

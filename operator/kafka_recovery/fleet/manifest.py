@@ -171,6 +171,8 @@ def foreign(manifest: Manifest, expected: Expected) -> str | None:
     clusters = [each.cluster_id for each in manifest.evidence]
     if not clusters:
         return "it names no evidence"
+    if not manifest.outputs:
+        return "it names no results"
     if len(set(clusters)) != len(clusters):
         return f"it names evidence of a cluster twice: {_some(each for each in clusters if clusters.count(each) > 1)}"
     if expected.cluster_ids and set(clusters) != set(expected.cluster_ids):

@@ -47,7 +47,12 @@ NOT_READ = frozenset(
 """What no guard or order looks at; leaving it out is a third of the reading."""
 
 OFFSETS = frozenset(
-    {"replicas.list.element.log.start", "replicas.list.element.log.end", "witnessed_ends.list.element.end"}
+    {
+        "replicas.list.element.log.start",
+        "replicas.list.element.log.end",
+        "replicas.list.element.log.epochs.list.element.start",
+        "witnessed_ends.list.element.end",
+    }
 )
 """Parquet's paths of the columns that must not be negative, so that differences fit in 64 bits."""
 

@@ -25,7 +25,7 @@ from kafka_recovery.domain.fields import Text
 from kafka_recovery.domain.plan import LossClass, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.manifest import NAME, Loss, Manifest, Output, Snapshot, Summary, written
-from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.fleet.storage import Storage, StorageUnavailable
 from kafka_recovery.spark.evidence import Source, for_hadoop, sources, table
 from kafka_recovery.spark.ranking import ranking
 from kafka_recovery.spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics
@@ -214,7 +214,7 @@ def _prepared(found: tuple[Source, ...], alone: Mapping[str, int], worst: tuple[
 
 
 def _worst(lost: DataFrame) -> Iterator[Loss]:
-    """What can't be had back counts most. A pair that is no worse than its two brokers one by one is left out."""
+    """What can't be had back counts most. A pair that takes no more offline than its brokers one by one is left out."""
     is_worth_telling = (F.col("offline") > 0) & ((F.col("kind") != F.lit(str(Kind.PAIR))) | (F.col("together") > 0))
     hurts_most = [F.desc(name) for name in (Saved.NONE, Saved.UNKNOWN, Saved.BOUNDED, "offline")]
     for row in lost.where(is_worth_telling).orderBy(*hurts_most, "cluster_id", "failing").limit(WORST).collect():
@@ -231,11 +231,13 @@ def _one_file(small: DataFrame, *order: str) -> DataFrame:
 
 
 def _outputs(work: Work, name: str) -> Iterator[Output]:
-    """The files of an answer, as they were found in their place."""
-    for entry in sorted(work.place.listed(work.path(name)), key=lambda entry: entry.path):
+    """The files of an answer, as they were found in their place. Raises StorageUnavailable if there are none."""
+    entries = sorted(work.place.listed(work.path(name)), key=lambda entry: entry.path)
+    files = [entry for entry in entries if entry.path.endswith(".parquet") and not entry.is_folder]
+    if not files:
+        raise StorageUnavailable(f"{work.place.name(work.path(name))}: what Spark wrote is not there")
+    for entry in files:
         file = entry.path.rpartition("/")[2]
-        if entry.is_folder or not file.endswith(".parquet"):
-            continue
         content = work.place.read(entry.path)
         rows = pq.ParquetFile(pa.BufferReader(content)).metadata.num_rows
         yield Output(f"{name}/{file}", int(rows), hashlib.sha256(content).hexdigest())

@@ -16,6 +16,7 @@ from kubernetes.client import ApiClient, ApiException, CustomObjectsApi
 DEFINITION = Path(__file__).with_name("apache.yaml")
 GROUP, VERSION, PLURAL = "spark.apache.org", "v1", "sparkapplications"
 SUCCEEDS = ("Submitted", "DriverRequested", "DriverStarted", "DriverReady", "RunningHealthy", "Succeeded")
+KEPT, RELEASED = "TerminatedWithoutReleaseResources", "ResourceReleased"
 ENDS = frozenset({"Succeeded", "Failed", "SchedulingFailure", "DriverEvicted", "DriverStartTimedOut"})
 
 State = Mapping[str, Any]
@@ -24,14 +25,17 @@ State = Mapping[str, Any]
 class ApacheOperator:
     """For one namespace, for the length of a `with` block. `plan`: the states of each application, one a look.
 
-    A state is a name, or a mapping as it stands in status. After the last one it stays as it is; after an end comes
-    TerminatedWithoutReleaseResources.
+    A state is a name, or a mapping as it stands in status. After the last one it stays as it is; together with an end
+    comes `last`, so that nobody who looks sees the end as the current state.
     """
 
-    def __init__(self, client: ApiClient, namespace: str, plan: Sequence[str | State] = SUCCEEDS) -> None:
+    def __init__(
+        self, client: ApiClient, namespace: str, plan: Sequence[str | State] = SUCCEEDS, last: str = KEPT
+    ) -> None:
         self._api = CustomObjectsApi(client)
         self._namespace = namespace
-        self._plan = [{"currentStateSummary": each} if isinstance(each, str) else each for each in plan]
+        self._plan: list[State] = [{"currentStateSummary": each} if isinstance(each, str) else each for each in plan]
+        self._last: State = {"currentStateSummary": last}
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run)
 
@@ -53,10 +57,11 @@ class ApacheOperator:
 
     def _walk(self, application: dict[str, Any]) -> None:
         history: dict[str, Any] = (application.get("status") or {}).get("stateTransitionHistory") or {}
-        after = _next(self._plan, len(history))
-        if after is None:
+        entered = self._entered(len(history))
+        if not entered:
             return
-        status = {"currentState": after, "stateTransitionHistory": {**history, str(len(history)): after}}
+        numbered = {str(number): state for number, state in enumerate(entered, len(history))}
+        status = {"currentState": entered[-1], "stateTransitionHistory": {**history, **numbered}}
         name = application["metadata"]["name"]
         try:
             self._api.patch_namespaced_custom_object_status(
@@ -66,10 +71,7 @@ class ApacheOperator:
             if error.status != 404:  # deleted meanwhile
                 raise
 
-
-def _next(plan: Sequence[State], seen: int) -> State | None:
-    if seen < len(plan):
-        return plan[seen]
-    if seen == len(plan) and plan[-1]["currentStateSummary"] in ENDS:
-        return {"currentStateSummary": "TerminatedWithoutReleaseResources"}
-    return None
+    def _entered(self, before: int) -> list[State]:
+        """What an application that was in so many states enters at the next look."""
+        states = self._plan[before : before + 1]
+        return [*states, self._last] if states and states[-1]["currentStateSummary"] in ENDS else states

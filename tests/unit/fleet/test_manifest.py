@@ -120,6 +120,7 @@ def test_the_answer_to_what_was_asked_is_taken() -> None:
         (replace(WHOLE, run="nightly-1"), EXPECTED, "run is nightly-1, and nightly-29921040-1-0f4f8e2c was asked"),
         (replace(WHOLE, policy_digest="00" * 32), EXPECTED, "policyDigest is 00"),
         (replace(WHOLE, evidence=()), EXPECTED, "it names no evidence"),
+        (replace(WHOLE, outputs=()), EXPECTED, "it names no results"),
         (replace(WHOLE, evidence=(SNAPSHOT, SNAPSHOT)), EXPECTED, "a cluster twice: one"),
         (replace(WHOLE, evidence=(replace(SNAPSHOT, digest="00" * 32),)), EXPECTED, "is not the one in its name"),
         (WHOLE, replace(EXPECTED, cluster_ids=("one",)), "not those that were asked for: zwölf"),

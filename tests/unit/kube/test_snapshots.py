@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import timedelta
+from dataclasses import replace
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,9 +13,11 @@ from typing import Any, cast
 import pytest
 
 from kafka_recovery.cluster.snapshot import SLICE, snapshot
+from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import EvidenceRules, Policy
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.fleet.export import Archive
@@ -22,7 +25,8 @@ from kafka_recovery.fleet.storage import StorageUnavailable
 from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.snapshots import Export, Snapshots
-from unit.decision.incident import evidence, log, partition
+from kafka_recovery.spark.evidence import sources
+from unit.decision.incident import NOON, evidence, log, partition
 from unit.kube.virtual import in_no_time
 
 SEEN = evidence(partition({1: None, 2: log(27), 3: log(15)}))
@@ -32,32 +36,37 @@ ID = SEEN.cluster.cluster_id
 class Site:
     """One watched cluster and an archive."""
 
-    def __init__(self, place: Path, keep: timedelta | None = None) -> None:
+    def __init__(
+        self, place: Path, keep: timedelta | None = None, *, label: str = "kafka/prod", seen: Evidence = SEEN
+    ) -> None:
+        self.label = label
+        self.seen = seen
         self.scopes: list[Scope] = []
         self.trouble: Exception | None = None
         self.trusted = True
         self.metrics = Metrics()
         self.last_seen = LastSeen()
         cluster = SimpleNamespace(
-            label="kafka/prod",
+            label=label,
             policy=Policy(),
-            spec=SimpleNamespace(cluster_id=ID),
+            spec=SimpleNamespace(cluster_id=seen.cluster.cluster_id),
             kafka=self,
             reachable=lambda: self.trusted,
             last_seen=self.last_seen,
         )
-        clusters = cast(Any, SimpleNamespace(open=lambda: [cluster]))
+        self.watched = [cluster]
+        clusters = cast(Any, SimpleNamespace(open=lambda: self.watched))
         self.archive = Archive.at(str(place))
         self.snapshots = Snapshots(clusters, self.metrics, Export(self.archive, timedelta(hours=1), keep))
 
     async def every_partition(self, deadline: timedelta) -> tuple[TopicPartition, ...]:
-        return tuple(each.id for each in SEEN.partitions)
+        return tuple(each.id for each in self.seen.partitions)
 
     async def gather(self, scope: Scope, rules: EvidenceRules) -> Evidence:
         if self.trouble:
             raise self.trouble
         self.scopes.append(scope)
-        return SEEN
+        return self.seen
 
     async def for_a_while(self, duration: timedelta) -> None:
         task = asyncio.get_running_loop().create_task(self.snapshots.run())
@@ -66,7 +75,7 @@ class Site:
         task.cancel()
 
     def shown(self, metric: str) -> float | None:
-        return self.metrics.registry.get_sample_value(f"kafka_recovery_{metric}", {"cluster": "kafka/prod"})
+        return self.metrics.registry.get_sample_value(f"kafka_recovery_{metric}", {"cluster": self.label})
 
 
 def test_a_snapshot_is_kept_and_told_and_can_be_read_back(tmp_path: Path) -> None:
@@ -77,6 +86,17 @@ def test_a_snapshot_is_kept_and_told_and_can_be_read_back(tmp_path: Path) -> Non
     assert site.archive.read_latest(ID) == SEEN
     assert site.scopes == [Scope((SEEN.partitions[0].id,), with_led=True)], "once an hour"
     assert site.shown("last_snapshot_timestamp_seconds") == SEEN.cluster.observed_at.timestamp()
+
+
+def test_clusters_of_one_name_in_two_namespaces_are_kept_apart_and_both_are_ranked(tmp_path: Path) -> None:
+    theirs_seen = replace(SEEN, cluster=replace(SEEN.cluster, cluster_id="another"))
+    ours, theirs = Site(tmp_path, label="a/prod"), Site(tmp_path, label="b/prod", seen=theirs_seen)
+    ours.watched += theirs.watched
+
+    in_no_time(ours.for_a_while(timedelta(minutes=5)))
+
+    assert (ours.archive.read_latest(ID), ours.archive.read_latest("another")) == (SEEN, theirs_seen)
+    assert [source.cluster_id for source in sources(str(tmp_path))] == ["another", ID]
 
 
 def test_nothing_is_kept_while_our_own_look_cannot_be_trusted(tmp_path: Path) -> None:
@@ -137,13 +157,22 @@ async def test_a_large_cluster_is_looked_at_in_slices() -> None:
     async def gather(scope: Scope, rules: EvidenceRules) -> Evidence:
         assert scope.with_led
         slices.append(len(scope.partitions or ()))
-        return SEEN
+        return seen_at(NOON + len(slices) * timedelta(minutes=5))
 
     seen = await snapshot(gather, ids, EvidenceRules())
 
     assert slices == [SLICE, SLICE, 1]
     assert len(seen.partitions) == 3
     assert seen.cluster.took == 3 * SEEN.cluster.took
+    verdicts = [decision.verdict for decision in decide(seen, Policy()).decisions]
+    assert verdicts == [decision.verdict for decision in decide(SEEN, Policy()).decisions] * 3
+    assert Verdict.ELECT in verdicts, "no slice is too old because the look went on"
+
+
+def seen_at(at: datetime) -> Evidence:
+    """A slice whose every log was measured then."""
+    logs = {1: None, 2: log(27, observed_at=at), 3: log(15, observed_at=at)}
+    return evidence(partition(logs), observed_at=at)
 
 
 async def test_a_cluster_without_partitions_is_looked_at_once() -> None:

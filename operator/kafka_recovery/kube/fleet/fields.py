@@ -15,7 +15,7 @@ from kafka_recovery.kube.resource_fields import CLUSTER_ID, NAME, Reference
 _CRON = "[0-9A-Z*/,-]+"
 SCHEDULE = Text(rf"{_CRON}( {_CRON}){{4}}", 100, "five fields of cron, such as 30 2 * * MON-FRI")
 PLACE = Text(
-    r"[a-z][a-z0-9+.-]*://([A-Za-z0-9._-]+@)?[A-Za-z0-9._~%/=+,:-]+(\?[A-Za-z0-9._~%/=+,:&-]+)?",
+    r"[a-z][a-z0-9+.-]*://([A-Za-z0-9._-]+@)?[A-Za-z0-9._~/=+,:-]+(\?[A-Za-z0-9._~%/=+,:&-]+)?",
     1024,
     "a URL such as s3://bucket/folder, without credentials",
 )
