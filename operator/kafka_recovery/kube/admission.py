@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from datetime import UTC, datetime, timedelta
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Api, ApiError, NotFound
@@ -15,32 +16,28 @@ APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
 _IN_FORCE_AFTER = timedelta(seconds=2)
 """So long an API server may take until it applies a new policy, give or take the second in which it was made."""
 
-_REMEMBERED = timedelta(minutes=1)
 _API = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Admission:
-    """Looks for our policy and its binding, at most once a minute while they are there."""
+    """Looks for our policy and its binding each time that an approval is about to count."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._good_until = 0.0
-        self._since = datetime.max.replace(tzinfo=UTC)
 
     async def __call__(self, approval: Meta) -> Reason | None:
         """Why this approval can't be trusted, if it can't."""
-        if time.monotonic() >= self._good_until and (missing := await self._look()):
-            return missing
-        if approval.created_at > self._since + _IN_FORCE_AFTER:
+        since = await self._in_force_since()
+        if isinstance(since, Reason):
+            return since
+        if approval.created_at > since + _IN_FORCE_AFTER:
             return None
-        message = (
-            f"it was written before {APPROVALS_POLICY} was in force, so nobody checked who wrote it: write it anew"
-        )
-        return Reason("WrittenUnchecked", message)
+        said = f"it was written before {APPROVALS_POLICY} was in force as it is now"
+        return Reason("WrittenUnchecked", f"{said}, so perhaps nobody checked who wrote it: write it anew")
 
-    async def _look(self) -> Reason | None:
-        """Find both, and remember since when they are there."""
-        made: list[datetime] = []
+    async def _in_force_since(self) -> datetime | Reason:
+        """Since when both are as they are now; or what is missing."""
+        changed: list[datetime] = []
         for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             try:
                 found = await self._api.get(f"{_API}/{plural}/{APPROVALS_POLICY}")
@@ -52,10 +49,14 @@ class Admission:
                 return _missing(f"{plural}/{APPROVALS_POLICY} binds another policy (spec.policyName)")
             if plural.endswith("bindings") and "Deny" not in found["spec"].get("validationActions", ()):
                 return _missing(f"{plural}/{APPROVALS_POLICY} does not deny (spec.validationActions)")
-            made.append(datetime.fromisoformat(found["metadata"]["creationTimestamp"]))
-        self._since = max(made)
-        self._good_until = time.monotonic() + _REMEMBERED.total_seconds()
-        return None
+            changed.append(_changed_at(found["metadata"]))
+        return max(changed)
+
+
+def _changed_at(meta: Mapping[str, Any]) -> datetime:
+    """The last change of any kind: a binding may have audited only until then."""
+    ours = [each for each in meta.get("managedFields", ()) if "time" in each and not each.get("subresource")]
+    return max(datetime.fromisoformat(at) for at in (meta["creationTimestamp"], *(each["time"] for each in ours)))
 
 
 def _missing(what: str) -> Reason:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.conditions import condition, merged
-from kafka_recovery.kube.open_cluster import LastAutomatic
+from kafka_recovery.kube.conditions import LONGEST_MESSAGE, condition, merged
+from kafka_recovery.kube.cool_down import LastAutomatic
 from kafka_recovery.kube.waits import WAITS
 from kafka_recovery.kube.watcher import WatchView
 from kafka_recovery.kube.watching import BrokerState
@@ -19,14 +20,17 @@ from kafka_recovery.kube.watching import BrokerState
 FIRST = 10
 """So many topics are named, and so many whom partitions wait for."""
 
+_SIGHTS = ("clusterId", "brokers", "brokerStates", "offlinePartitions", "lastProbe")
+
 _CONNECTING = Reason("Connecting", "no broker has answered yet")
 
 
 def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The status of a cluster that can't even be looked at."""
+    """The status of a cluster that can't even be looked at. When nobody was asked last is no sight, and stays known."""
     unknown = Reason("NotWatched", "it is not being looked at: see Ready")
     return {
         "observedGeneration": generation,
+        **{name: old[name] for name in ("lastAutomaticElection",) if name in old},
         "conditions": _conditions(why, unknown, unknown, generation, old, now),
     }
 
@@ -40,12 +44,17 @@ def watched(
     old: Mapping[str, Any],
     now: datetime,
     doubled: Reason | None = None,
+    incarnations: Mapping[int, int] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there."""
+    """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there.
+
+    `incarnations`: how often each broker had come back before it was watched by this process.
+    """
     ready = doubled or _ready(view, policy)
     status: dict[str, Any] = {
+        **(_seen_before(old) if view.pulsed_at is None else {}),
         "observedGeneration": generation,
-        **_brokers(view, old, now),
+        **(_brokers(view, old, now, incarnations) if view.pulsed_at is not None or "brokers" not in old else {}),
         "openRecoveries": recoveries,
         "conditions": _conditions(ready, _healthy(view), _isolation(view), generation, old, now),
     }
@@ -59,7 +68,8 @@ def watched(
     if waits := Counter(why for why in view.left.values() if why.code in WAITS):
         told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
         status["waitsFor"] = [
-            {"reason": why.code, "message": printable(why.message), "partitions": number} for why, number in told
+            {"reason": why.code, "message": printable(why.message)[:LONGEST_MESSAGE], "partitions": number}
+            for why, number in told
         ]
     if view.pulsed_at is not None:
         status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
@@ -68,7 +78,12 @@ def watched(
     return status
 
 
-def _brokers(view: WatchView, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def _seen_before(old: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier process saw, while this one has seen nothing: `lastProbe` tells how old that is."""
+    return {name: old[name] for name in _SIGHTS if name in old}
+
+
+def _brokers(view: WatchView, old: Mapping[str, Any], now: datetime, incarnations: Mapping[int, int]) -> dict[str, Any]:
     """How many there are, and how each of them does."""
     states = Counter(broker.state for broker in view.brokers)
     return {
@@ -82,7 +97,7 @@ def _brokers(view: WatchView, old: Mapping[str, Any], now: datetime) -> dict[str
                 "id": int(broker.id),
                 "state": str(broker.state),
                 "since": _since(broker.id, str(broker.state), old, now - (view.at - broker.since)),
-                "incarnation": broker.incarnation,
+                "incarnation": incarnations.get(int(broker.id), 0) + broker.incarnation,
             }
             for broker in view.brokers
         ],

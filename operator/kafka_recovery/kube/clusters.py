@@ -19,6 +19,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import cluster_status
 from kafka_recovery.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.cool_down import CoolDown
 from kafka_recovery.kube.credentials import SecretMissing
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.incidents import Incident
@@ -88,6 +89,8 @@ class Clusters:
         self._problems: dict[Key, Reason] = {}
         self._same = SameKafka()
         self._met: set[str] = set()
+        self._cool_downs: dict[str, CoolDown] = {}
+        """By Kafka's cluster id."""
 
     def get(self, key: Key) -> OpenCluster | Reason:
         """The open cluster, or why there is none."""
@@ -146,17 +149,23 @@ class Clusters:
             return AGAIN
         self._problems.pop(key, None)
         await self._read_policy(cluster)
+        old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
+        view = cluster.watcher.view
+        was_well = _of(old.get("conditions", ()), "Ready").get("status") == "True"
+        if was_well and view.pulsed_at is None and view.isolated is None:
+            return AGAIN  # no look has ended yet, which is no reason to take back what was told
         await self._write(
             raw,
             cluster_status.watched(
-                cluster.watcher.view,
+                view,
                 cluster.policy,
-                cluster.last_automatic,
+                cluster.cool_down.last,
                 len(set(self.claims(key).values())),
                 spec.meta.generation,
-                raw.get("status", {}),
+                old,
                 datetime.now(UTC),
                 self._same.doubled(key) or cluster.damaged,
+                cluster.incarnations,
             ),
         )
         return RESYNC if cluster.reachable() else AGAIN
@@ -223,7 +232,11 @@ class Clusters:
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
         cluster.last_seen = self._last_seen(spec.cluster_id)
         cluster.untaken = untaken
-        cluster.remember(raw.get("status", {}))
+        cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
+        if _is_of(raw, spec.cluster_id):
+            cluster.cool_down.remember(raw["status"])
+            told = raw["status"].get("brokerStates", ())
+            cluster.incarnations = {int(each["id"]): int(each["incarnation"]) for each in told}
         for each in earlier:
             watcher.leave_alone(outages_left(each.get("status", {})), name_from(key[0], each["metadata"]))
         await asyncio.gather(cluster.look_for_orphans(self.api), self._read_policy(cluster))
@@ -302,6 +315,12 @@ class Clusters:
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+def _is_of(raw: Object, cluster_id: str) -> bool:
+    """Whether a WatchedCluster's status tells of this Kafka; of one that was never seen, it tells of no other."""
+    status = raw.get("status", {})
+    return bool(status) and status.get("clusterId", cluster_id) == cluster_id
 
 
 _NOT_OPEN = (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, DuplicateCluster)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
@@ -47,14 +47,18 @@ class Housekeeping:
         for number in count():
             await asyncio.sleep((EVERY if number else FIRST).total_seconds())
             chores = (self._restore_orphans,) if number % PRUNING else (self._restore_orphans, self._prune)
-            for cluster in self._clusters.open():
-                for chore in chores:
-                    try:
-                        await chore(cluster)
-                    except _TROUBLE as trouble:
-                        _LOG.warning("%s of %s: %s", chore.__name__.strip("_"), cluster.label, trouble)
-                    except Exception:  # noqa: BLE001 - a defect in a chore must not end the process
-                        _LOG.exception("%s of %s met an error of our own", chore.__name__.strip("_"), cluster.label)
+            # Side by side: one whose wave may still be under way is waited for a minute.
+            await asyncio.gather(*(self._keep(cluster, chores) for cluster in self._clusters.open()))
+
+    async def _keep(self, cluster: OpenCluster, chores: Sequence[Callable[[OpenCluster], Awaitable[None]]]) -> None:
+        for chore in chores:
+            what = getattr(chore, "__name__", "chore").strip("_")
+            try:
+                await chore(cluster)
+            except _TROUBLE as trouble:
+                _LOG.warning("%s of %s: %s", what, cluster.label, trouble)
+            except Exception:  # noqa: BLE001 - a defect in a chore must not end the process
+                _LOG.exception("%s of %s met an error of our own", what, cluster.label)
 
     async def _restore_orphans(self, cluster: OpenCluster) -> None:
         """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs."""

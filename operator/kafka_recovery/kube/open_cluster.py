@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -18,6 +17,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.api import Api, Object
+from kafka_recovery.kube.cool_down import CoolDown
 from kafka_recovery.kube.incidents import unruled
 from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.measured import MeasuredCluster
@@ -58,14 +58,6 @@ class FencedElection:
         return await self._election.restore(ballots)
 
 
-@dataclass(frozen=True, slots=True)
-class LastAutomatic:
-    """The last election that nobody was asked about, and the recovery it was part of."""
-
-    at: datetime
-    recovery_uid: str
-
-
 @dataclass
 class OpenCluster:
     """`raw` and `spec`: the WatchedCluster as it was read last. `fingerprint`: of what the connection was made with."""
@@ -79,7 +71,9 @@ class OpenCluster:
     metrics: Metrics
     policy: Policy | Reason
     task: asyncio.Task[None] | None = None
-    last_automatic: LastAutomatic | None = None
+    cool_down: CoolDown = field(default_factory=CoolDown)
+    incarnations: Mapping[int, int] = field(default_factory=dict)
+    """How often each broker had come back when this was opened, by its id."""
     untaken: dict[str, datetime] = field(default_factory=dict)
     """Open recoveries that an earlier process knew and this one does not yet, by when they were made: until all are
     known no incident is opened, and no younger recovery is begun."""
@@ -88,8 +82,6 @@ class OpenCluster:
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     damaged: Reason | None = None
     """Why these may be any, so that nobody is elected: what such a recovery left can't be read."""
-    _automatic_at: timedelta = timedelta(0)
-    """When the last automatic election was, on a clock that nobody sets (monotonic)."""
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _next_look: asyncio.Task[None] | None = None
 
@@ -117,33 +109,9 @@ class OpenCluster:
         """Whether the last look was good."""
         return self.watcher.view.isolated is None
 
-    def cooling(self, recovery_uid: str) -> Reason | None:
+    def cooling(self, recovery_uid: str, lasts: timedelta | None) -> Reason | None:
         """Why no automatic election of this recovery may follow the last one of another yet, if so."""
-        last = self.last_automatic
-        cool_down = self.policy.limits.cool_down if isinstance(self.policy, Policy) else None
-        if cool_down is None or last is None or last.recovery_uid == recovery_uid:
-            return None
-        ago = timedelta(seconds=time.monotonic()) - self._automatic_at
-        left = cool_down - ago
-        if left <= timedelta(0):
-            return None
-        message = f"the last automatic election was {ago.total_seconds():.0f} s ago"
-        rest = f"for {left.total_seconds():.0f} s more (limits.coolDown) a person says yes"
-        return Reason("CoolingDown", f"{message}; {rest}")
-
-    def elected_automatically(self, recovery_uid: str) -> None:
-        """Keep that an election of this recovery was held that nobody was asked about."""
-        self.last_automatic = LastAutomatic(datetime.now(UTC), recovery_uid)
-        self._automatic_at = timedelta(seconds=time.monotonic())
-
-    def remember(self, status: Mapping[str, Any]) -> None:
-        """Take over what an earlier process told of the last automatic election."""
-        told = status.get("lastAutomaticElection") or {}
-        if {"at", "recoveryUid"} <= told.keys():
-            self.last_automatic = LastAutomatic(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
-            # One from the future tells that a clock was set; at the latest it was just now.
-            ago = max(datetime.now(UTC) - self.last_automatic.at, timedelta(0))
-            self._automatic_at = timedelta(seconds=time.monotonic()) - ago
+        return self.cool_down.why(lasts, recovery_uid)
 
     def taken(self, recovery: str) -> str | None:
         """This recovery's partitions are known now, or it is none any more; returns the oldest that is left."""

@@ -45,6 +45,8 @@ class Progress:
     news: list[Reason] = field(default_factory=list)
     """What an event should say though the conditions may have gone on already."""
     awaiting_since: datetime | None = None
+    fresh: bool = True
+    """Whether this process has nothing to say yet that an earlier one may not have said better."""
     _wave_began: float | None = None
     _begun: dict[str, PlanNow] = field(default_factory=dict)
     _causes: Counter[str] = field(default_factory=Counter)
@@ -69,12 +71,13 @@ class Progress:
             self.metrics.took(Step.APPROVE, datetime.now(UTC) - self.awaiting_since)
             self.awaiting_since = None
         if (phase, reason) != (self.phase, self.reason):
+            self.fresh = False
             self.phase, self.reason = phase, reason
             self.changed()
 
     def ended(self, end: End, reason: Reason) -> None:
         """The recovery is over."""
-        self.end = end
+        self.end, self.fresh = end, False
         self.phase, self.reason = Phase.ENDED, reason
         self.changed()
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked
@@ -25,7 +26,7 @@ from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.progress import Progress
 from kafka_recovery.kube.ranked_leaders import RankedLeaders, who_named
 from kafka_recovery.kube.recovery_run import RecoveryRun
-from kafka_recovery.kube.recovery_status import ApprovedBy, Known, Phase
+from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase
 from kafka_recovery.kube.resources import (
     FINALIZER,
     PartitionRecovery,
@@ -46,7 +47,7 @@ GIVE_UP_UNDOING = timedelta(minutes=10)
 """So long a deletion waits for orders to be restored, counted from when Kafka could be reached for it."""
 
 
-_STUCK = frozenset({"JournalDamaged", "OtherCluster"})
+_STUCK = frozenset({"InvalidSpec", "JournalDamaged", "OtherCluster"})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
@@ -67,6 +68,13 @@ class _Open:
     journal: ConfigMapJournal
     task: asyncio.Task[None]
     undoing_since: datetime | None = None
+
+
+class _Untaken(NamedTuple):
+    """A recovery that can't be worked on for now: the cluster that it is for, and why."""
+
+    cluster: str
+    why: Reason
 
 
 class Recoveries:
@@ -94,8 +102,7 @@ class Recoveries:
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._scopes = Scopes(soon)
         self._results = StoredResults()
-        self._untaken: dict[Key, str] = {}
-        """Recoveries that can't be worked on for now, and the cluster that each is for."""
+        self._untaken: dict[Key, _Untaken] = {}
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
         """Have runs look again whose (key, cluster name) match: their cluster, policy or an approval changed."""
@@ -105,8 +112,8 @@ class Recoveries:
                     open_.run.wake()
                 else:
                     self._soon(key, timedelta(0))
-        for key, name in self._untaken.items():
-            if matching(key, name):
+        for key, untaken in self._untaken.items():
+            if matching(key, untaken.cluster):
                 self._soon(key, timedelta(0))
 
     def approval_seen(self, key: Key) -> None:
@@ -144,15 +151,19 @@ class Recoveries:
         try:
             recovery = read_recovery(raw)
         except InvalidDocument as wrong:
-            if key not in self._open:  # else its own run holds: it can't read it either
-                self._drop(key)
             invalid = Reason("InvalidSpec", str(wrong))
+            if key not in self._open:  # else its own run holds: it can't read it either
+                if key not in self._untaken or self._untaken[key].why != invalid:
+                    self._drop(key)  # once: it wakes others, and those this one
+                self._not_taken(key, raw["spec"]["clusterRef"]["name"], invalid)
             await self._told.untaken(raw, invalid, stuck=True)
             journal = ConfigMapJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
             return await self._let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
-            self._untaken[key] = recovery.cluster_name
+            self._not_taken(key, recovery.cluster_name, waits)
+            if recovery.abort and await self._ended_without_run(raw, key, recovery):
+                return None
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=waits.code in _STUCK)
                 await self._let_go_in_time(raw, self._journal(key, recovery), waits)
@@ -164,7 +175,9 @@ class Recoveries:
         await self._give_up_undoing(raw, open_)
         self._count(open_.cluster)
         end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
-        if open_.run.taken_up:
+        if open_.run.progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
+            pass  # what an earlier process told holds until this one knows better: nothing came or went
+        elif open_.run.taken_up:
             known = self._known(key, open_)
             if await self._told.known(raw, recovery, known) and known.end:
                 worst = str(known.worst) if known.worst else None
@@ -189,11 +202,34 @@ class Recoveries:
         open_.cluster.watcher.leave_alone(left, key[1])
         return replace(known, left=left)
 
+    def _not_taken(self, key: Key, cluster_name: str, why: Reason) -> None:
+        self._untaken[key] = _Untaken(cluster_name, why)
+        cluster = self._clusters.get((key[0], cluster_name))
+        if not isinstance(cluster, Reason):
+            self._count(cluster)
+
+    async def _ended_without_run(self, raw: Object, key: Key, recovery: PartitionRecovery) -> bool:
+        """End an aborted recovery that nobody can work on; False: it has begun, so its orders are restored first."""
+        journal = self._journal(key, recovery)
+        try:
+            if await journal.unfinished():
+                return False
+            outcomes = {each.id: each for each in await journal.outcomes()}
+        except InvalidDocument:
+            return False
+        await journal.settle()
+        why = Reason("Aborted", "spec.abort is true, and no order was altered for it")
+        await self._told.known(raw, recovery, Known(Phase.ENDED, why, outcomes=outcomes, end=End.ABORTED))
+        self._drop(key)
+        return True
+
     def _count(self, cluster: OpenCluster) -> None:
         """Tell metrics how many recoveries of a cluster are open, and since when plans wait for an approval."""
         progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
-        stuck = sum(each.phase is Phase.STUCK for each in progress)
-        self._metrics.recoveries_open(cluster.label, len(progress), stuck)
+        waiting = [each.why.code for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
+        stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(code in _STUCK for code in waiting)
+        observed = sum(each.reason.code == "ObserveOnly" for each in progress)
+        self._metrics.recoveries_open(cluster.label, len(progress) + len(waiting), stuck, observed)
         since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != "ObserveOnly"]
         self._metrics.awaiting_approval(cluster.label, since)
 
@@ -234,7 +270,7 @@ class Recoveries:
     def _taken(self, cluster: OpenCluster, key: Key) -> None:
         """Its partitions are known: who waited for that may begin, the oldest of those that are left."""
         first = cluster.taken(key[1])
-        mine = {other for other, name in self._untaken.items() if (other[0], name) == cluster.key}
+        mine = {other for other, each in self._untaken.items() if (other[0], each.cluster) == cluster.key}
         self.wake(lambda other, name: other in mine and first in (None, other[1]))
 
     async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
@@ -286,7 +322,7 @@ class Recoveries:
 
         def electing(approved: bool) -> None:
             if not approved:
-                cluster.elected_automatically(uid)
+                cluster.cool_down.elected(uid)
                 self._clusters.soon(cluster.key)
 
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
@@ -370,10 +406,13 @@ class Recoveries:
                 self._taken(cluster, key)
                 if deleted:
                     cluster.watcher.forget(key[1])
-        self._untaken.pop(key, None)
+        untaken = self._untaken.pop(key, None)
         self._scopes.forget(key)
         open_ = self._open.pop(key, None)
         if open_ is None:
+            left = self._clusters.get((key[0], untaken.cluster)) if untaken else None
+            if isinstance(left, OpenCluster):
+                self._count(left)
             return
         self._count(open_.cluster)
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)

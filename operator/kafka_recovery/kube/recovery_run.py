@@ -159,6 +159,8 @@ class RecoveryRun:
         elif ended:
             digest = self.shown if self.shown and self.shown in ended else list(ended)[-1]
             self._show(ended[digest], digest)
+        if self.holds:  # a crash may have come before the status that tells of the election
+            self.progress.electing(self.progress.approval is not None)
         self.taken_up = True
         self.progress.changed()
 

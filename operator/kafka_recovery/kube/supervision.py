@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Protocol, TypeVar
 
 from kafka_recovery.domain.documents import InvalidDocument
@@ -58,7 +59,7 @@ class ClusterState(Protocol):
         """Why our own look can't be trusted, if it can't."""
         ...
 
-    def cooling(self, recovery_uid: str) -> Reason | None:
+    def cooling(self, recovery_uid: str, lasts: timedelta | None) -> Reason | None:
         """Why no automatic election of this recovery may follow the last one of another, if so."""
         ...
 
@@ -170,7 +171,7 @@ class KubeSupervision:
             self.caution = Reason("ObserveOnly", "authority is Observe: this shows what would be done, no more")
             return allowed if self._begun() else Authority.APPROVE
         if allowed is Authority.AUTOMATIC:
-            self.caution = self._state.cooling(self._uid) or self._doubt()
+            self.caution = self._state.cooling(self._uid, self._last.limits.cool_down) or self._doubt()
             return Authority.APPROVE if self.caution else allowed
         return allowed
 

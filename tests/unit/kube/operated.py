@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -42,7 +43,7 @@ class SeenCluster:
     def isolated(self) -> Reason | None:
         return self.alone
 
-    def cooling(self, recovery_uid: str) -> Reason | None:
+    def cooling(self, recovery_uid: str, lasts: timedelta | None) -> Reason | None:
         return self.cools
 
 

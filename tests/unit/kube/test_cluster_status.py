@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kafka_recovery.cluster.scan import UncleanTopics
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.cluster_status import FIRST, unopened, watched
+from kafka_recovery.kube.cool_down import LastAutomatic
 from kafka_recovery.kube.incidents import Offline
-from kafka_recovery.kube.open_cluster import LastAutomatic
 from kafka_recovery.kube.watcher import WatchView
 from kafka_recovery.kube.watching import BrokerState, WatchedBroker
 from unit.kube.kubernetes_in_memory import NOON
@@ -90,6 +90,41 @@ def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
         ("Unknown", "NotWatched"),
         ("Unknown", "NotWatched"),
     ]
+
+
+def test_what_cannot_be_opened_still_says_when_nobody_was_asked_last() -> None:
+    """Else a Secret that is gone for a moment would end `limits.coolDown`."""
+    last = status(last=LastAutomatic(NOON, "uid-1"))
+
+    found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, last, LATER)
+
+    assert found["lastAutomaticElection"] == last["lastAutomaticElection"]
+
+
+def test_a_process_that_has_seen_nothing_yet_tells_what_the_one_before_saw() -> None:
+    before = status(replace(SEEN, brokers=BROKERS, pulsed_at=seconds(70)))
+    blind = WatchView(seconds(1), isolated=Reason("PathCut", "nobody answers us"))
+
+    found = status(blind, old=before)
+
+    assert said(found, "Ready") == ("False", "PathCut")
+    assert {name: found[name] for name in ("brokerStates", "offlinePartitions", "lastProbe")} == {
+        name: before[name] for name in ("brokerStates", "offlinePartitions", "lastProbe")
+    }
+
+
+def test_how_often_a_broker_came_back_is_counted_on_after_a_restart() -> None:
+    found = watched(replace(SEEN, brokers=BROKERS), RULES, None, 0, 1, {}, NOON, incarnations={1: 4})
+
+    assert [each["incarnation"] for each in found["brokerStates"]][:3] == [0, 5, 2]
+
+
+def test_whom_partitions_wait_for_is_cut_to_what_a_status_may_hold() -> None:
+    left = {TopicPartition("orders", 0): Reason("StrimziUnknown", "x" * 5000)}
+
+    (told,) = status(replace(SEEN, left=left))["waitsFor"]
+
+    assert len(told["message"]) == 1024
 
 
 BROKERS = tuple(WatchedBroker(BrokerId(id), state, seconds(40), incarnation=id) for id, state in enumerate(BrokerState))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self, cast
 
 import pytest
@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import clusters as module
 from kafka_recovery.kube.clusters import Clusters
+from kafka_recovery.kube.credentials import SecretMissing
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key
 from kafka_recovery.kube.open_cluster import OpenCluster
@@ -20,6 +21,7 @@ from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.watcher import Pace
 from unit.kube.office import Told
 from unit.kube.our_objects import PROD, OurObjects, inhabited
+from unit.recovery.brokers import CLUSTER
 
 COPY = (PROD[0], "copy-of-prod")
 
@@ -146,6 +148,48 @@ async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(
 
     (copy,) = watched.all.open()
     assert (copy.key, set(copy.watcher.holding_back())) == (COPY, {"ended"})
+    await watched.all.stop()
+
+
+async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lacks(*arguments: object) -> None:
+        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
+
+    await watched.settle(PROD)
+    before = watched.all.open()[0]
+    before.cool_down.elected("first")
+    with monkeypatch.context() as gone:
+        gone.setattr(module, "way_in", lacks)
+        await watched.settle(PROD)
+        assert watched.ready(PROD)[0] == "SecretMissing"
+
+    await watched.settle(PROD)
+
+    (after,) = watched.all.open()
+    assert after is not before
+    assert after.cooling("second", timedelta(minutes=10)) is not None
+    await watched.all.stop()
+
+
+async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: Watched) -> None:
+    told = {
+        "clusterId": CLUSTER,
+        "observedGeneration": 1,
+        "brokerStates": [{"id": 1, "state": "Fenced", "since": "2026-11-21T11:00:00Z", "incarnation": 4}],
+        "offlinePartitions": 3,
+        "lastAutomaticElection": {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "recoveryUid": "first"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Watching"}],
+    }
+    watched.api.objects[CLUSTERS.path(*PROD)]["status"] = dict(told)
+
+    await watched.settle(PROD)
+
+    (cluster,) = watched.all.open()
+    assert watched.api.objects[CLUSTERS.path(*PROD)]["status"] == told
+    assert (watched.events.said, cluster.incarnations) == ([], {1: 4})
+    assert cluster.cooling("second", timedelta(minutes=10)) is not None
     await watched.all.stop()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -250,3 +251,25 @@ def test_a_finished_recovery_that_somebody_deleted_holds_nothing_back_any_more(h
     in_no_time(house.for_a_while(0.5))
 
     assert set(house.cluster.forgotten) == {"deleted", f"elsewhere/{NAME}"}, "each is looked up where it is"
+
+
+def test_a_cluster_whose_orphans_take_long_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, quick = SimpleNamespace(label="kafka/slow"), SimpleNamespace(label="kafka/quick")
+    cared_for: list[object] = []
+
+    async def restore(keeper: Housekeeping, cluster: object) -> None:
+        if cluster is slow:
+            await asyncio.sleep(50)
+        cared_for.append(cluster)
+
+    async def tell() -> None:
+        clusters = cast(Any, SimpleNamespace(open=lambda: [slow, quick]))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FIRST.total_seconds() + 1):
+                await Housekeeping(cast(Any, None), clusters, cast(Any, None)).run()
+
+    monkeypatch.setattr(Housekeeping, "_restore_orphans", restore)
+    monkeypatch.setattr(Housekeeping, "_prune", restore)
+    in_no_time(tell())
+
+    assert set(map(id, cared_for)) == {id(quick)}

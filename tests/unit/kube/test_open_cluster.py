@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
@@ -14,7 +13,7 @@ import pytest
 from kafka_recovery.cluster.connection import Address
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.policy import Limits, Policy, Rule
+from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube import open_cluster
 from kafka_recovery.kube.api import Api
 from kafka_recovery.kube.metrics import Metrics
@@ -131,57 +130,3 @@ def test_when_the_last_recovery_of_an_earlier_process_is_known_the_watcher_looks
 
     assert cluster.untaken == {"two": NOW}
     assert cast(Any, cluster.watcher).looks == 1
-
-
-class TestCoolingDown:
-    @pytest.fixture
-    def hot(self, cluster: OpenCluster) -> OpenCluster:
-        cluster.policy = Policy((Rule("all"),), Limits(cool_down=timedelta(minutes=10)))
-        cluster.elected_automatically("first")
-        return cluster
-
-    def test_another_recovery_asks_a_person_for_a_while(self, hot: OpenCluster) -> None:
-        why = hot.cooling("second")
-
-        assert why is not None
-        assert why.code == "CoolingDown"
-
-    def test_the_recovery_that_elected_goes_on(self, hot: OpenCluster) -> None:
-        assert hot.cooling("first") is None
-
-    def test_after_a_while_it_is_over(self, hot: OpenCluster) -> None:
-        hot.remember({"lastAutomaticElection": {"at": str(NOW - timedelta(hours=1)), "recoveryUid": "first"}})
-
-        assert hot.cooling("second") is None
-
-    def test_it_is_known_after_a_restart(self, cluster: OpenCluster) -> None:
-        cluster.policy = Policy((Rule("all"),), Limits(cool_down=timedelta(minutes=10)))
-
-        cluster.remember({"lastAutomaticElection": {"at": f"{NOW:%Y-%m-%dT%H:%M:%SZ}", "recoveryUid": "first"}})
-
-        assert cluster.cooling("second") is not None
-
-    def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(
-        self, hot: OpenCluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for jump in (timedelta(hours=5), timedelta(hours=-5)):
-            monkeypatch.setattr(open_cluster, "datetime", Mock(now=lambda _, jump=jump: NOW + jump))
-            why = hot.cooling("second")
-            assert why
-            assert "was 0 s ago; for 600 s more" in why.message
-
-    def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
-        self, cluster: OpenCluster, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        cluster.policy = Policy((Rule("all"),), Limits(cool_down=timedelta(minutes=10)))
-        cluster.remember({"lastAutomaticElection": {"at": str(NOW + timedelta(hours=5)), "recoveryUid": "first"}})
-        assert cluster.cooling("second") is not None
-
-        later = time.monotonic() + 600
-        monkeypatch.setattr(time, "monotonic", lambda: later)
-        assert cluster.cooling("second") is None
-
-    def test_a_policy_without_it_never_cools_down(self, hot: OpenCluster) -> None:
-        hot.policy = Policy()
-
-        assert hot.cooling("second") is None

@@ -8,13 +8,15 @@ import urllib.request
 from datetime import timedelta
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import kopf
 import pytest
 from kubernetes import client
 from typer.testing import CliRunner
 
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import __main__ as process
 from kafka_recovery.kube import session
 from kafka_recovery.kube.api import Api, unfenced
@@ -199,3 +201,14 @@ async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
     assert operator.clean
     assert operator._session
     assert operator._session.closed
+
+
+async def test_an_alert_has_the_cluster_that_it_is_about_looked_at(operator: Operator) -> None:
+    woken: list[str] = []
+    missing = Reason("WatchedClusterMissing", "there is no WatchedCluster test")
+    known = {("kafka", "prod"): SimpleNamespace(watcher=SimpleNamespace(wake=lambda: woken.append("prod")))}
+    cast(Any, operator)._clusters = SimpleNamespace(get=lambda key: known.get(key, missing))
+
+    assert operator._alerted(("kafka", "prod")) is None
+    assert operator._alerted(("kafka", "test")) == missing
+    assert woken == ["prod"]

@@ -18,7 +18,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import Conflict, Object
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.outages import Outage, left_offline
-from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES
+from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
@@ -53,6 +53,28 @@ def test_events_are_said_when_something_turns_and_not_again(asking_office: Offic
 
     in_no_time(tell())
     assert asking_office.events.said.count(("Normal", "AwaitingApproval")) == 1
+
+
+def test_a_restart_is_no_turn(asking_office: Office) -> None:
+    async def tell() -> tuple[Object, Object, list[tuple[str, str]]]:
+        asking_office.open()
+        asking_office.see()
+        before = await asking_office.until("AwaitingApproval")
+        await asking_office.all.stop()
+        again = Office(asking_office.world, asking_office.api)
+        again.open()
+        again.see()
+        await asyncio.sleep(5)
+        after = again.status()
+        again.api.approve(after["plan"]["digest"])
+        again.see()
+        await again.until("Recovered")
+        return before, after, again.events.said
+
+    before, after, said = in_no_time(tell())
+    assert after["conditions"] == before["conditions"]
+    assert ("Normal", "Planning") not in said
+    assert ("Normal", "AwaitingApproval") not in said
 
 
 def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(asking_office: Office) -> None:
@@ -135,6 +157,36 @@ def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(office:
         await office.until("Recovered", within=2)
 
     in_no_time(tell())
+
+
+def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Office) -> None:
+    """Its cluster was deleted, or it is for all that is offline where no policy says what that is."""
+    office.api.objects.pop(CLUSTERS.path(*PROD))
+
+    async def tell() -> Object:
+        office.see()
+        await office.until("WatchedClusterMissing")
+        office.api.change(RECOVERIES, NAME, abort=True)
+        office.see()
+        return await office.until("Aborted", within=2)
+
+    status = in_no_time(tell())
+    assert (status["finished"], status["outcome"]) == (True, "Aborted")
+    assert office.api.finalizers(NAMESPACE, NAME) == []
+
+
+def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(office: Office) -> None:
+    async def tell() -> str:
+        plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
+        await begin(journal_of(office.api), plan)
+        office.api.objects.pop(CLUSTERS.path(*PROD))
+        office.api.change(RECOVERIES, NAME, abort=True)
+        office.see()
+        await asyncio.sleep(60)
+        return office.reason()
+
+    assert in_no_time(tell()) == "WatchedClusterMissing"
+    assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
 
 
 def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) -> None:
@@ -239,6 +291,25 @@ def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(offi
 
     in_no_time(tell())
     assert office.world.unrestored() == []
+
+
+def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash_came_before_its_status(
+    office: Office,
+) -> None:
+    office.world.after("designate", crash)
+
+    async def tell() -> OpenCluster:
+        with suppress(Crash):
+            await engine(office.world, office.api).recover(Scope((ORDERS,)))
+        office.world.calm_down()
+        office.world.steps.dead = False
+        office.api.change(RECOVERIES, NAME, abort=True)  # nothing more is elected, then
+        cluster = office.open()
+        office.see()
+        await office.until("Aborted")
+        return cluster
+
+    assert in_no_time(tell()).cool_down.last is not None
 
 
 def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(office: Office) -> None:

@@ -11,6 +11,8 @@ import pytest
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId
 from kafka_recovery.kube.outages import Outage
 from kafka_recovery.kube.resources import RECOVERIES
+from kafka_recovery.kube.supervision import House
+from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journals import NAME
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
@@ -54,6 +56,40 @@ def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_own_be
 
     age = (datetime.now(UTC) - made).total_seconds()
     assert shown(office, "recovery_seconds_sum", outcome="Recovered") == pytest.approx(max(age, 0), abs=60)
+
+
+def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> None:
+    office.house = House(Authority.OBSERVE)
+
+    async def tell() -> None:
+        office.open()
+        office.see()
+        await office.until("ObserveOnly")
+
+    in_no_time(tell())
+
+    assert (shown(office, "open_recoveries"), shown(office, "observed_recoveries")) == (1, 1)
+    assert shown(office, "approvals_waiting") == 0, "a yes would change nothing"
+
+
+def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
+    twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
+    whole = office.api.recovery()["spec"]["scope"]
+    office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
+
+    async def tell() -> None:
+        office.open()
+        office.see()
+        await office.until("InvalidSpec")
+        assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (1, 1)
+        office.api.change(RECOVERIES, NAME, scope=whole)
+        office.see()
+        await office.until("Recovered")
+        await asyncio.sleep(1)
+
+    in_no_time(tell())
+
+    assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (0, 0)
 
 
 def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: Office) -> None:

@@ -99,8 +99,9 @@ class WatchedKafka(FakeKafka):
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
         evidence = await super().gather(scope, rules, known)
+        asked = {partition.id for partition in evidence.partitions}
+        self._answered = {answer for answer in self._answered if answer[0] not in asked}
         for partition in evidence.partitions:
-            self._answered = {answer for answer in self._answered if answer[0] != partition.id}
             for replica in partition.replicas:
                 if replica.log is not None:
                     self._answered.add((partition.id, partition.leader_epoch, replica.broker))
