@@ -32,7 +32,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     wanted = [item for item in ours if item.get_closest_marker("apiserver")]
     if not wanted or session.config.getoption("collectonly"):
         return
-    checkers = CHECKERS if any(item.get_closest_marker("full") for item in wanted) else ()
+    checkers = CHECKERS if any(item.path.name == "test_checked.py" for item in wanted) else ()
     capture = session.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         try:
@@ -79,10 +79,10 @@ def helm(charts: Helm, control_plane: ControlPlane, namespace: str) -> Iterator[
         yours("uninstall", RELEASE)
 
 
-def define(control_plane: ControlPlane, helm: Helm) -> None:
+def define(control_plane: ControlPlane, helm: Helm, chart: Path = DEFINITIONS) -> None:
     """Install the chart of the definitions, over whatever is there."""
     crds = helm.of("kube-system", control_plane.administrator())
-    crds("upgrade", "--install", "kafka-recovery-crds", str(DEFINITIONS), "--take-ownership")
+    crds("upgrade", "--install", "kafka-recovery-crds", str(chart), "--take-ownership", "--wait")
 
 
 @pytest.fixture

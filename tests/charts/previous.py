@@ -1,4 +1,4 @@
-"""The chart as it was before the last change of it, from this repository's history."""
+"""A chart as it was before the last change of it, from this repository's history."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from charts.conftest import OPERATOR, ROOT
+from charts.conftest import ROOT
 
 
-def previous(into: Path) -> Path | None:
+def previous(chart: Path, into: Path) -> Path | None:
     """Its folder; None where there is none: the chart is new, or this is no clone, or one without its history."""
-    place = str(OPERATOR.relative_to(ROOT))
+    place = str(chart.relative_to(ROOT))
     changed = _git("status", "--porcelain", "--", place)
     if changed is None:
         return None

@@ -12,6 +12,7 @@ import pytest
 
 from apiserver import incidents
 from apiserver.incidents import Object, approval, condition, finished, only_recovery, policy, reason, seen
+from brokers.test_acls import CLUSTER, EVERYTHING, PRINCIPALS
 from charts.conftest import Install
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
@@ -25,7 +26,6 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
 NAME = "kafka-recovery-operator"
 SURVIVOR = 3
 USER, PASSWORD = "kafka-recovery", "correct-horse-battery"
-CLUSTER = ("cluster", "kafka-cluster")
 OF_THIS_MACHINE = ("--metrics-port", "--liveness")
 
 Run = Callable[[], OperatorProcess]
@@ -77,9 +77,8 @@ def answered(kubectl: Kubectl, name: str) -> Object:
 def looking_only(kafka: RealKafka, kubectl: Kubectl) -> Object:
     """A WatchedCluster whose principal has what docs/acls.md gives one that may only look, and its Secrets."""
     kafka.add_scram_user(USER, PASSWORD)
-    for kind, name, operations in (("topic", "*", ("describe", "read", "describe_configs")), (*CLUSTER, ("describe",))):
-        for operation in operations:
-            kafka.grant(f"User:{USER}", kind, name, operation)
+    for acl in sorted(PRINCIPALS["looks"]):
+        kafka.grant(f"User:{USER}", *EVERYTHING[acl])
     client = kafka.confluent_properties(Credentials(Mechanism.SCRAM, USER, PASSWORD))
     authority = Path(client["ssl.ca.location"]).read_text()
     kubectl("create", "secret", "generic", "kafka-ca", f"--from-literal=ca.crt={authority}")

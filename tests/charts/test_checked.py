@@ -17,7 +17,7 @@ from testbed.helm.distribution import fetch
 from testbed.helm.helm import Helm
 from testbed.kubernetes.control_plane import ControlPlane
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.full]
+pytestmark = pytest.mark.apiserver
 
 FOREIGN = "PodMonitor,ServiceMonitor,PrometheusRule"
 """Kinds that no API server has of itself."""

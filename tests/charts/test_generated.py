@@ -58,6 +58,32 @@ def test_everything_in_the_schema_is_strict() -> None:
     assert not loose
 
 
+def test_nothing_that_the_templates_count_on_can_be_taken_away_by_null() -> None:
+    """A null deletes a default; a template that needs it would end in Go's words. `resources` may lose its limits."""
+    schema = json.loads((OPERATOR / "values.schema.json").read_text())
+    values = yaml.safe_load((OPERATOR / "values.yaml").read_text())
+
+    assert set(_counted_on(values, schema)) - {"resources", "runAsUser"} <= set(_required(schema))
+
+
+def _counted_on(values: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    """Values with a default that isn't empty, and groups of them."""
+    for name, value in values.items():
+        if value not in ("", [], {}):
+            yield f"{prefix}{name}"
+        node = schema["properties"][name]
+        if "properties" in node and name != "resources":
+            yield from _counted_on(value, node, f"{prefix}{name}.")
+
+
+def _required(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
+    for name, node in schema["properties"].items():
+        if name in schema.get("required", ()):
+            yield f"{prefix}{name}"
+        if "properties" in node:
+            yield from _required(node, f"{prefix}{name}.")
+
+
 def _known(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
     for name, node in schema["properties"].items():
         yield f"{prefix}{name}"

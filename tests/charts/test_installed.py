@@ -7,13 +7,16 @@ chart gives its Pod.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from apiserver import test_config_map_journal as journals
+from apiserver.calling import calling
 from apiserver.objects import Asking, Refused
-from charts.conftest import OPERATOR, RELEASE, Install, define
+from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
 from charts.previous import previous
 from kafka_recovery.kube.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources import APPROVALS, POLICIES, RECOVERIES
@@ -42,41 +45,90 @@ def deployment(kubectl: Kubectl) -> Object:
     return dict(kubectl.json("get", "deployment", NAME)["spec"])
 
 
+def kept(kubectl: Kubectl) -> list[Object]:
+    """Recoveries and the ConfigMaps of their journals, word for word."""
+    recoveries = kubectl.json("get", "partitionrecoveries")["items"]
+    return [*recoveries, *kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/recovery")["items"]]
+
+
 def arguments(kubectl: Kubectl) -> list[str]:
     return list(deployment(kubectl)["template"]["spec"]["containers"][0]["args"])
 
 
+Older = Callable[[Path], Path]
+
+
 @pytest.fixture
-def older(tmp_path: Path) -> Path:
-    """The chart as it was before its last change; where it has no past, itself under an older version."""
-    if found := previous(tmp_path):
-        return found
-    copied = shutil.copytree(OPERATOR, tmp_path / "older")
-    chart = copied / "Chart.yaml"
-    chart.write_text(chart.read_text().replace("\nversion: ", "\nversion: 0.0.0-before-"))
-    return copied
+def older(tmp_path: Path) -> Older:
+    """A chart as it was before its last change; where it has no past, itself under an older version."""
+
+    def before(chart: Path) -> Path:
+        if found := previous(chart, tmp_path):
+            return found
+        copied = shutil.copytree(chart, tmp_path / "older" / chart.name)
+        about = copied / "Chart.yaml"
+        about.write_text(about.read_text().replace("\nversion: ", "\nversion: 0.0.0-before-"))
+        return copied
+
+    return before
+
+
+@pytest.fixture
+def older_definitions(helm: Helm, control_plane: ControlPlane, older: Older) -> Iterator[None]:
+    """The API server has the definitions of the chart before; today's at the end, for the tests that come."""
+    define(control_plane, helm, older(DEFINITIONS))
+    yield
+    define(control_plane, helm)
+
+
+@pytest.fixture
+def opened(control_plane: ControlPlane, namespace: str, older_definitions: None) -> Iterator[Object]:
+    """A recovery, of which nothing holds the definitions at the end: their deletion waits for finalizers."""
+    administrator = Asking(control_plane.client(), namespace)
+    yield administrator.create(RECOVERIES, journals.NAME, RECOVERY | {"clusterId": journals.CLUSTER})
+    administrator.patch_metadata(RECOVERIES, journals.NAME, finalizers=None)
 
 
 # Coming, changing, going
 
 
-def test_a_release_is_upgraded_from_the_last_chart_rolled_back_and_uninstalled(
-    helm: Helm, kubectl: Kubectl, install: Install, defined: None, older: Path
+async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninstalled_around_what_was_begun(
+    helm: Helm,
+    kubectl: Kubectl,
+    control_plane: ControlPlane,
+    namespace: str,
+    install: Install,
+    older: Older,
+    opened: Object,
 ) -> None:
-    install(chart=older)
+    """As docs/helm.md types it: the definitions first, then the operator with the values it had."""
+    install(chart=older(OPERATOR), secretNames=["kafka-user"])
     before, was = there(kubectl), deployment(kubectl)
+    async with calling(control_plane.service_account(namespace, NAME)) as api:
+        incident = journals.Incident(api, namespace, opened["metadata"]["uid"])
+        digest = await incident.begun(journals.plan_of())
+        status = {"finished": False, "plan": {"digest": digest}}
+        Asking(control_plane.client(), namespace).patch_status(RECOVERIES, journals.NAME, status)
+        begun = kept(kubectl)
+        assert len(begun) > 3
 
-    install(authority="Approve", replicas=2)
-    assert "--authority=Approve" in arguments(kubectl)
-    assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
+        define(control_plane, helm)
+        install("--reset-then-reuse-values", authority="Approve", replicas=2)
+        assert "--authority=Approve" in arguments(kubectl)
+        assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
+        assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.json("get", "role", NAME)["rules"]]
+        assert kept(kubectl) == begun
+        assert [run.digest for run in await incident.journal.unfinished()] == [digest]
 
     helm("rollback", RELEASE, "1")
     assert there(kubectl) == before
     assert deployment(kubectl)["template"] == was["template"]
+    assert kept(kubectl) == begun
 
     helm("uninstall", RELEASE)
     assert there(kubectl) == set()
     assert kubectl("get", "crd", "watchedclusters.kafka-recovery.dev")
+    assert kept(kubectl) == begun
 
 
 def test_an_uninstall_of_the_definitions_leaves_what_was_written_with_them(

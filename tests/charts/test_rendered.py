@@ -19,7 +19,32 @@ pytestmark = pytest.mark.apiserver
 MANIFESTS = ROOT / "manifests"
 NAME = "kafka-recovery-operator"
 HOME = "kafka-recovery"
-EVERYTHING = {
+SPREAD = {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway"}
+ZONE = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a", "b"]}]}
+OF_ITS_POD: Object = {
+    "priorityClassName": "system-cluster-critical",
+    "nodeSelector": {"kubernetes.io/arch": "amd64"},
+    "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
+    "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ZONE]}}},
+    "topologySpreadConstraints": [SPREAD | {"labelSelector": {"matchLabels": {"app.kubernetes.io/name": NAME}}}],
+}
+OF_ITS_CONTAINER: Object = {
+    "env": [{"name": "AWS_REGION", "value": "eu-west-1"}],
+    "envFrom": [{"secretRef": {"name": "storage"}}],
+    "volumeMounts": [{"name": "evidence", "mountPath": "/evidence"}],
+    "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}},
+}
+EGRESS = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 9092, "protocol": "TCP"}]}]
+INGRESS_FROM = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+EVERYTHING: Object = {
+    **OF_ITS_POD,
+    **OF_ITS_CONTAINER,
+    "volumes": [{"name": "evidence", "persistentVolumeClaim": {"claimName": "evidence"}}],
+    "podLabels": {"team": "kafka"},
+    "podAnnotations": {"example.com/owner": "kafka"},
+    "serviceAccount": {"annotations": {"example.com/role": "evidence"}},
+    "image": {"pullSecrets": ["registry", "mirror"]},
+    "networkPolicy": {"ingressFrom": INGRESS_FROM, "egress": EGRESS},
     "replicas": 2,
     "evidence": {"url": "s3://bucket/evidence"},
     "strimzi": {"enabled": True},
@@ -236,6 +261,35 @@ def test_nobody_gets_in_but_to_metrics_and_alerts(charts: Helm, values: dict[str
     (container,) = pod(objects)["containers"]
     allowed = {port["port"] for port in only(objects, "NetworkPolicy")["spec"]["ingress"][0]["ports"]}
     assert allowed == {port["name"] for port in container["ports"]} - {"health"}
+
+
+def test_the_way_out_is_open_until_somebody_says_where_it_may_go(charts: Helm) -> None:
+    """A policy of type Egress without rules would cut it off from every broker."""
+    default = only(charts.rendered(OPERATOR), "NetworkPolicy")["spec"]
+    assert (default["policyTypes"], default.keys() & {"egress"}) == (["Ingress"], set())
+    assert "from" not in default["ingress"][0]
+
+    narrow = only(charts.rendered(OPERATOR, **EVERYTHING), "NetworkPolicy")["spec"]
+    assert narrow["policyTypes"] == ["Ingress", "Egress"]
+    assert narrow["egress"] == EGRESS
+    assert [each["from"] for each in narrow["ingress"]] == [INGRESS_FROM]
+
+
+def test_what_is_said_of_its_pod_stands_in_its_pod(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, **EVERYTHING)
+    template = only(objects, "Deployment")["spec"]["template"]
+    (container,) = template["spec"]["containers"]
+
+    assert template["metadata"]["labels"].items() >= {"team": "kafka", "app.kubernetes.io/name": NAME}.items()
+    assert template["metadata"]["annotations"] == {"example.com/owner": "kafka"}
+    assert {name: template["spec"][name] for name in OF_ITS_POD} == OF_ITS_POD
+    assert template["spec"]["imagePullSecrets"] == [{"name": "registry"}, {"name": "mirror"}]
+    assert EVERYTHING["volumes"][0] in template["spec"]["volumes"]
+    assert [each["name"] for each in container["env"]] == ["POD_NAMESPACE", "LOGNAME", "AWS_REGION"]
+    assert container["envFrom"] == OF_ITS_CONTAINER["envFrom"]
+    assert OF_ITS_CONTAINER["volumeMounts"][0] in container["volumeMounts"]
+    assert container["resources"]["limits"] == {"memory": "2Gi"}
+    assert only(objects, "ServiceAccount")["metadata"]["annotations"] == {"example.com/role": "evidence"}
 
 
 # What others look at

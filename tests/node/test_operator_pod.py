@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from apiserver import incidents
@@ -14,12 +12,6 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.full, pytest.mark.timeout(600)]
-
-LISTING = """
-from importlib.metadata import distributions
-for each in distributions():
-    print(each.metadata["Name"], each.version)
-"""
 
 
 def test_a_pod_of_the_image_recovers_a_kafka_outside(kafka: RealKafka, kubectl: Kubectl, install: Install) -> None:
@@ -58,20 +50,4 @@ def test_it_runs_where_only_the_most_restricted_pods_may(kubectl: Kubectl, insta
 
     operator = install()
 
-    who = kubectl(
-        "exec", operator.name, "--", "python3", "-c", "import getpass, os; print(os.getuid(), getpass.getuser())"
-    )
-    assert who.split() == ["65532", "kafka-recovery"]
-
-
-def test_the_image_holds_what_its_bill_says_and_nothing_to_build_with(kubectl: Kubectl, install: Install) -> None:
-    operator = install()
-
-    bill = json.loads(kubectl("exec", operator.name, "--", "cat", "/opt/kafka-recovery/sbom.cdx.json"))
-    tools = kubectl(
-        "exec", operator.name, "--", "sh", "-c", "command -v pip pip3 gcc cc make curl || echo none of them"
-    )
-    packages = kubectl("exec", operator.name, "--", "python3", "-c", LISTING)
-
-    assert {f"{each['name']} {each['version']}" for each in bill["components"]} == set(packages.splitlines())
-    assert tools.strip() == "none of them"
+    assert kubectl("exec", operator.name, "--", "id", "-u").strip() == "65532"

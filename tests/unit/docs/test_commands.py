@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from unit.docs.commands import PAGES, ROOT, Shown, problem, shown
+from unit.docs.commands import BLOCK, PAGES, ROOT, Shown, problem, shown
 
 SHOWN = list(shown())
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 MAKE = re.compile(r"(?:^|`)make ((?:[a-z-]+ ?)+)", re.MULTILINE)
+HELM = re.compile(r"\bhelm (?:install|upgrade|rollback|uninstall) (?:--install )?kafka-recovery[^\n`]*")
 FILES = re.compile(r"(?<![\w./(-])((?:charts|crds|docs|examples|images|manifests|monitoring)/[\w./-]*\w)")
 
 
@@ -36,6 +37,21 @@ def test_every_program_is_shown_somewhere() -> None:
     assert {" ".join(each.words[: 1 + (each.words[0] == "kubectl")]) for each in SHOWN} >= {
         *("kafka-recovery", "kubectl kafka-recovery", "kafka-recovery-operator"),
     }
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_a_release_is_always_in_the_namespace_that_is_named(page: Path) -> None:
+    """One that was installed in another than it is upgraded in would be two."""
+    assert [typed for typed in HELM.findall(page.read_text()) if "--namespace kafka-recovery" not in typed] == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/helm.md", "examples/README.md"])
+def test_what_the_examples_apply_is_looked_for_in_their_namespace(page: str) -> None:
+    (block,) = [each for each in BLOCK.findall((ROOT / page).read_text()) if "kubectl apply -k" in each]
+
+    _, *others = block.splitlines()
+    assert others
+    assert all(re.search(r" (?:-n|--namespace) kafka-recovery\b", typed) for typed in others), block
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

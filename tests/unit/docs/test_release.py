@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import tomllib
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +20,8 @@ from kafka_recovery.cli.main import app
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+DIGEST = "sha256:" + "0123456789abcdef" * 4
 HOSTS = re.compile(r"\b(?:ghcr|quay|docker|pypi|npmjs|gcr|registry)\.\w+(?:\.\w+)?/")
 
 
@@ -79,9 +83,64 @@ def test_every_job_ends(file: Path) -> None:
 
 
 def test_nothing_is_published_before_everything_was_tested() -> None:
-    jobs = workflow(ROOT / ".github" / "workflows" / "release.yml")["jobs"]
+    jobs = workflow(RELEASE)["jobs"]
 
     assert all("test" in jobs[name]["needs"] for name in ("package", "charts", "images"))
+
+
+def released_base(folder: Path, *, stands_in: str) -> subprocess.CompletedProcess[str]:
+    """What the release takes for the base of an image; `stands_in` is what `docker` says it is asked and answers."""
+    (docker := folder / "docker").write_text(f'#!/bin/sh\necho "$*" >&2\n{stands_in}\n')
+    docker.chmod(0o755)
+    (job,) = [each for name, each in workflow(RELEASE)["jobs"].items() if name == "images"]
+    (script,) = [step["run"] for step in job["steps"] if "ARG BASE" in step.get("run", "")]
+    surroundings = {
+        "PATH": f"{folder}{os.pathsep}{os.defpath}",
+        "FOLDER": str(folder),
+        "GITHUB_ENV": str(folder / "environment"),
+    }
+    return subprocess.run(
+        ["bash", "-e", "-c", script],  # as GitHub calls it
+        env=surroundings,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("image", ["operator", "fleet-job"])
+def test_an_image_is_released_on_a_base_with_a_digest(image: str, tmp_path: Path) -> None:
+    dockerfile = (ROOT / "images" / image / "Dockerfile").read_text()
+    (tmp_path / "Dockerfile").write_text(re.sub(r"(?<=^ARG BASE=)([^@\n]+).*", r"\1", dockerfile, flags=re.MULTILINE))
+
+    done = released_base(tmp_path, stands_in=f"echo '\"{DIGEST}\"'")
+
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.split()[-1] == "debian:bookworm-slim"
+    assert (tmp_path / "environment").read_text() == f"BASE=debian:bookworm-slim@{DIGEST}\n"
+
+
+def test_a_base_that_was_pinned_and_reviewed_is_the_one_that_is_released(tmp_path: Path) -> None:
+    pinned = f"debian:bookworm-slim@{DIGEST}"
+    (tmp_path / "Dockerfile").write_text(f"ARG BASE={pinned}\nFROM ${{BASE}} AS runtime\n")
+
+    done = released_base(tmp_path, stands_in="exit 1")
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "environment").read_text() == f"BASE={pinned}\n"
+
+
+@pytest.mark.parametrize("stands_in", ["exit 1", "true", "echo latest"])
+def test_nothing_is_released_on_a_base_without_one(stands_in: str, tmp_path: Path) -> None:
+    (tmp_path / "Dockerfile").write_text("ARG BASE=debian:bookworm-slim\nFROM ${BASE} AS runtime\n")
+
+    assert released_base(tmp_path, stands_in=stands_in).returncode != 0
+    assert not (tmp_path / "environment").exists()
+
+
+def test_what_is_released_is_built_on_that_base() -> None:
+    (build,) = [step["run"] for step in steps(RELEASE) if step.get("run", "").startswith("docker build")]
+
+    assert '--build-arg BASE="$BASE"' in build
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, ROOT / "renovate.json"], ids=lambda file: file.name)
