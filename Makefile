@@ -23,7 +23,7 @@ INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml 
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup lint style types layers unit explore simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
+.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -70,7 +70,13 @@ simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
 
-spark: $(INSTALLED) ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on this machine
+# Said before anything runs: half an hour later is too late to hear of it.
+java: $(INSTALLED)
+	@test -n "$$JAVA_HOME" || $(BIN)/python -m testbed.debian java
+	@said=$$($(BIN)/python -c 'from kafka_recovery.spark.session import check_java; check_java()' 2>&1) || { \
+	  echo "$${said##*JavaMissing: }" >&2; exit 1; }
+
+spark: java ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on this machine
 	$(ON_REAL_PROCESSES) -m "spark and not full"
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
@@ -79,14 +85,14 @@ brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
 	$(ON_REAL_PROCESSES) -m "apiserver and not full"
 
-test: lint unit simulation spark kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
+test: java lint unit simulation spark kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "The last two side by side, for they wait more than they work; what brokers says follows at the end."
 	@mkdir -p build
 	@$(MAKE) --no-print-directory brokers > build/brokers.log 2>&1 & brokers=$$!; trap 'kill $$brokers' INT TERM; \
 	  $(MAKE) --no-print-directory apiserver; apiserver=$$?; \
 	  wait $$brokers; brokers=$$?; cat build/brokers.log; exit $$((apiserver || brokers))
 
-test-full: lint kafka-all kube ## Everything in test, 5,000 histories, and images on a real node (as root, on Debian)
+test-full: java lint kafka-all kube ## Everything in test, 5,000 histories, and images on a real node (as root, on Debian)
 	$(BIN)/pytest -m "not bench"
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back

@@ -220,11 +220,12 @@ def _make(at: Site, api: CustomObjectsApi, namespace: str, name: str, *, ended: 
 
 
 def _looked_at(api: CustomObjectsApi, namespace: str) -> int:
-    """How many open recoveries have a status that is about them as they are."""
+    """How many open recoveries say that they are suspended: a first status comes before the journal was read."""
     listed: Any = api.list_namespaced_custom_object(
         GROUP, VERSION, namespace, PLURAL, field_selector="status.finished!=true"
     )
-    return sum(each.get("status", {}).get("observedGeneration") == 1 for each in listed["items"])
+    ready = [_condition(each, "Ready") for each in listed["items"]]
+    return sum(each.get("reason") == "Suspended" for each in ready)
 
 
 # Standing by
@@ -300,8 +301,13 @@ def _object(kind: str, name: str, spec: Object) -> Object:
 
 
 def _is_ready(kubectl: Kubectl, name: str) -> bool:
-    status = kubectl.json("get", "watchedcluster", name).get("status", {})
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in status.get("conditions", ()))
+    return _condition(kubectl.json("get", "watchedcluster", name), "Ready").get("status") == "True"
+
+
+def _condition(of: Object, kind: str) -> Object:
+    """Empty if it is not there."""
+    found: list[Object] = of.get("status", {}).get("conditions", [])
+    return next((each for each in found if each["type"] == kind), {})
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -8,6 +8,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import subprocess
 import tarfile
 import time
@@ -40,6 +41,7 @@ pytestmark = pytest.mark.apiserver
 PATIENCE = 60.0
 AWAITING = Reason("AwaitingApproval", "the plan waits for a RecoveryApproval")
 PEOPLE = Path(__file__).parents[2] / "manifests" / "rbac" / "people.yaml"
+EVENING = Path(__file__).parents[2] / "docs" / "first-evening.md"
 
 
 @dataclass
@@ -163,10 +165,48 @@ def test_from_status_to_an_approval_in_ones_own_name(
     assert re.search(r"ann@example.com +Approve +[0-9a-f]{12} +not yet", plugin(ann, "status", "prod-1").stdout)
 
 
+def test_the_first_evening_as_its_page_types_it(
+    operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
+) -> None:
+    """Ann answers one plan with yes and another one with no; who administers the cluster stops everything."""
+    page = [line for line in EVENING.read_text().splitlines() if line.startswith("kubectl ")]
+    typed = []
+
+    def types(beginning: str, who: Kubectl = ann, name: str = "prod-1") -> str:
+        """What a terminal shows of the command of the page that begins so, if it ends well."""
+        (line,) = {each for each in page if each.startswith(f"kubectl {beginning} ")}
+        typed.append(line)
+        ours = line.replace("--namespace kafka-recovery", f"--namespace {operator.namespace}")
+        words = shlex.split(ours.replace("NAME", name).replace("TOPIC-PARTITION", "orders-17"))
+        shown, code = at_a_terminal(who, *words[1:], typed="y\n")
+        assert code == 0, f"{line}\n{shown}"
+        return shown
+
+    plan = operator.awaiting("prod-1")
+    operator.awaiting("prod-2")
+    assert "watchedcluster.kafka-recovery.dev/prod" in types("get wkc,rpol")
+    assert "AwaitingApproval" in types("get prec")
+    assert "Next: kubectl kafka-recovery plan prod-1" in types("kafka-recovery status")
+    assert f"Digest: {digest(plan)}" in types("kafka-recovery plan")
+    assert "orders-17: Elect broker 2" in types("kafka-recovery explain")
+    types("kafka-recovery approve", name="prod-1")
+    types("kafka-recovery refuse", name="prod-2")
+    said = [each["spec"] for each in kubectl.json("get", "recoveryapprovals")["items"]]
+    assert {(each["recoveryRef"]["name"], each["decision"], each["reason"]) for each in said} == {
+        ("prod-1", "Approve", "a drill"),
+        ("prod-2", "Refuse", "the brokers come back"),
+    }
+
+    for wish, data in (("suspend", "true"), ("resume", "false")):
+        types(f"kafka-recovery {wish}", who=kubectl)
+        assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
+    assert set(typed) == set(page), "every command of the page was typed"
+
+
 def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
     plan = operator.awaiting()
 
-    seen, code = at_a_terminal(ann, "approve", "prod-1", typed="y\n")
+    seen, code = at_a_terminal(ann, "kafka-recovery", "approve", "prod-1", typed="y\n")
 
     assert code == 0
     assert f"Digest: {digest(plan)}" in seen
@@ -177,7 +217,7 @@ def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(operator: Operator, 
 def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
     operator.awaiting()
 
-    seen, code = at_a_terminal(ann, "approve", "prod-1", typed="\x03")
+    seen, code = at_a_terminal(ann, "kafka-recovery", "approve", "prod-1", typed="\x03")
 
     assert "[y/N]" in seen
     assert code == 130
@@ -344,10 +384,10 @@ def started(person: Kubectl, *words: str) -> subprocess.Popen[str]:
 
 
 def at_a_terminal(person: Kubectl, *words: str, typed: str) -> tuple[str, int]:
-    """What a terminal shows until the end, and the exit code; `typed` goes in once there is a question."""
+    """What a terminal shows of kubectl until the end, and the exit code; `typed` goes in at the first question."""
     pid, terminal = pty.fork()
     if pid == 0:
-        os.execve(person.program, ["kubectl", "kafka-recovery", *words], person.environment)
+        os.execve(person.program, ["kubectl", *words], person.environment)
     seen, ends, answered = "", time.monotonic() + PATIENCE, False
     try:
         while True:

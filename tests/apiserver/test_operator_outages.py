@@ -175,6 +175,8 @@ def test_2000_partitions_are_recovered_in_one_recovery(kafka: RealKafka, kubectl
     operator.says("the Lease is ours")
     began = time.monotonic()
     kubectl.apply(policy(), incidents.watched_cluster(kafka))
+    operator.says("wave 3 of 3: 1949 partitions", within=120)
+    assert operator.is_alive(), "the kubelet would end it in the middle of its largest wave"
 
     ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=240)
 

@@ -6,7 +6,6 @@ A control plane of its own: other tests need the definitions that are deleted he
 from __future__ import annotations
 
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,16 @@ from apiserver.incidents import Start, reason
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
-from testbed.ports import HOST, Ports
+from testbed.ports import HOST
 from testbed.waiting import wait_until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(240)]
 
 KINDS = ("partitionrecoveries", "recoveryapprovals", "recoverypolicies", "watchedclusters")
 GROUP = "kafka-recovery.dev"
+LOOP = "loop_age_s"
+PROBES_KEPT = 10.0
+"""Seconds for which kopf gives the same answer to a probe."""
 
 
 @pytest.fixture(scope="module")
@@ -178,13 +180,24 @@ def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
 
 def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> None:
     start().says("the Lease is ours")
-    with Ports() as ports:
-        liveness = f"http://{HOST}:{ports.take()}/healthz"
-        standby = start(f"--liveness={liveness}")
-        standby.says("holds it")
+    standby = start()
+    standby.says("holds it")
 
-        with urllib.request.urlopen(liveness, timeout=5) as answer:
-            assert answer.status == 200
+    assert standby.is_alive()
+
+
+def test_one_that_leads_answers_its_probes_unless_it_stands_still(start: Start, defined: None) -> None:
+    leader = start(lease=120)
+    leader.says("the Lease is ours")
+    first = wait_until("it tells of its event loop", lambda: leader.probed().get(LOOP), lambda age: age is not None)
+
+    leader.freeze()
+    assert not leader.is_alive()
+    leader.thaw()
+
+    assert leader.is_alive()
+    later = wait_until("it is asked anew", lambda: leader.probed()[LOOP], lambda age: age != first)
+    assert later < PROBES_KEPT, "its heart has not beaten since the first answer"
 
 
 @pytest.mark.parametrize("option", ["--namespace", "--operator-namespace"])

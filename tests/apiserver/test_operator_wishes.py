@@ -165,6 +165,23 @@ class TestPolicy:
         assert ended["status"]["outcome"] == "Recovered"
         assert plan_digest(ended) != plan_digest(waiting)
 
+    def test_a_rule_that_trusts_proof_alone_asks_a_person_where_nothing_is_proven(
+        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
+    ) -> None:
+        kubectl.apply(policy(**quick(approval="AutoApproveLossless")), incidents.watched_cluster(made.kafka))
+        made.lose(orders=2)
+
+        waiting = awaiting(kubectl, opened(kubectl))
+
+        plan = waiting["status"]["plan"]
+        assert (plan["elections"], plan["lossClass"], plan["needsApproval"]) == (2, "Unknown", True)
+        assert made.leaders("orders") == [None, None]
+        kubectl.apply(approval(waiting))
+        ended = finished(kubectl, waiting["metadata"]["name"])
+        assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
+        assert ended["status"]["approval"]["by"] == "testbed:administrator"
+        assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
+
     def test_rules_may_want_different_things_of_one_incident(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:

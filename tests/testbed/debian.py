@@ -16,6 +16,7 @@ PACKAGES = {
     "ctr": "containerd",
     "debootstrap": "debootstrap",
     "ip": "iproute2",
+    "java": "openjdk-17-jre-headless",
     "nsenter": "util-linux",
     "runc": "runc",
     "unshare": "util-linux",
@@ -58,3 +59,10 @@ def ensure(names: Iterable[str]) -> None:
 
 def _found(name: str) -> bool:
     return bool(shutil.which(name, path=path())) or Path(name).is_file()
+
+
+if __name__ == "__main__":
+    try:
+        ensure(sys.argv[1:])
+    except ProgramsMissing as missing:
+        sys.exit(str(missing))

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+from urllib.request import urlopen
 
-from testbed.ports import Ports
+from testbed.ports import HOST, Ports
 from testbed.waiting import wait_until
+
+KUBELET_WAITS = 5
+"""Seconds for an answer to a liveness probe, as our chart has it."""
 
 
 class OperatorProcess:
@@ -23,7 +29,8 @@ class OperatorProcess:
         self._options = options
         self.log = folder / f"operator-{namespace}.log"
         self._ports = Ports()
-        self.metrics_port, self._liveness_port = self._ports.take(), self._ports.take()
+        self.metrics_port = self._ports.take()
+        self._liveness = f"http://{HOST}:{self._ports.take()}/healthz"
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -43,7 +50,7 @@ class OperatorProcess:
         command = [
             *(sys.executable, "-m", "kafka_recovery.kube"),
             *(f"--operator-namespace={self._namespace}", f"--metrics-port={self.metrics_port}"),
-            f"--liveness=http://127.0.0.1:{self._liveness_port}/healthz",
+            f"--liveness={self._liveness}",
             *self._options,
         ]
         with self.log.open("ab") as log:
@@ -62,6 +69,20 @@ class OperatorProcess:
     def exit_code(self) -> int | None:
         """None while it runs."""
         return self._running.poll()
+
+    def probed(self) -> Mapping[str, float]:
+        """What it says of itself to its liveness probe; OSError if it gives no good answer in time."""
+        with urlopen(self._liveness, timeout=KUBELET_WAITS) as answer:
+            said: Mapping[str, float] = json.loads(answer.read() or "{}")
+            return said
+
+    def is_alive(self) -> bool:
+        """What the kubelet takes it for: it asks, and waits for an answer."""
+        try:
+            self.probed()
+        except OSError:
+            return False
+        return True
 
     def kill(self) -> None:
         """As a lost node or the kernel does it."""
