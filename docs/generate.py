@@ -98,13 +98,8 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
         "Reasons of its conditions, beside those above.",
         (
             *("kube/recovery_status.py", "kube/recovery_run.py", "kube/recoveries.py", "kube/progress.py"),
-            *(
-                "kube/supervision.py",
-                "kube/cool_down.py",
-                "kube/open_cluster.py",
-                "kube/admission.py",
-                "kube/ranked_leaders.py",
-            ),
+            *("kube/supervision.py", "kube/cool_down.py", "kube/open_cluster.py"),
+            *("kube/admission.py", "kube/ranked_leaders.py", "kube/abort.py"),
             *("kube/config_map_journal.py", "kube/housekeeping.py", "kube/told.py"),
         ),
     ),

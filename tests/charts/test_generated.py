@@ -77,11 +77,10 @@ def _counted_on(values: dict[str, Any], schema: dict[str, Any], prefix: str = ""
 
 
 def _required(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    for name, node in schema["properties"].items():
-        if name in schema.get("required", ()):
-            yield f"{prefix}{name}"
-        if "properties" in node:
-            yield from _required(node, f"{prefix}{name}.")
+    yield from (f"{prefix}{name}" for name in schema.get("required", ()))
+    for name, node in schema.get("properties", {}).items():
+        yield from _required(node, f"{prefix}{name}.")
+    yield from _required(schema["then"], prefix) if "then" in schema else ()
 
 
 def _known(schema: dict[str, Any], prefix: str = "") -> Iterator[str]:

@@ -368,11 +368,17 @@ def test_one_that_stands_alone_has_no_disruption_budget(charts: Helm) -> None:
 def test_the_new_one_starts_beside_the_old_one_unless_a_volume_forbids_it(charts: Helm) -> None:
     strategies = [
         only(charts.rendered(OPERATOR, *options), "Deployment")["spec"]["strategy"]
-        for options in ((), ("--set=strategy.type=Recreate",), ("--set=strategy.rollingUpdate.maxSurge=50%",))
+        for options in (
+            (),
+            ("--set=strategy.type=Recreate",),
+            ("--set=strategy.type=Recreate", "--set=strategy.rollingUpdate=null"),
+            ("--set=strategy.rollingUpdate.maxSurge=50%",),
+        )
     ]
 
     assert strategies == [
         {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
+        {"type": "Recreate"},
         {"type": "Recreate"},
         {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "50%", "maxUnavailable": 0}},
     ]

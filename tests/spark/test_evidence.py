@@ -21,7 +21,7 @@ from kafka_recovery.domain.ids import LeaderEpoch, Offset
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.schema import VERSION_KEY
-from kafka_recovery.spark.evidence import latest
+from kafka_recovery.spark.evidence import latest, sources
 from kafka_recovery.spark.ranking import ranking
 from unit.fleet.looks import NOON, look
 
@@ -163,6 +163,12 @@ def test_offsets_that_can_not_be_are_refused(
     Archive.at(str(root)).write(replace(seen, partitions=changed))
 
     assert f"replicas.log.{field}: must not be negative (got -5)" in refused(spark, root)
+
+
+@pytest.mark.parametrize("url", ["file:///kept/a%20b", "file:///%6bept"])
+def test_a_url_that_our_readers_and_spark_would_take_for_two_places_is_refused(url: str) -> None:
+    with pytest.raises(InvalidDocument, match=f"^{url}: no % in a URL"):
+        sources(url)
 
 
 def test_evidence_of_another_cluster_is_not_taken_for_this_one_s(spark: SparkSession, root: Path) -> None:

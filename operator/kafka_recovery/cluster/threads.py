@@ -35,8 +35,8 @@ T = TypeVar("T")
 class Threads:
     """Each call has a thread of its own, once there is a place. Who is cancelled while waiting for one leaves nothing.
 
-    A place is free again when its thread ends, not when nobody waits any more: so many may hang, and never more. Nobody
-    waits for them at the end of the process, as one would for the threads of the loop or of a ThreadPoolExecutor.
+    A place is free again when its thread ends, not when nobody waits any more: so many of these may hang, not more.
+    Nobody waits for them at the end of the process, as one would for the threads of the loop or a ThreadPoolExecutor.
     """
 
     def __init__(self, cluster: str) -> None:

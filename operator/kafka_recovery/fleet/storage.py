@@ -69,9 +69,6 @@ class Storage:
                 raise InvalidDocument("a place for evidence is a directory or a URL such as s3://bucket/folder")
             return cls(url, _Store(url, "", url, (fs.LocalFileSystem(), str(Path(url).absolute()))))
         _refuse_secrets(parts, f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}")
-        if "%" in parts.netloc + parts.path:
-            said = "no % in a URL: Spark takes it as it stands, other tools for the code of a character"
-            raise InvalidDocument(f"{parts.scheme}://{parts.netloc}{parts.path}: {said}")
         shown = f"{parts.scheme}://{parts.netloc}{parts.path}"
         place = cls(shown, _Store(url, parts.scheme, shown))
         with suppress(*([StorageUnavailable] if patient else [])):

@@ -54,7 +54,9 @@ class Admission:
 
 
 def _changed_at(meta: Mapping[str, Any]) -> datetime:
-    """The last change of any kind: a binding may have audited only until then."""
+    """When it was made, or changed if its spec was at any time: a binding may have audited only until then."""
+    if meta.get("generation") == 1:
+        return datetime.fromisoformat(meta["creationTimestamp"])
     ours = [each for each in meta.get("managedFields", ()) if "time" in each and not each.get("subresource")]
     return max(datetime.fromisoformat(at) for at in (meta["creationTimestamp"], *(each["time"] for each in ours)))
 

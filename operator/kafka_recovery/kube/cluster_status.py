@@ -20,17 +20,18 @@ from kafka_recovery.kube.watching import BrokerState
 FIRST = 10
 """So many topics are named, and so many whom partitions wait for."""
 
+_KEPT = ("clusterId", "brokerStates", "lastProbe", "lastAutomaticElection")
 _SIGHTS = ("clusterId", "brokers", "brokerStates", "offlinePartitions", "lastProbe")
 
 _CONNECTING = Reason("Connecting", "no broker has answered yet")
 
 
 def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The status of a cluster that can't even be looked at. When nobody was asked last is no sight, and stays known."""
+    """The status of a cluster that can't even be looked at. What was known before stays, and how old that is."""
     unknown = Reason("NotWatched", "it is not being looked at: see Ready")
     return {
         "observedGeneration": generation,
-        **{name: old[name] for name in ("lastAutomaticElection",) if name in old},
+        **{name: old[name] for name in _KEPT if name in old},
         "conditions": _conditions(why, unknown, unknown, generation, old, now),
     }
 

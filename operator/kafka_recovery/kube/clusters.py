@@ -152,8 +152,8 @@ class Clusters:
         old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
         view = cluster.watcher.view
         was_well = _of(old.get("conditions", ()), "Ready").get("status") == "True"
-        if was_well and view.pulsed_at is None and view.isolated is None:
-            return AGAIN  # no look has ended yet, which is no reason to take back what was told
+        if was_well and view.scanned_at is None and view.scan_fault is None and view.isolated is None:
+            return AGAIN  # the first look has not ended yet, which is no reason to take back what was told
         await self._write(
             raw,
             cluster_status.watched(

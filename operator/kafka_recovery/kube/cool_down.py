@@ -35,10 +35,15 @@ class CoolDown:
     def remember(self, status: Mapping[str, Any]) -> None:
         """Take over what an earlier process told of the last one, in a WatchedCluster's status."""
         told = status.get("lastAutomaticElection") or {}
-        if self.last is None and {"at", "recoveryUid"} <= told.keys():
-            self.last = LastAutomatic(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
+        if {"at", "recoveryUid"} <= told.keys():
+            self.elected_earlier(datetime.fromisoformat(told["at"]), str(told["recoveryUid"]))
+
+    def elected_earlier(self, at: datetime, recovery_uid: str) -> None:
+        """Keep what an earlier process did, unless a later election is known."""
+        if self.last is None or self.last.at < at:
+            self.last = LastAutomatic(at, recovery_uid)
             # One from the future tells that a clock was set; at the latest it was just now.
-            ago = max(datetime.now(UTC) - self.last.at, timedelta(0))
+            ago = max(datetime.now(UTC) - at, timedelta(0))
             self._at = timedelta(seconds=time.monotonic()) - ago
 
     def why(self, lasts: timedelta | None, recovery_uid: str) -> Reason | None:

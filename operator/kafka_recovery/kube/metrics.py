@@ -127,8 +127,8 @@ class Metrics:
 
     def _recovery_metrics(self) -> None:
         self._open = self._gauge("open_recoveries", "PartitionRecoveries that are not finished.", "cluster")
-        self._observed = self._gauge(
-            "observed_recoveries", "Of the open ones, those that only show what would be done.", "cluster"
+        self._idle = self._gauge(
+            "idle_recoveries", "Of the open ones, those that only observe, or can't be taken up.", "cluster"
         )
         self._stuck = self._gauge("stuck_recoveries", "Of the open ones, those that need somebody's help.", "cluster")
         self._missing = self._gauge(
@@ -189,11 +189,11 @@ class Metrics:
         """A cluster answered so long ago."""
         self._last_probe.labels(cluster).set((self._now() - ago).timestamp())
 
-    def recoveries_open(self, cluster: str, count: int, stuck: int = 0, observed: int = 0) -> None:
-        """So many of its recoveries are not finished; of those so many go no further by themselves, or only observe."""
+    def recoveries_open(self, cluster: str, count: int, stuck: int = 0, idle: int = 0) -> None:
+        """So many of its recoveries are not finished; of those so many go no further by themselves, or are idle."""
         self._open.labels(cluster).set(count)
         self._stuck.labels(cluster).set(stuck)
-        self._observed.labels(cluster).set(observed)
+        self._idle.labels(cluster).set(idle)
 
     def recovery_ended(self, cluster: str, outcome: str, loss_class: str | None, took: timedelta) -> None:
         """One of its recoveries is finished, so long after its partitions went offline."""
@@ -287,7 +287,7 @@ class Metrics:
             self._watching,
             self._unclean,
             self._stuck,
-            self._observed,
+            self._idle,
             self._recovery,
             self._offline,
             self._isolated,

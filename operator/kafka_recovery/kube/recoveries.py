@@ -6,12 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.kube.abort import ended_unworked
 from kafka_recovery.kube.admission import Admission
 from kafka_recovery.kube.api import Api, NotFound, Object
 from kafka_recovery.kube.approvals import KubeApprovals
@@ -47,7 +48,7 @@ GIVE_UP_UNDOING = timedelta(minutes=10)
 """So long a deletion waits for orders to be restored, counted from when Kafka could be reached for it."""
 
 
-_STUCK = frozenset({"InvalidSpec", "JournalDamaged", "OtherCluster"})
+_STUCK = frozenset({"JournalDamaged", "OtherCluster"})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
@@ -75,6 +76,7 @@ class _Untaken(NamedTuple):
 
     cluster: str
     why: Reason
+    stuck: bool
 
 
 class Recoveries:
@@ -155,17 +157,18 @@ class Recoveries:
             if key not in self._open:  # else its own run holds: it can't read it either
                 if key not in self._untaken or self._untaken[key].why != invalid:
                     self._drop(key)  # once: it wakes others, and those this one
-                self._not_taken(key, raw["spec"]["clusterRef"]["name"], invalid)
+                self._not_taken(key, _Untaken(raw["spec"]["clusterRef"]["name"], invalid, stuck=True))
             await self._told.untaken(raw, invalid, stuck=True)
             journal = ConfigMapJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
             return await self._let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
-            self._not_taken(key, recovery.cluster_name, waits)
-            if recovery.abort and await self._ended_without_run(raw, key, recovery):
+            stuck = waits.code in _STUCK
+            self._not_taken(key, _Untaken(recovery.cluster_name, waits, stuck))
+            if recovery.abort and waits not in _SOON and await self._ended_without_run(raw, key, recovery):
                 return None
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
-                await self._told.untaken(raw, waits, stuck=waits.code in _STUCK)
+                await self._told.untaken(raw, waits, stuck=stuck)
                 await self._let_go_in_time(raw, self._journal(key, recovery), waits)
             return AGAIN
         open_ = self._open[key]
@@ -202,34 +205,34 @@ class Recoveries:
         open_.cluster.watcher.leave_alone(left, key[1])
         return replace(known, left=left)
 
-    def _not_taken(self, key: Key, cluster_name: str, why: Reason) -> None:
-        self._untaken[key] = _Untaken(cluster_name, why)
-        cluster = self._clusters.get((key[0], cluster_name))
+    def _not_taken(self, key: Key, untaken: _Untaken) -> None:
+        self._untaken[key] = untaken
+        cluster = self._clusters.get((key[0], untaken.cluster))
         if not isinstance(cluster, Reason):
             self._count(cluster)
 
     async def _ended_without_run(self, raw: Object, key: Key, recovery: PartitionRecovery) -> bool:
-        """End an aborted recovery that nobody can work on; False: it has begun, so its orders are restored first."""
-        journal = self._journal(key, recovery)
-        try:
-            if await journal.unfinished():
-                return False
-            outcomes = {each.id: each for each in await journal.outcomes()}
-        except InvalidDocument:
+        """End an aborted recovery that nobody can work on; False: that can't be, for now."""
+        left = await ended_unworked(raw, recovery, self._journal(key, recovery), self._objects, self._told)
+        if left is None:
             return False
-        await journal.settle()
-        why = Reason("Aborted", "spec.abort is true, and no order was altered for it")
-        await self._told.known(raw, recovery, Known(Phase.ENDED, why, outcomes=outcomes, end=End.ABORTED))
+        cluster = self._clusters.get((key[0], recovery.cluster_name))
+        if not isinstance(cluster, Reason):
+            cluster.watcher.leave_alone(left, key[1])
+            worst, took = recovery.status.get("plan", {}).get("lossClass"), datetime.now(UTC) - recovery.meta.created_at
+            self._metrics.recovery_ended(cluster.label, str(End.ABORTED), worst, took)
         self._drop(key)
         return True
 
     def _count(self, cluster: OpenCluster) -> None:
         """Tell metrics how many recoveries of a cluster are open, and since when plans wait for an approval."""
         progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
-        waiting = [each.why.code for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
-        stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(code in _STUCK for code in waiting)
-        observed = sum(each.reason.code == "ObserveOnly" for each in progress)
-        self._metrics.recoveries_open(cluster.label, len(progress) + len(waiting), stuck, observed)
+        untaken = [each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
+        stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(each.stuck for each in untaken)
+        cautions = [each.run.supervision.caution for each in self._open.values() if each.cluster is cluster]
+        idle = sum(each is not None and each.code == "ObserveOnly" for each in cautions)
+        idle += sum(each.why not in _SOON for each in untaken)
+        self._metrics.recoveries_open(cluster.label, len(progress) + len(untaken), stuck, idle)
         since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != "ObserveOnly"]
         self._metrics.awaiting_approval(cluster.label, since)
 
@@ -263,8 +266,8 @@ class Recoveries:
         waits = await self._start(key, recovery, cluster)
         if waits is None or waits.code == "JournalDamaged":
             self._taken(cluster, key)
-        if waits is None:
-            self._untaken.pop(key, None)
+        if waits is None and (before := self._untaken.pop(key, None)) and before.why not in _SOON:
+            self._open[key].run.progress.fresh = False  # what was told meanwhile is over
         return waits
 
     def _taken(self, cluster: OpenCluster, key: Key) -> None:
@@ -359,6 +362,7 @@ class Recoveries:
             others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
             return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
 
+        supervision.caution = _only_observed(recovery.status)
         approval = recovery.status.get("approval")
         return RecoveryRun(
             engine=lambda: cluster.engine(journal, approvals, supervision, progress),
@@ -374,6 +378,7 @@ class Recoveries:
             shown=recovery.status.get("plan", {}).get("digest"),
             approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
             look_around=lambda: cluster.look_for_orphans(self._api),
+            elected_before=lambda at: cluster.cool_down.elected_earlier(at, uid),
         )
 
     async def _give_up_undoing(self, raw: Object, open_: _Open) -> None:
@@ -420,6 +425,12 @@ class Recoveries:
             self._leaving.add(open_.task)
             open_.task.add_done_callback(self._leaving.discard)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
+
+
+def _only_observed(status: Mapping[str, Any]) -> Reason | None:
+    """What an earlier process said, until the rules were read again."""
+    ready: Mapping[str, Any] = next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+    return Reason(ready["reason"], ready["message"]) if ready.get("reason") == "ObserveOnly" else None
 
 
 def _leaving_for(raw: Object) -> timedelta:

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import Enum, auto
 
 from kafka_recovery.domain.documents import InvalidDocument
@@ -60,6 +60,10 @@ async def _nobody_else() -> None:
     pass
 
 
+def _told_nobody(at: datetime) -> None:
+    pass
+
+
 async def nobody_named(policy: Policy) -> Reason | None:
     """No leaders are named but those of the spec."""
     return None
@@ -70,6 +74,7 @@ class RecoveryRun:
     """`scope`: the partitions, frozen. `held_elsewhere`: those that another recovery has, and which one.
 
     `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
+    `elected_before`: told since when an earlier process may have elected without asking anybody.
     `name_leaders`: asked before each plan under the policy in force; fills `ranked`, or says why it can't.
     `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
     `taken_up`: whether the journal was read; until then an earlier process knows more about it.
@@ -88,6 +93,7 @@ class RecoveryRun:
     approval: ApprovedBy | None
     name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
     look_around: Callable[[], Awaitable[None]] = _nobody_else
+    elected_before: Callable[[datetime], None] = _told_nobody
     taken_up: bool = False
     holds: frozenset[TopicPartition] = frozenset()
     """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
@@ -159,8 +165,9 @@ class RecoveryRun:
         elif ended:
             digest = self.shown if self.shown and self.shown in ended else list(ended)[-1]
             self._show(ended[digest], digest)
-        if self.holds:  # a crash may have come before the status that tells of the election
-            self.progress.electing(self.progress.approval is not None)
+        for run in unfinished:
+            if run.begun and run.approved_by is None:  # a crash may have come before the status that tells of it
+                self.elected_before(run.plan.evidence.cluster.observed_at)
         self.taken_up = True
         self.progress.changed()
 

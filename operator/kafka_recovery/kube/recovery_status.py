@@ -183,6 +183,19 @@ def untaken(why: Reason, generation: int, old: Mapping[str, Any], now: datetime,
     }
 
 
+def aborted(
+    why: Reason, generation: int, old: Mapping[str, Any], now: datetime, left: Sequence[Outage]
+) -> dict[str, Any]:
+    """The last status of a recovery that ends without a run: what was told of plan and partitions still stands."""
+    return {
+        **untaken(why, generation, old, now, stuck=True),
+        "finished": True,
+        "outcome": str(End.ABORTED),
+        "finishedAt": _instant(now),
+        **({"leftOffline": left_offline(left)} if left else {}),
+    }
+
+
 _BESIDES = ("Planned", "Approved", "Verified")
 
 

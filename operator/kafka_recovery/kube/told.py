@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,7 +12,8 @@ from kafka_recovery.kube.api import Api, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.conditions import condition, merged
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.logs import about
-from kafka_recovery.kube.recovery_status import Known, status_of, untaken
+from kafka_recovery.kube.outages import Outage
+from kafka_recovery.kube.recovery_status import Known, aborted, status_of, untaken
 from kafka_recovery.kube.resources import APPROVALS, RECOVERIES, PartitionRecovery, RecoveryApproval
 from kafka_recovery.kube.work_queue import Requeue
 
@@ -34,6 +35,11 @@ class Told:
         """The status of a recovery whose journal was not read yet: the plan that people see must not go from it."""
         meta, old = raw["metadata"], raw.get("status", {})
         await self._write(raw, untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck))
+
+    async def aborted(self, raw: Object, why: Reason, left: Sequence[Outage]) -> None:
+        """The last status of a recovery that ends without a run."""
+        meta, old = raw["metadata"], raw.get("status", {})
+        await self._write(raw, aborted(why, meta["generation"], old, datetime.now(UTC), left))
 
     async def news(self, raw: Object, news: list[Reason]) -> None:
         """Events of what came and went between two looks."""

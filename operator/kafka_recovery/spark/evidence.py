@@ -79,7 +79,7 @@ def sources(
     Raises InvalidDocument naming the file, the field and the value seen; also if a snapshot is older than `not_before`,
     if a cluster that was named has none, or if there is no evidence at all. Raises StorageUnavailable.
     """
-    storage = Storage.at(url)
+    storage = storage_for_spark(url)
     archive = Archive(storage)
     found = []
     for cluster in archive.clusters() if clusters is None else dict.fromkeys(clusters):
@@ -96,6 +96,15 @@ def sources(
     if not any(source.partitions for source in found):
         raise InvalidDocument(f"{storage.shown}: holds no evidence of any partition")
     return tuple(found)
+
+
+def storage_for_spark(url: str) -> Storage:
+    """A storage that Spark reads and writes as well. Raises InvalidDocument, StorageUnavailable."""
+    storage = Storage.at(url)
+    if "://" in url and "%" in storage.shown:
+        said = "no % in a URL: Spark takes it as it stands, other tools for the code of a character"
+        raise InvalidDocument(f"{storage.shown}: {said}")
+    return storage
 
 
 def table(spark: SparkSession, found: Iterable[Source]) -> DataFrame:

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from functools import reduce
+from operator import or_
 from pathlib import Path
 
 import pyarrow as pa
@@ -26,7 +28,7 @@ from kafka_recovery.domain.plan import LossClass, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.manifest import NAME, Loss, Manifest, Output, Snapshot, Summary, written
 from kafka_recovery.fleet.storage import Storage, StorageUnavailable
-from kafka_recovery.spark.evidence import Source, for_hadoop, sources, table
+from kafka_recovery.spark.evidence import Source, for_hadoop, sources, storage_for_spark, table
 from kafka_recovery.spark.ranking import ranking
 from kafka_recovery.spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics
 from kafka_recovery.spark.session import SOON_OVER, check_java, running
@@ -109,12 +111,12 @@ def claimed(asked: Asked) -> Work:
     except PydanticCustomError as error:
         raise InvalidDocument(f"--run: {error.message()} (got {asked.run!a})") from None
     policy = _read_policy(asked.policy)
-    place = Storage.at(asked.to)
+    to = storage_for_spark(asked.to)
     found = sources(asked.evidence, clusters=asked.clusters or None, not_before=asked.not_before)
-    if place.listed(asked.run):
-        raise InvalidDocument(f"{place.name(asked.run)}: is there already; every run needs a name of its own")
-    work = Work(asked, policy, found, place)
-    place.write(work.path(CLAIM), f"{asked.task}\n".encode())
+    if to.listed(asked.run):
+        raise InvalidDocument(f"{to.name(asked.run)}: is there already; every run needs a name of its own")
+    work = Work(asked, policy, found, to)
+    to.write(work.path(CLAIM), f"{asked.task}\n".encode())
     return work
 
 
@@ -214,10 +216,19 @@ def _prepared(found: tuple[Source, ...], alone: Mapping[str, int], worst: tuple[
 
 
 def _worst(lost: DataFrame) -> Iterator[Loss]:
-    """What can't be had back counts most. A pair that takes no more offline than its brokers one by one is left out."""
-    is_worth_telling = (F.col("offline") > 0) & ((F.col("kind") != F.lit(str(Kind.PAIR))) | (F.col("together") > 0))
-    hurts_most = [F.desc(name) for name in (Saved.NONE, Saved.UNKNOWN, Saved.BOUNDED, "offline")]
-    for row in lost.where(is_worth_telling).orderBy(*hurts_most, "cluster_id", "failing").limit(WORST).collect():
+    """What can't be had back counts most. A pair that is no worse than its two brokers one by one is left out."""
+    hurts = (Saved.NONE, Saved.UNKNOWN, Saved.BOUNDED, "offline")
+    alone = lost.where(F.col("kind") == F.lit(str(Kind.BROKER)))
+    told = lost.where("offline > 0")
+    for place in (0, 1):
+        costs = [F.col(name).alias(f"{name}_{place}") for name in hurts]
+        broker = alone.select("cluster_id", F.col("brokers")[0].alias(f"broker_{place}"), *costs)
+        named = told.select("*", F.get("brokers", F.lit(place)).alias(f"broker_{place}"))
+        told = named.join(broker, ["cluster_id", f"broker_{place}"], "left")
+    worse = [F.col(name) > F.col(f"{name}_0") + F.col(f"{name}_1") for name in hurts]
+    worth_telling = told.where((F.col("kind") != F.lit(str(Kind.PAIR))) | reduce(or_, worse))
+    most_first = [F.desc(name) for name in hurts]
+    for row in worth_telling.orderBy(*most_first, "cluster_id", "failing").limit(WORST).collect():
         counted = {name: int(row[name]) for name in COUNTS[:-1]}
         yield Loss(cluster_id=row["cluster_id"], failing=row["failing"][:1024], **counted)
 

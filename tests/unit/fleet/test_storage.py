@@ -40,12 +40,6 @@ def test_a_url_of_a_file_a_path_and_a_relative_path_are_the_same_place(
         assert Archive.at(url).latest("prod") == written
 
 
-@pytest.mark.parametrize("url", ["file:///kept/a%20b", "s3://buck%65t/kept"])
-def test_a_url_that_our_readers_and_spark_would_take_for_two_places_is_refused(url: str) -> None:
-    with pytest.raises(InvalidDocument, match="no % in a URL"):
-        Storage.at(url)
-
-
 def test_a_file_is_never_seen_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
 

@@ -82,9 +82,10 @@ def test_one_of_two_with_the_same_kafka_is_not_ready_however_well_it_is_watched(
 
 
 def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
+    """And what was known of it, with the time of that look."""
     found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, status(), LATER)
 
-    assert found.keys() == {"observedGeneration", "conditions"}
+    assert found.keys() == {"observedGeneration", "conditions", "clusterId", "brokerStates", "lastProbe"}
     assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "Isolated")] == [
         ("False", "SecretMissing"),
         ("Unknown", "NotWatched"),

@@ -55,6 +55,18 @@ def test_what_this_process_knows_is_newer_than_what_a_status_tells(hot: CoolDown
     assert hot.why(LASTS, "second") is not None
 
 
+def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot: CoolDown) -> None:
+    before = hot.last
+    hot.elected_earlier(NOW - timedelta(hours=1), "second")
+    assert hot.last == before
+
+    cold = CoolDown()
+    cold.elected_earlier(NOW - timedelta(minutes=4), "first")
+    why = cold.why(LASTS, "second")
+    assert why
+    assert "for 3" in why.message
+
+
 def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeypatch: pytest.MonkeyPatch) -> None:
     for jump in (timedelta(hours=5), timedelta(hours=-5)):
         monkeypatch.setattr(cool_down, "datetime", Mock(now=lambda _, jump=jump: NOW + jump))

@@ -124,6 +124,15 @@ async def test_what_was_written_while_they_were_other_ones_does_not_count(api: O
     changed = {"manager": "helm", "operation": "Update", "time": "2026-11-21T12:02:00Z"}
     told = {"manager": "controller", "subresource": "status", "time": "2026-11-21T12:03:00Z"}
     api.objects[path(plural)]["metadata"]["managedFields"] = [{"manager": "helm", "time": INSTALLED}, changed, told]
+    api.objects[path(plural)]["metadata"]["generation"] = 2
 
     assert await code(api) == "WrittenUnchecked"
     assert await code(api, written("2026-11-21T12:02:03Z")) is None
+
+
+async def test_another_label_is_no_other_policy(api: OurObjects) -> None:
+    """Each release of the chart writes its version on them."""
+    labelled = {"manager": "helm", "operation": "Update", "time": "2026-11-21T12:02:00Z"}
+    api.objects[path(POLICY)]["metadata"] |= {"generation": 1, "managedFields": [labelled]}
+
+    assert await code(api) is None

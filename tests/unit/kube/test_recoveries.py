@@ -77,6 +77,25 @@ def test_a_restart_is_no_turn(asking_office: Office) -> None:
     assert ("Normal", "AwaitingApproval") not in said
 
 
+def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stall(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    office.clusters.known[PROD] = Reason("SecretMissing", "Secret ca is not there")
+    monkeypatch.setattr(office.world.kafka, "gather", stall)
+
+    async def tell() -> str:
+        office.see()
+        await office.until("SecretMissing")
+        office.open()
+        await asyncio.sleep(20)
+        return office.reason()
+
+    assert in_no_time(tell()) == "Planning"
+
+
 def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(asking_office: Office) -> None:
     """The write is tried again, meets its own first try, and the next look finds the object finished."""
 
@@ -173,6 +192,42 @@ def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Office) -
     status = in_no_time(tell())
     assert (status["finished"], status["outcome"]) == (True, "Aborted")
     assert office.api.finalizers(NAMESPACE, NAME) == []
+
+
+def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
+    """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
+
+    async def tell() -> tuple[Object, Object, list[Object]]:
+        asking_office.open()
+        asking_office.see()
+        before = await asking_office.until("AwaitingApproval")
+        await asking_office.all.stop()
+        asking_office.api.objects.pop(CLUSTERS.path(*PROD))
+        asking_office.api.approve(before["plan"]["digest"])
+        asking_office.api.change(RECOVERIES, NAME, abort=True)
+        again = Office(asking_office.world, asking_office.api)
+        again.see()
+        after = await again.until("Aborted")
+        return before, after, [each for path, each in again.api.objects.items() if "/recoveryapprovals/" in path]
+
+    before, after, (approval,) = in_no_time(tell())
+    assert (after["plan"], after["partitions"]) == (before["plan"], before["partitions"])
+    assert [each["topic"] for each in after["leftOffline"]] == [ORDERS.topic]
+    assert [each["reason"] for each in approval["status"]["conditions"]] == ["TooLate"]
+    assert all(each["metadata"].get("ownerReferences") for each in asking_office.api.config_maps().values())
+
+
+def test_an_abort_is_carried_out_by_its_run_where_that_is_only_not_there_yet(asking_office: Office) -> None:
+    async def tell() -> str:
+        asking_office.api.change(RECOVERIES, NAME, abort=True)
+        asking_office.see()  # the operator has just started
+        await asyncio.sleep(1)
+        told = str(asking_office.api.recovery().get("status", {}).get("outcome", ""))
+        asking_office.open()
+        await asking_office.until("Aborted")
+        return told
+
+    assert in_no_time(tell()) == ""
 
 
 def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(office: Office) -> None:

@@ -68,8 +68,35 @@ def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> Non
 
     in_no_time(tell())
 
-    assert (shown(office, "open_recoveries"), shown(office, "observed_recoveries")) == (1, 1)
+    assert (shown(office, "open_recoveries"), shown(office, "idle_recoveries")) == (1, 1)
     assert shown(office, "approvals_waiting") == 0, "a yes would change nothing"
+
+
+def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(office: Office) -> None:
+    """An alert begins to wait anew when it is taken back for a moment."""
+    office.house = House(Authority.OBSERVE)
+
+    async def tell() -> set[float]:
+        office.open()
+        office.see()
+        await office.until("ObserveOnly")
+        await office.all.stop()
+        again = Office(office.world, office.api)
+        again.house = office.house
+        seen: set[float] = set()
+        tell_of = again.metrics.recoveries_open
+
+        def told(cluster: str, count: int, stuck: int = 0, idle: int = 0) -> None:
+            seen.add(idle)
+            tell_of(cluster, count, stuck, idle)
+
+        again.metrics.recoveries_open = told  # type: ignore[method-assign]
+        again.open()
+        again.see()
+        await asyncio.sleep(20)
+        return seen
+
+    assert in_no_time(tell()) == {1}
 
 
 def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
@@ -81,7 +108,7 @@ def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
         office.open()
         office.see()
         await office.until("InvalidSpec")
-        assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (1, 1)
+        assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [1, 1, 1]
         office.api.change(RECOVERIES, NAME, scope=whole)
         office.see()
         await office.until("Recovered")
@@ -89,7 +116,7 @@ def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
 
     in_no_time(tell())
 
-    assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (0, 0)
+    assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [0, 0, 0]
 
 
 def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: Office) -> None:
