@@ -84,8 +84,8 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
         "WatchedCluster",
         "Reasons of its conditions.",
         (
-            *("kube/cluster_status.py", "kube/clusters.py", "kube/watching.py", "kube/credentials.py"),
-            *("kube/same_kafka.py", "kube/strimzi.py", "kube/strimzi_objects.py"),
+            *("kube/cluster_status.py", "kube/clusters.py", "kube/opening.py", "kube/watching.py"),
+            *("kube/credentials.py", "kube/same_kafka.py", "kube/strimzi.py", "kube/strimzi_objects.py"),
         ),
     ),
     (

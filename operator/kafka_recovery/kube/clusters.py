@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from http import HTTPStatus
 from typing import Any
 
-from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import TopicPartition
@@ -20,7 +18,6 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import cluster_status
 from kafka_recovery.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.cool_down import CoolDown
-from kafka_recovery.kube.credentials import SecretMissing
 from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.incidents import Incident
 from kafka_recovery.kube.last_seen import LastSeen
@@ -28,18 +25,17 @@ from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
 from kafka_recovery.kube.objects import Key, Objects
 from kafka_recovery.kube.open_cluster import OpenCluster
+from kafka_recovery.kube.opening import NOT_OPEN, untaken_of, why_not_open
 from kafka_recovery.kube.outages import name_from, outages_left
 from kafka_recovery.kube.resources import (
     API_VERSION,
     CLUSTERS,
-    FINALIZER,
     RECOVERIES,
     WatchedCluster,
     read_cluster,
-    read_recovery,
 )
-from kafka_recovery.kube.same_kafka import DuplicateCluster, SameKafka
-from kafka_recovery.kube.strimzi import StrimziPending, StrimziProblem, others, way_in
+from kafka_recovery.kube.same_kafka import SameKafka
+from kafka_recovery.kube.strimzi import StrimziPending, others, way_in
 from kafka_recovery.kube.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.kube.work_queue import Requeue
 from kafka_recovery.recovery.clock import SystemClock
@@ -137,7 +133,7 @@ class Clusters:
             await self._meet(key[0])
             spec = self._read(key, raw)
             cluster = await self._opened(key, spec, raw)
-        except (*_NOT_OPEN, ApiError) as problem:
+        except (*NOT_OPEN, ApiError) as problem:
             reason = why_not_open(problem)
             self._problems[key] = reason
             await self._close(key)
@@ -224,7 +220,7 @@ class Clusters:
             _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
         await self._close(key)
         earlier = await self._earlier_recoveries(spec.cluster_id)
-        untaken = _untaken(key, earlier)
+        untaken = untaken_of(key, earlier)
         kafka = KafkaCluster(found.servers, found.security, spec.cluster_id)
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
@@ -321,52 +317,6 @@ def _is_of(raw: Object, cluster_id: str) -> bool:
     """Whether a WatchedCluster's status tells of this Kafka; of one that was never seen, it tells of no other."""
     status = raw.get("status", {})
     return bool(status) and status.get("clusterId", cluster_id) == cluster_id
-
-
-_NOT_OPEN = (InvalidDocument, SecretMissing, StrimziProblem, InvalidConfiguration, DuplicateCluster)
-
-
-def why_not_open(problem: Exception) -> Reason:
-    """Why a cluster can't be opened. Raises what is over by itself: an API server that does not answer now."""
-    if isinstance(problem, InvalidDocument):
-        return Reason("InvalidSpec", str(problem))
-    if isinstance(problem, SecretMissing | StrimziProblem | InvalidConfiguration | DuplicateCluster):
-        return problem.reason
-    if isinstance(problem, ApiError) and problem.status == HTTPStatus.FORBIDDEN:
-        return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
-    if isinstance(problem, ApiError) and problem.status == HTTPStatus.BAD_REQUEST:
-        return Reason("RequestRefused", f"the API server refuses our request ({problem.message}): are the CRDs older?")
-    raise problem
-
-
-def _untaken(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
-    """The open ones of this WatchedCluster, by when they were made.
-
-    Raises DuplicateCluster while one of another WatchedCluster of the same Kafka may have altered orders: a plan made
-    here would take them for the original ones.
-    """
-    ours: dict[str, datetime] = {}
-    for each in recoveries:
-        meta = each["metadata"]
-        of = meta["namespace"], each["spec"]["clusterRef"]["name"]
-        if each.get("status", {}).get("finished"):
-            continue
-        if of == key and _is_readable(each):
-            ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
-        elif of != key and FINALIZER in meta.get("finalizers", ()):
-            name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
-            message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
-            raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
-    return ours
-
-
-def _is_readable(recovery: Object) -> bool:
-    """Whether it will ever be taken up: one with an invalid spec has no partitions, and holds nobody back."""
-    try:
-        read_recovery(recovery)
-    except InvalidDocument:
-        return False
-    return True
 
 
 _WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False"}

@@ -12,10 +12,11 @@ from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.kube.api import ApiError, NotServed, Unanswered, unfenced
-from kafka_recovery.kube.clusters import Clusters, why_not_open
+from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.credentials import SecretMissing
 from kafka_recovery.kube.facts import FACT_LABEL
 from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.opening import why_not_open
 from kafka_recovery.kube.resources import CLUSTER_LABEL, CLUSTERS, label_value
 from kafka_recovery.kube.watcher import Pace
 from unit.kube.journals import CONFIG_MAPS
