@@ -11,8 +11,12 @@ import pytest
 from kafka_recovery.kube import cool_down
 from kafka_recovery.kube.cool_down import CoolDown
 
-NOW = datetime.now(UTC)
 LASTS = timedelta(minutes=10)
+
+
+def ago(**spell: float) -> datetime:
+    """So long before now; the clock goes on while tests run."""
+    return datetime.now(UTC) - timedelta(**spell)
 
 
 def told(at: str) -> CoolDown:
@@ -45,23 +49,23 @@ def test_a_policy_without_it_never_cools_down(hot: CoolDown) -> None:
 
 
 def test_it_is_known_after_a_restart_and_over_after_a_while() -> None:
-    assert told(f"{NOW:%Y-%m-%dT%H:%M:%SZ}").why(LASTS, "second") is not None
-    assert told(str(NOW - timedelta(hours=1))).why(LASTS, "second") is None
+    assert told(f"{ago():%Y-%m-%dT%H:%M:%SZ}").why(LASTS, "second") is not None
+    assert told(str(ago(hours=1))).why(LASTS, "second") is None
 
 
 def test_what_this_process_knows_is_newer_than_what_a_status_tells(hot: CoolDown) -> None:
-    hot.remember({"lastAutomaticElection": {"at": str(NOW - timedelta(hours=1)), "recoveryUid": "earlier"}})
+    hot.remember({"lastAutomaticElection": {"at": str(ago(hours=1)), "recoveryUid": "earlier"}})
 
     assert hot.why(LASTS, "second") is not None
 
 
 def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot: CoolDown) -> None:
     before = hot.last
-    hot.elected_earlier(NOW - timedelta(hours=1), "second")
+    hot.elected_earlier(ago(hours=1), "second")
     assert hot.last == before
 
     cold = CoolDown()
-    cold.elected_earlier(NOW - timedelta(minutes=4), "first")
+    cold.elected_earlier(ago(minutes=4), "first")
     why = cold.why(LASTS, "second")
     assert why
     assert "for 3" in why.message
@@ -69,7 +73,7 @@ def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot
 
 def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeypatch: pytest.MonkeyPatch) -> None:
     for jump in (timedelta(hours=5), timedelta(hours=-5)):
-        monkeypatch.setattr(cool_down, "datetime", Mock(now=lambda _, jump=jump: NOW + jump))
+        monkeypatch.setattr(cool_down, "datetime", Mock(now=lambda _, jump=jump: ago() + jump))
         why = hot.why(timedelta(hours=1), "second")
         assert why
         assert "for 3" in why.message
@@ -78,7 +82,7 @@ def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeyp
 def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    known = told(str(NOW + timedelta(hours=5)))
+    known = told(str(ago(hours=-5)))
     assert known.why(LASTS, "second") is not None
 
     later = time.monotonic() + 600
