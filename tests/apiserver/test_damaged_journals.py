@@ -132,8 +132,9 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
         lambda each: bool(condition(each, "Accepted")),
     )
     assert reason(said, "Accepted") == "OtherRecovery"
-    asking = awaiting(kubectl, name)
-    assert plan_digest(asking) != plan_digest(old)
+    asking = seen(
+        kubectl, name, lambda each: reason(each) == "AwaitingApproval" and plan_digest(each) != plan_digest(old)
+    )
     assert {state.leader for state in kafka.describe("orders").values()} == {None}
     kubectl("delete", "rappr", "--all")
     kubectl.apply(approval(asking))

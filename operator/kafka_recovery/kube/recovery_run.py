@@ -168,6 +168,9 @@ class RecoveryRun:
         for run in unfinished:
             if run.begun and run.approved_by is None:  # a crash may have come before the status that tells of it
                 self.elected_before(run.plan.evidence.cluster.observed_at)
+        told = self.progress.plan_shown
+        if self.shown and (told is None or told.digest != self.shown):
+            self.progress.fresh = False  # a status from a backup shows a plan that is not there any more
         self.taken_up = True
         self.progress.changed()
 

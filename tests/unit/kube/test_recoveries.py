@@ -19,7 +19,7 @@ from kafka_recovery.kube.api import Conflict, Object
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.outages import Outage, left_offline
 from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES
-from unit.kube.journals import NAME, NAMESPACE, begin, engine, journal_of
+from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
 from unit.kube.our_objects import PROD, OurObjects
@@ -94,6 +94,31 @@ def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
         return office.reason()
 
     assert in_no_time(tell()) == "Planning"
+
+
+def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_read_the_journal(
+    asking_office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stall(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def tell() -> Object:
+        asking_office.open()
+        asking_office.see()
+        await asking_office.until("AwaitingApproval")
+        await asking_office.all.stop()
+        for name in asking_office.api.config_maps():
+            del asking_office.api.objects[f"{CONFIG_MAPS}/{name}"]
+        monkeypatch.setattr(asking_office.world.kafka, "gather", stall)
+        again = Office(asking_office.world, asking_office.api)
+        again.open()
+        again.see()
+        await asyncio.sleep(5)
+        return again.status()
+
+    status = in_no_time(tell())
+    assert "plan" not in status
+    assert next(each["reason"] for each in status["conditions"] if each["type"] == "Ready") == "Planning"
 
 
 def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(asking_office: Office) -> None:
