@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import ApiError, Object
+from kafka_recovery.kube.api import Object
+from kafka_recovery.kube.approvals import too_late, unanswered
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.objects import Objects
-from kafka_recovery.kube.outages import Outage
+from kafka_recovery.kube.outages import Outage, outages_seen
 from kafka_recovery.kube.resources import PartitionRecovery
 from kafka_recovery.kube.told import Told
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -32,7 +33,8 @@ async def ended_unworked(
     except (InvalidDocument, JournalUnwritable) as trouble:
         _LOG.warning("an aborted recovery can't end yet: %s", trouble)
         return None
-    await _answer_all(raw, recovery, objects, told)
+    for approval in await unanswered(objects, (recovery.meta.namespace, recovery.meta.name), recovery.meta.uid):
+        await told.answer(approval, too_late(_WHY))
     await told.aborted(raw, _WHY, left)
     return left
 
@@ -42,17 +44,4 @@ async def _let_plan_go(digest: str | None, journal: ConfigMapJournal) -> Sequenc
     if digest is None or plan is None:
         return ()
     await journal.discard(digest)
-    led_by_nobody = (each for each in plan.evidence.partitions if each.leader is None)
-    return tuple(Outage(each.id, each.topic_id, each.leader_epoch) for each in led_by_nobody)
-
-
-async def _answer_all(raw: Object, recovery: PartitionRecovery, objects: Objects, told: Told) -> None:
-    meta = raw["metadata"]
-    try:
-        said = await objects.approvals((meta["namespace"], meta["name"]))
-    except (ApiError, InvalidDocument) as error:
-        _LOG.warning("approvals can't be read, so none is answered any more: %s", error)
-        return
-    for approval in said:
-        if approval.recovery_uid == recovery.meta.uid and not approval.answered:
-            await told.answer(approval, Reason("TooLate", f"the recovery has ended: {_WHY}"))
+    return tuple(outages_seen(plan))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -66,6 +66,21 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
         return None
     said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
     return Reason("Refused", f"{said}: the recovery ends")
+
+
+async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[RecoveryApproval]:
+    """Those of a recovery that has ended whose authors were told nothing; none where they can't be read."""
+    try:
+        said = await objects.approvals(recovery)
+    except (ApiError, InvalidDocument) as error:
+        _LOG.warning("approvals can't be read, so none is answered any more: %s", error)
+        return ()
+    return [each for each in said if each.recovery_uid == uid and not each.answered]
+
+
+def too_late(end: Reason) -> Reason:
+    """The answer to them."""
+    return Reason("TooLate", f"the recovery has ended: {end}")
 
 
 @dataclass
@@ -144,14 +159,9 @@ class KubeApprovals:
 
     async def close(self, end: Reason) -> None:
         """The recovery ends: whatever was said about it and got no answer, in this process or another, gets this."""
-        try:
-            said = await self.objects.approvals(self.recovery)
-        except (ApiError, InvalidDocument) as error:
-            _LOG.warning("approvals can't be read, so none is answered any more: %s", error)
-            return
-        for approval in said:
-            if approval.recovery_uid == self.uid and not approval.answered and approval.meta.uid not in self._answers:
-                await self._answer(approval, Reason("TooLate", f"the recovery has ended: {end}"))
+        for approval in await unanswered(self.objects, self.recovery, self.uid):
+            if approval.meta.uid not in self._answers:
+                await self._answer(approval, too_late(end))
 
     async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:
         """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""

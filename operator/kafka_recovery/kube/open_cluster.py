@@ -23,7 +23,7 @@ from kafka_recovery.kube.last_seen import LastSeen
 from kafka_recovery.kube.measured import MeasuredCluster
 from kafka_recovery.kube.metrics import Metrics, Step
 from kafka_recovery.kube.orphans import orphaned
-from kafka_recovery.kube.outages import Outage, outages_left
+from kafka_recovery.kube.outages import Outage, outages_left, outages_seen
 from kafka_recovery.kube.resources import WatchedCluster
 from kafka_recovery.kube.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
@@ -128,8 +128,7 @@ class OpenCluster:
         view = self.watcher.view
         seen: Iterable[Outage] = (Outage.of(each.partition) for each in view.offline)
         if view.scanned_at is None and plan is not None:
-            led = (each for each in plan.evidence.partitions if each.leader is None)
-            seen = (Outage(each.id, each.topic_id, each.leader_epoch) for each in led)
+            seen = outages_seen(plan)
         return tuple(outage for outage in seen if outage.id in partitions)
 
     def offline_since(self, partitions: Collection[TopicPartition]) -> datetime:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.plan import Plan
 
 LARGEST = 300 * 1024
 """Bytes of JSON that a status keeps of them: with its scope, an object must stay below etcd's 1.5 MiB."""
@@ -24,6 +25,12 @@ class Outage(NamedTuple):
     def of(cls, partition: OfflinePartition) -> Outage:
         """The spell that this partition is in."""
         return cls(partition.id, partition.topic_id, partition.leader_epoch)
+
+
+def outages_seen(plan: Plan) -> Iterator[Outage]:
+    """What was without a leader when a plan was made."""
+    led_by_nobody = (each for each in plan.evidence.partitions if each.leader is None)
+    return (Outage(each.id, each.topic_id, each.leader_epoch) for each in led_by_nobody)
 
 
 def left_offline(outages: Iterable[Outage]) -> list[dict[str, Any]]:

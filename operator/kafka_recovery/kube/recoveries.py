@@ -178,22 +178,26 @@ class Recoveries:
         await self._give_up_undoing(raw, open_)
         self._count(open_.cluster)
         end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
-        if open_.run.progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
-            pass  # what an earlier process told holds until this one knows better: nothing came or went
-        elif open_.run.taken_up:
-            known = self._known(key, open_)
-            if await self._told.known(raw, recovery, known) and known.end:
-                worst = str(known.worst) if known.worst else None
-                took = datetime.now(UTC) - open_.offline_at
-                self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
-            await self._told.news(raw, open_.run.progress.news)
-        else:
-            progress = open_.run.progress
-            await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
+        await self._tell(raw, key, recovery, open_)
         if end:
             self._drop(key)
             return None
         return RESYNC
+
+    async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: _Open) -> None:
+        """Write what the run knows; what an earlier process told holds until this one knows better."""
+        progress = open_.run.progress
+        if progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
+            return
+        if not open_.run.taken_up:
+            await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
+            return
+        known = self._known(key, open_)
+        if await self._told.known(raw, recovery, known) and known.end:
+            worst = str(known.worst) if known.worst else None
+            took = datetime.now(UTC) - open_.offline_at
+            self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
+        await self._told.news(raw, progress.news)
 
     def _known(self, key: Key, open_: _Open) -> Known:
         """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""

@@ -18,7 +18,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.api import Conflict, Object
 from kafka_recovery.kube.open_cluster import OpenCluster
 from kafka_recovery.kube.outages import Outage, left_offline
-from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES
 from unit.kube.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
@@ -203,72 +203,6 @@ def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(office:
     in_no_time(tell())
 
 
-def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Office) -> None:
-    """Its cluster was deleted, or it is for all that is offline where no policy says what that is."""
-    office.api.objects.pop(CLUSTERS.path(*PROD))
-
-    async def tell() -> Object:
-        office.see()
-        await office.until("WatchedClusterMissing")
-        office.api.change(RECOVERIES, NAME, abort=True)
-        office.see()
-        return await office.until("Aborted", within=2)
-
-    status = in_no_time(tell())
-    assert (status["finished"], status["outcome"]) == (True, "Aborted")
-    assert office.api.finalizers(NAMESPACE, NAME) == []
-
-
-def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
-    """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
-
-    async def tell() -> tuple[Object, Object, list[Object]]:
-        asking_office.open()
-        asking_office.see()
-        before = await asking_office.until("AwaitingApproval")
-        await asking_office.all.stop()
-        asking_office.api.objects.pop(CLUSTERS.path(*PROD))
-        asking_office.api.approve(before["plan"]["digest"])
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        again = Office(asking_office.world, asking_office.api)
-        again.see()
-        after = await again.until("Aborted")
-        return before, after, [each for path, each in again.api.objects.items() if "/recoveryapprovals/" in path]
-
-    before, after, (approval,) = in_no_time(tell())
-    assert (after["plan"], after["partitions"]) == (before["plan"], before["partitions"])
-    assert [each["topic"] for each in after["leftOffline"]] == [ORDERS.topic]
-    assert [each["reason"] for each in approval["status"]["conditions"]] == ["TooLate"]
-    assert all(each["metadata"].get("ownerReferences") for each in asking_office.api.config_maps().values())
-
-
-def test_an_abort_is_carried_out_by_its_run_where_that_is_only_not_there_yet(asking_office: Office) -> None:
-    async def tell() -> str:
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        asking_office.see()  # the operator has just started
-        await asyncio.sleep(1)
-        told = str(asking_office.api.recovery().get("status", {}).get("outcome", ""))
-        asking_office.open()
-        await asking_office.until("Aborted")
-        return told
-
-    assert in_no_time(tell()) == ""
-
-
-def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(office: Office) -> None:
-    async def tell() -> str:
-        plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
-        await begin(journal_of(office.api), plan)
-        office.api.objects.pop(CLUSTERS.path(*PROD))
-        office.api.change(RECOVERIES, NAME, abort=True)
-        office.see()
-        await asyncio.sleep(60)
-        return office.reason()
-
-    assert in_no_time(tell()) == "WatchedClusterMissing"
-    assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
-
-
 def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) -> None:
     """After a restart recoveries may be looked at before their cluster is."""
 
@@ -354,16 +288,21 @@ def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office) -> N
     assert in_no_time(tell()) == [ORDERS]
 
 
+async def crashed_in_a_wave(office: Office) -> None:
+    """A process set an order, and ended before it could hold the election."""
+    office.world.after("designate", crash)
+    with suppress(Crash):
+        await engine(office.world, office.api).recover(Scope((ORDERS,)))
+    office.world.calm_down()
+    office.world.steps.dead = False
+    assert office.world.unrestored() == [ORDERS]
+
+
 def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(office: Office) -> None:
     all_offline(office)
-    office.world.after("designate", crash)
 
     async def tell() -> Object:
-        with suppress(Crash):
-            await engine(office.world, office.api).recover(Scope((ORDERS,)))
-        office.world.calm_down()
-        office.world.steps.dead = False
-        assert office.world.unrestored() == [ORDERS]
+        await crashed_in_a_wave(office)
         office.api.change(RECOVERIES, NAME, abort=True)
         office.open(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
         office.see()
@@ -376,13 +315,8 @@ def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(offi
 def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash_came_before_its_status(
     office: Office,
 ) -> None:
-    office.world.after("designate", crash)
-
     async def tell() -> OpenCluster:
-        with suppress(Crash):
-            await engine(office.world, office.api).recover(Scope((ORDERS,)))
-        office.world.calm_down()
-        office.world.steps.dead = False
+        await crashed_in_a_wave(office)
         office.api.change(RECOVERIES, NAME, abort=True)  # nothing more is elected, then
         cluster = office.open()
         office.see()
