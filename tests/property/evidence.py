@@ -116,9 +116,9 @@ ids = st.lists(
 
 
 @st.composite
-def evidence(draw: st.DrawFn) -> Evidence:
+def clusters(draw: st.DrawFn) -> ClusterState:
     known = draw(st.lists(st.sampled_from(BROKERS), unique=True, min_size=2).map(sorted))
-    cluster = ClusterState(
+    return ClusterState(
         cluster_id="prod",
         release=draw(st.sampled_from((None, "4.0", "4.1"))),
         features=(("eligible.leader.replicas.version", 1), ("metadata.version", 27)),
@@ -128,7 +128,11 @@ def evidence(draw: st.DrawFn) -> Evidence:
         observed_at=NOON,
         took=timedelta(seconds=1),
     )
-    return Evidence(cluster, tuple(draw(partitions(id)) for id in draw(ids)))
+
+
+@st.composite
+def evidence(draw: st.DrawFn) -> Evidence:
+    return Evidence(draw(clusters()), tuple(draw(partitions(id)) for id in draw(ids)))
 
 
 rules = st.builds(

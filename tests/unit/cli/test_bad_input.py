@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 from kafka_recovery.cli import main
 from kafka_recovery.cli.inputs import journal_directory
 from unit.cli.conftest import Run
-from unit.cli.processes import Forked
 from unit.cli.small_cluster import SmallCluster
+from unit.processes import Forked
 
 PLAN = ["plan", "--all-offline-partitions"]
 

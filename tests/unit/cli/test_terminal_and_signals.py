@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from unit.cli.processes import Forked
+from unit.processes import Forked
 
 PROGRAM = """
 from unit.cli.small_cluster import SmallCluster

@@ -1,4 +1,4 @@
-"""Command lines as processes of their own, forked from one that has imported everything already.
+"""Programs as processes of their own, forked from one that has imported the command line already.
 
 To import it takes each process a second of work; a fork takes none. What a test sends and sees is the same.
 """
@@ -20,7 +20,7 @@ _FORKS.set_forkserver_preload(["unit.cli.small_cluster", "kafka_recovery.cli.mai
 
 
 class Forked:
-    """A Python program under way; the part of `subprocess.Popen` that tests of a command line use.
+    """A Python program under way; the part of `subprocess.Popen` that tests use.
 
     Its output is a pipe, and so is its standard error, unless a terminal is given: that is its input as well.
     """
