@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_recovery.spark.session import session
+from kafka_recovery_spark.session import session
 from spark.fleets import SEED
 
 SMALL = {

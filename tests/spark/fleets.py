@@ -28,8 +28,8 @@ from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.rows import rows
 from kafka_recovery.fleet.schema import SCHEMA
-from kafka_recovery.spark.evidence import READ
-from kafka_recovery.spark.ranking import ranking
+from kafka_recovery_spark.evidence import READ
+from kafka_recovery_spark.ranking import ranking
 from property.evidence import evidence
 from spark.incidents import far, incidents, without_replicas
 

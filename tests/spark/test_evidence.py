@@ -21,8 +21,8 @@ from kafka_recovery.domain.ids import LeaderEpoch, Offset
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.schema import VERSION_KEY
-from kafka_recovery.spark.evidence import latest, sources
-from kafka_recovery.spark.ranking import ranking
+from kafka_recovery_spark.evidence import latest, sources
+from kafka_recovery_spark.ranking import ranking
 from unit.fleet.looks import NOON, look
 
 HOUR = timedelta(hours=1)

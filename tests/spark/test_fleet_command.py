@@ -85,7 +85,7 @@ def test_without_java_it_says_what_to_install(root: Path, monkeypatch: pytest.Mo
 
 
 def test_without_pyspark_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("kafka_recovery.spark")]:
+    for name in [name for name in sys.modules if name.startswith("kafka_recovery_spark")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pyspark", None)
 

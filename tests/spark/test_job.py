@@ -24,9 +24,9 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.manifest import NAME, Expected, Loss, Manifest, Summary, foreign, read_manifest
-from kafka_recovery.spark import __main__ as program
-from kafka_recovery.spark.__main__ import main
-from kafka_recovery.spark.job import Asked, Task, answer, claimed, instant, worked
+from kafka_recovery_spark import __main__ as program
+from kafka_recovery_spark.__main__ import main
+from kafka_recovery_spark.job import Asked, Task, answer, claimed, instant, worked
 from spark.test_readiness import led
 from unit.decision.incident import broker, evidence, log
 from unit.fleet.looks import look
@@ -252,7 +252,7 @@ def test_an_error_nobody_expected_is_told_whole_and_by_one_line(
     def broken(*_: object) -> None:
         raise RuntimeError("the disk\nis on fire")
 
-    monkeypatch.setattr("kafka_recovery.spark.job.worked", broken)
+    monkeypatch.setattr("kafka_recovery_spark.job.worked", broken)
     (place / "termination-log").touch()
 
     assert main(words, place / "termination-log") == 70

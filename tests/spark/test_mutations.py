@@ -19,7 +19,7 @@ from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
 from kafka_recovery.domain.policy import CandidateOrder
-from kafka_recovery.spark import ranking
+from kafka_recovery_spark import ranking
 from spark.fleets import SEED, Answer, by_python, by_spark, fleet
 from spark.test_engines_agree import POLICIES
 

@@ -16,8 +16,8 @@ from kafka_recovery.decision.conditions import BACK
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.spark import readiness
-from kafka_recovery.spark.readiness import COUNTS, hanging, losses, offline_now, topics
+from kafka_recovery_spark import readiness
+from kafka_recovery_spark.readiness import COUNTS, hanging, losses, offline_now, topics
 from spark.fleets import SEED, Fleet, fleet, frame
 from spark.readiness_in_python import Numbers, expected, expected_now, up_and_running
 from spark.test_engines_agree import POLICIES

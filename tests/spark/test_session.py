@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-import kafka_recovery.spark
-from kafka_recovery.spark.session import JAVA_OPTIONS, PREFERENCES, SETTINGS, JavaMissing, check_java, wanted
+import kafka_recovery_spark
+from kafka_recovery_spark.session import JAVA_OPTIONS, PREFERENCES, SETTINGS, JavaMissing, check_java, wanted
 
 
 def a_java(folder: Path, version: str) -> Path:
@@ -60,7 +60,7 @@ def test_a_java_home_without_java_is_told(bare: pytest.MonkeyPatch, tmp_path: Pa
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
     with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafka-recovery-operator\[spark\]'"):
-        importlib.reload(kafka_recovery.spark)
+        importlib.reload(kafka_recovery_spark)
 
 
 def test_the_session_is_set_up_in_one_place(spark: SparkSession) -> None:
