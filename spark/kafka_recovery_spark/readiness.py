@@ -310,7 +310,7 @@ def _brokers(evidence: DataFrame) -> DataFrame:
 
 def _at_hand(small: DataFrame) -> DataFrame:
     """The same, worked out now and once: a row for each broker of the fleet."""
-    return small.sparkSession.createDataFrame(small.collect(), small.schema)
+    return small.sparkSession.createDataFrame(small.toArrow())
 
 
 def _racks(brokers: DataFrame) -> DataFrame:
