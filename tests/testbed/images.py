@@ -1,4 +1,4 @@
-"""The images of `Dockerfile`, built as a release builds them, on a Debian made here: no registry of images is asked.
+"""The images of the Dockerfile, built as a release builds them, on a Debian made here: no registry of images is asked.
 
 `python -m testbed.images` builds beforehand what the tests would build on first use. Needs root.
 """
