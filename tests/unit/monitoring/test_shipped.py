@@ -75,8 +75,9 @@ def test_a_runbook_types_commands_that_exist(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def source() -> str:
-    """All that the operator may ever say."""
-    return "\n".join(file.read_text() for file in (shipped.ROOT / "operator").rglob("*.py"))
+    """All that the operator and the job for Spark may ever say."""
+    folders = (shipped.ROOT / name for name in ("operator", "spark"))
+    return "\n".join(file.read_text() for folder in folders for file in folder.rglob("*.py"))
 
 
 @pytest.mark.parametrize("name", ALERTS)
