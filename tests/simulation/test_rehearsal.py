@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
