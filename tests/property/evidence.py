@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kafka_recovery.domain.evidence import (
@@ -36,6 +37,9 @@ EPOCH = LeaderEpoch(7)
 BROKERS = tuple(BrokerId(n) for n in range(1, 6))
 OFFLINE = Reason("LogDirOffline", "its log directory is offline")
 PROBLEM = Reason("TimedOut", "no answer within 5 s")
+
+costly = settings(max_examples=settings().max_examples // 2)
+"""Half as many examples: to draw them takes longer than to look at them."""
 
 mostly = st.sampled_from((True, True, True, True, True, False))
 hardly = mostly.map(lambda yes: not yes)

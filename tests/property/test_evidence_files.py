@@ -23,7 +23,7 @@ from kafka_recovery.domain.evidence import (
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.parquet_files import decoded, encoded
-from property.evidence import clusters, evidence
+from property.evidence import clusters, costly, evidence
 
 
 def whole(bits: int) -> st.SearchStrategy[int]:
@@ -97,11 +97,13 @@ def strange(draw: st.DrawFn) -> Evidence:
     return Evidence(cluster, tuple(seen), tuple(missing))
 
 
+@costly
 @given(evidence())
 def test_what_a_gather_sees_comes_back_as_it_went_in(seen: Evidence) -> None:
     assert decoded(encoded(seen, "file"), "file") == seen
 
 
+@costly
 @given(strange())
 def test_so_do_nulls_empty_lists_and_the_smallest_and_largest_numbers(seen: Evidence) -> None:
     assert decoded(encoded(seen, "file"), "file") == seen
