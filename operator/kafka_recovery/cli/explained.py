@@ -54,6 +54,10 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
         yield f"Loss: {explanation.loss}"
     for warning in explanation.warnings:
         yield f"Warning: {warning}"
+    if explanation.starting:
+        yield "Before you start a broker:"
+        yield from (f"  - {what}" for what in explanation.starting)
+    yield from explanation.since
     if explanation.would_change and explanation.verdict is not Verdict.NOTHING:
         yield "What would change it:"
         yield from (f"  - {change}" for change in explanation.would_change)

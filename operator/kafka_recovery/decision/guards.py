@@ -24,7 +24,8 @@ def listed(broker: Broker) -> str:
     """Before Kafka 4.0 a client sees unfenced brokers only: who is not seen is fenced or gone."""
     return (
         f"the controller does not list broker {broker.id}; this release lists unfenced brokers only, so it is "
-        "fenced or removed. It becomes a candidate once it is listed: check that it runs and sees the controllers."
+        "fenced or removed. Nobody can elect it before it is listed: check that it runs and sees the controllers. "
+        "Start it with its own, intact disk only."
     )
 
 
@@ -32,8 +33,9 @@ def listed(broker: Broker) -> str:
 def registered(broker: Broker) -> str:
     """KIP-841: only a registered broker may lead; the controller passes over the others."""
     return (
-        f"broker {broker.id} is not registered with the controller, so it can't be elected. "
-        "Start it if it still exists; if it is gone for good, the partition can only be led by another replica."
+        f"broker {broker.id} is not registered with the controller, so it can't be elected. Start it with its own, "
+        "intact disk if that still exists. Else the partition can only be led by another replica: leave broker id "
+        f"{broker.id} down until then."
     )
 
 
@@ -43,7 +45,8 @@ def not_fenced(broker: Broker) -> str:
     seen = "though it answers us" if broker.reachable else "and does not answer us either"
     return (
         f"broker {broker.id} is fenced by the controller, {seen}: its heartbeats do not arrive. "
-        "It becomes a candidate once it is unfenced: check that it runs and reaches the controllers."
+        "Nobody can elect it before it is unfenced: check that it runs and reaches the controllers. Start it with its "
+        "own, intact disk only."
     )
 
 

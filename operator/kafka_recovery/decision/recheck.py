@@ -12,6 +12,7 @@ from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.refusals import cluster_refusal
+from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -158,7 +159,7 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
         return Reason(
             "CleanMemberReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
-            "now: the controller may elect it without loss.",
+            f"now: the controller may elect it by itself; {IF_INTACT}.",
         )
 
 
