@@ -26,7 +26,7 @@ from kafka_recovery.cli.wiring import Connection, OpenCluster, Target, open_kafk
 from kafka_recovery.cli.words import needs_approval
 from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.domain.documents import InvalidDocument, as_data, digest
-from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.recovery.engine import Engine
@@ -184,6 +184,13 @@ async def carry_out(
     return conclude(site, report, unapproved)
 
 
+_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+_COPY_FIRST = (
+    "Before a broker is started that was away: copy its directories of the partitions that were recovered. On joining, "
+    "it deletes every record that their leaders lack."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Unapproved:
     """A plan that waits for a person: its digest, the file it lies in, and the command that approves it."""
@@ -200,6 +207,8 @@ def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> di
 
 def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
     """The exit code, and the next command where one is needed."""
+    if any(outcome.outcome in _ELECTED for outcome in report.outcomes):
+        say(_COPY_FIRST)
     restored = all(outcome.order_restored for outcome in report.outcomes)
     if report.recovered and restored:
         return ExitCode.DONE

@@ -24,8 +24,7 @@ def listed(broker: Broker) -> str:
     """Before Kafka 4.0 a client sees unfenced brokers only: who is not seen is fenced or gone."""
     return (
         f"the controller does not list broker {broker.id}; this release lists unfenced brokers only, so it is "
-        "fenced or removed. Nobody can elect it before it is listed: check that it runs and sees the controllers. "
-        "Start it with its own, intact disk only."
+        "fenced or removed. It can't lead before it is listed: see whether it runs and sees the controllers."
     )
 
 
@@ -33,9 +32,8 @@ def listed(broker: Broker) -> str:
 def registered(broker: Broker) -> str:
     """KIP-841: only a registered broker may lead; the controller passes over the others."""
     return (
-        f"broker {broker.id} is not registered with the controller, so it can't be elected. Start it with its own, "
-        "intact disk if that still exists. Else the partition can only be led by another replica: leave broker id "
-        f"{broker.id} down until then."
+        f"broker {broker.id} is not registered with the controller, so it can't be elected. "
+        "If its disk is gone for good, the partition can only be led by another replica."
     )
 
 
@@ -45,8 +43,7 @@ def not_fenced(broker: Broker) -> str:
     seen = "though it answers us" if broker.reachable else "and does not answer us either"
     return (
         f"broker {broker.id} is fenced by the controller, {seen}: its heartbeats do not arrive. "
-        "Nobody can elect it before it is unfenced: check that it runs and reaches the controllers. Start it with its "
-        "own, intact disk only."
+        "It can't lead before it is unfenced: see whether it runs and reaches the controllers."
     )
 
 

@@ -53,6 +53,17 @@ def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
         )
 
 
+def with_which_disk(partition: PartitionEvidence) -> str:
+    """What holds for whoever starts brokers because no replica may lead."""
+    own = "Start its brokers with their own, intact disks only"
+    if not (clean := sorted(partition.clean_members)):
+        return f"{own}."
+    return (
+        f"{own}; {_brokers(clean, 'or')} never on an empty or replaced one: Kafka would elect it, and the other "
+        "replicas would delete every record that it lacks."
+    )
+
+
 def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition]) -> str:
     """What to do before these brokers are started, now that another one leads these partitions."""
     its, each = ("its", "it") if len(absent) == 1 else ("their", "each of them")

@@ -40,7 +40,7 @@ _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which e
 
 
 def _waiting(plan: Plan) -> Iterator[str]:
-    yield "Wait: as long as nobody approves, nothing is changed, and the partitions stay offline."
+    yield "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
     if clean := _clean_and_away(plan):
         yield (
             f"If broker {' or '.join(map(str, clean))} can be started with its own, intact disk, start it and wait: "

@@ -107,7 +107,7 @@ def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str
     if incident.state == DUPLICATE:
         return "you, to delete one of two WatchedClusters"
     if incident.asks and incident.state == OBSERVE_ONLY:
-        return "you, to raise the cluster's authority"
+        return "nobody: authority is Observe"
     if incident.asks:
         return "you, to approve or refuse"
     if incident.condition("Stalled").get("status") == "True":

@@ -64,7 +64,7 @@ def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
 
     shown = one_line(plugin("plan", "prod-1").stdout)
 
-    assert "Wait: as long as nobody approves, nothing is changed, and the partitions stay offline." in shown
+    assert "Wait: what needs approval is not elected until somebody approves, and stays offline that long." in shown
     assert "If broker 1 can be started with its own, intact disk, start it and wait: Kafka can elect it" in shown
     assert "Never start it on an empty or replaced disk while partitions have no leader" in shown
     assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
@@ -82,7 +82,7 @@ def test_under_observe_nobody_is_told_to_approve(incidents: Incidents, plugin: P
         f"Approving does nothing now: authority of {'cluster prod' if whose == 'cluster' else 'the operator'} is"
         in shown
     )
-    assert "Wait: as long as nobody approves, nothing is changed" in shown
+    assert "Wait: what needs approval is not elected until somebody approves" in shown
     assert "An approval written before counts from then on, if the plan is still the same." in shown
     assert "Automatic lets the rules decide. A rule that says AutoApprove would then elect without asking" in shown
     assert "Approve:" not in told
@@ -190,7 +190,7 @@ def test_of_a_recovery_that_has_ended_it_is_said_what_a_returning_broker_deletes
 
     assert shown.exit_code == 0
     assert COPY in one_line(shown.stdout)
-    for words in ("elect it by itself", "Before you start a broker", "What would change it", "Approve:"):
+    for words in ("elect it by itself", "Before you start a broker", "What would change it", "unfenced", "Approve:"):
         assert words not in one_line(shown.stdout)
     if "explain" in command:
         assert "Broker 2 was seen leading orders-17 after this plan was made (leader epoch 8, log end 27)." in one_line(
