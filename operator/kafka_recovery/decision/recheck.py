@@ -159,7 +159,7 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
         return Reason(
             "CleanMemberReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
-            f"now: the controller may elect it by itself; {IF_INTACT}.",
+            f"now: the controller may elect it by itself, whatever its disk holds; {IF_INTACT}.",
         )
 
 
