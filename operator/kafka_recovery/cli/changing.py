@@ -148,7 +148,7 @@ async def _taken_over(file: Path, room: Room) -> int:
         from kafka_recovery.cli.config_maps import take_over
     except ImportError as missing:
         raise Refusal(
-            ExitCode.BAD_INPUT, f"--configmaps needs pip install 'kafka-recovery-operator[operator]' ({missing})"
+            ExitCode.BAD_INPUT, f"--configmaps needs pip install '.[operator]' in its checkout ({missing})"
         ) from None
     return await take_over(file, room.journal, room.place.root.name)
 

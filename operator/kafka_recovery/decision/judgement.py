@@ -52,7 +52,7 @@ class Standing(NamedTuple):
 
 
 def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, waited: timedelta) -> Standing:
-    """Nothing if it has a leader; wait for a clean return; refuse at the first objection; else elect one of the equals.
+    """Nothing if it has a leader; wait for an ISR or ELR member that is back; refuse; else elect one of the equals.
 
     `obstacle` is what stands against any election in this cluster.
     """

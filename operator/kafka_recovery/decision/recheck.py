@@ -98,7 +98,7 @@ def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence) ->
 
 
 def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
-    """A clean way out always wins, and an election already held is not repeated."""
+    """What has a leader is left alone, and an election already held is not repeated."""
     leader = seen.leader
     if leader is None:
         return None
@@ -153,7 +153,7 @@ def _still_elects(decision: Decision, standing: Standing) -> Reason | None:
 
 
 def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: frozenset[BrokerId]) -> Reason | None:
-    """A clean way out always wins: a member that came back only since the plan was made gets its patience."""
+    """Kafka elects a member that is back by itself: one that came back since the plan was made gets its patience."""
     returned = sorted((seen.clean_members & there) - planned.back)
     if returned:
         return Reason(

@@ -207,7 +207,7 @@ def beyond_limit(partition: TopicPartition, limit: int, wanted: int) -> Reason:
     ),
 )
 def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> str:
-    """A clean way out always wins: an ISR or ELR member that is back is elected by the controller itself (KIP-966).
+    """An ISR or ELR member that is back is elected by the controller itself (KIP-966), whatever is on its disk.
 
     Not while an old leader still answers as leader: it would go on writing alone, so there is nothing good to wait for.
     """

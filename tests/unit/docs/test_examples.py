@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -17,6 +18,7 @@ ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs"
 YAML = re.compile(r"^```yaml\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INCIDENT = yaml.safe_load((ROOT / "examples" / "incident" / "partition-recovery.yaml").read_text())
+WATCHED = yaml.safe_load((ROOT / "examples" / "base" / "watched-cluster.yaml").read_text())
 TYPED = re.compile(r"^kubectl create -n NAMESPACE -f - <<EOF\n(.*?)^EOF$", re.DOTALL | re.MULTILINE)
 ASKED = "$(kubectl get watchedcluster NAME -n NAMESPACE -o jsonpath='{.spec.clusterId}')"
 
@@ -37,9 +39,20 @@ def test_clusters_are_taken(text: str) -> None:
     assert read_cluster(stored(CLUSTERS, spec)).cluster_id == spec["clusterId"]
 
 
+@pytest.mark.parametrize(("crd", "example"), [("watchedclusters", WATCHED), ("partitionrecoveries", INCIDENT)])
+def test_a_cluster_id_that_nobody_wrote_is_refused(crd: str, example: dict[str, Any]) -> None:
+    """It can't be changed afterwards: an example that is applied unedited would have to be deleted."""
+    (version,) = yaml.safe_load((ROOT / "crds" / f"{crd}.yaml").read_text())["spec"]["versions"]
+    field = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["clusterId"]
+
+    assert not re.search(field["pattern"], example["spec"]["clusterId"])
+    assert re.search(field["pattern"], "4L6g3nShT-eMCtK--X86sw")
+
+
 def test_a_recovery_by_hand_is_taken() -> None:
     """The API server gives it a name."""
-    created = stored(RECOVERIES, INCIDENT["spec"], name=f"{INCIDENT['metadata']['generateName']}x7k2p")
+    spec = INCIDENT["spec"] | {"clusterId": "4L6g3nShT-eMCtK--X86sw"}
+    created = stored(RECOVERIES, spec, name=f"{INCIDENT['metadata']['generateName']}x7k2p")
 
     recovery = read_recovery(created | {key: INCIDENT[key] for key in ("apiVersion", "kind")})
 
