@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ ROOMS = (
     "bench",
 )
 PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "mkdocs.yml", "pyproject.toml")
-READ = frozenset({".md", ".py", ".yaml", ".yml", ".json", ".txt", ".tpl", ".html", ".toml", ".lua"})
+READ = frozenset({".md", ".py", ".yaml", ".yml", ".json", ".txt", ".tpl", ".html", ".toml", ".lua", ".svg"})
 DISK = r"intact|whole|untouched|as they were|empty|replaced|lost"
 """A sentence about a return names the disk."""
 
@@ -157,6 +158,8 @@ def sentences(text: str) -> Iterator[str]:
 def spoken(file: Path) -> str:
     """Its text; of a program, strings that stand side by side are one, as it is they that are shown."""
     text = file.read_text()
+    if file.suffix == ".svg":
+        return "\n".join(unescape(line).replace("\xa0", " ") for line in re.findall(r">([^<>]+)</text>", text))
     if file.suffix != ".py":
         return text
     shown = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant | ast.JoinedStr))
