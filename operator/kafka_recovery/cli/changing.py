@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_recovery.cli import plan_files
-from kafka_recovery.cli.approvals import ApprovedDigest, Asking, NobodyToAsk, approvals_here
+from kafka_recovery.cli.approvals import ApprovedBefore, ApprovedDigest, Asking, NobodyToAsk, approvals_here
 from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.inputs import Wanted, journal_directory, read_partition_file, read_policy
 from kafka_recovery.cli.journal_place import Holder, JournalPlace, require_journal
@@ -124,7 +124,7 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
             say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
         if runs and policy_file is None:
             policy = runs[-1].plan.policy
-        return await carry_out(site, room, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume())
+        return await carry_out(site, room, policy, lambda _: ApprovedBefore(room.journal), lambda engine: engine.resume())
 
 
 async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:

@@ -18,7 +18,7 @@ from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.kube.api import Conflict, NotFound, Object
-from kafka_recovery.kube.config_map_journal import ConfigMapJournal, WaveStart, by_plan, is_unfinished
+from kafka_recovery.kube.config_map_journal import LeftJournal, WaveStart, by_plan, is_unfinished
 from kafka_recovery.kube.facts import FACT_LABEL, OWNED_LABEL, ConfigMaps, Fact, RecoveryRef, path
 from kafka_recovery.kube.resources import (
     CLUSTER_LABEL,
@@ -51,7 +51,7 @@ class _Found:
         return self.of_damaged | {each[0].plan for each in by_plan(self.facts) if is_unfinished(each)}
 
 
-class OrphanedJournal(ConfigMapJournal):
+class OrphanedJournal(LeftJournal):
     """Port `Journal` for undoing only. Once finished its ConfigMaps stay, as a record, until they are pruned."""
 
     def __init__(self, api: ConfigMaps, namespace: str, recovery: RecoveryRef, cluster_id: str, found: _Found) -> None:

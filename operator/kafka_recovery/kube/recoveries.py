@@ -345,7 +345,7 @@ class Recoveries:
             begun=lambda: journal.begun,
             failed=progress.any_failed,
             named=who_named(recovery),
-            refused=lambda: approvals.refused,
+            refused=lambda: approvals.refused or journal.never_shown,
         )
         approvals = KubeApprovals(
             self._objects,

@@ -22,6 +22,8 @@ from kafka_recovery.kube.outages import Outage, left_offline
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
 
+BEGUN = "begun"
+"""The status's field that names the plans that were begun; see `shown_plans`, which alone writes it."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
 """Ends of a partition that no clean member brought about."""
@@ -148,6 +150,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         "partitions": _counts(known),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
+    if BEGUN in old:
+        status[BEGUN] = old[BEGUN]
     if known.end:
         status["outcome"] = str(known.end)
         status["finishedAt"] = old.get("finishedAt") or _instant(now)
