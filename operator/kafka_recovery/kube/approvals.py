@@ -150,6 +150,8 @@ class KubeApprovals:
 
         It is read anew each time, so that one that is taken back counts for no further wave.
         """
+        if self.void:
+            return self.void
         if [each.digest for each in self._stands] != [digest]:
             self._stands = (plan_now(plan, digest, plan.evidence.cluster.observed_at),)
         said, reason = await self._said(self._stands[0])

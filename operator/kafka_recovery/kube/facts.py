@@ -180,6 +180,11 @@ class Facts:
         """The plans, oldest first."""
         return await self._facts(f"{FACT_LABEL}=plan")
 
+    async def oldest(self) -> datetime | None:
+        """When the first ConfigMap of this journal was made, parts included, by the API server's clock; None: none is."""
+        made = [each["metadata"]["creationTimestamp"] for each in await self._listed(FACT_LABEL)]
+        return datetime.fromisoformat(min(made)) if made else None
+
     async def content(self, fact: Fact) -> bytes:
         """The document. Raises InvalidDocument saying which ConfigMap is missing or was changed."""
         data = fact.head.get("data") or {}

@@ -64,6 +64,10 @@ class OrphanedJournal(LeftJournal):
             raise self._found.damage
         return await super().unfinished()
 
+    async def oldest(self) -> datetime | None:
+        """When the first of its ConfigMaps was made; None: there is none any more."""
+        return await self._facts.oldest()
+
     async def altered(self) -> frozenset[TopicPartition]:
         """The partitions whose order may be altered: of a damaged journal all that are named in what is left of it.
 

@@ -19,6 +19,7 @@ from kafka_recovery.kube.approvals import KubeApprovals
 from kafka_recovery.kube.clusters import Clusters
 from kafka_recovery.kube.config_map_journal import ConfigMapJournal
 from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.logs import about
 from kafka_recovery.kube.metrics import Metrics
@@ -90,6 +91,7 @@ class Recoveries:
         metrics: Metrics,
         house: Callable[[], Awaitable[House]],
         soon: Callable[[Key, timedelta], None],
+        results: Prefixes = NONE,
     ) -> None:
         self._api = api
         self._house = house
@@ -103,7 +105,7 @@ class Recoveries:
         self._leaving: set[asyncio.Task[None]] = set()
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._scopes = Scopes(soon)
-        self._results = StoredResults()
+        self._results = StoredResults(results)
         self._untaken: dict[Key, _Untaken] = {}
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:

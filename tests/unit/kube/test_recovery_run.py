@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.progress import Progress
-from kafka_recovery.kube.recovery_status import ApprovedBy, End, Known, Phase
+from kafka_recovery.kube.recovery_status import End, Known, Phase
 from kafka_recovery.kube.resources import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans, story

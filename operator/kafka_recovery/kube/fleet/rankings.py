@@ -21,6 +21,7 @@ from kafka_recovery.kube.fleet.dialect import Dialect
 from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies, PolicyLost
 from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Seen
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.results import Results
 from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, State, Unreadable, remembered
 from kafka_recovery.kube.fleet.schedule import next_due
@@ -66,12 +67,14 @@ class Rankings:
         events: Events,
         metrics: Metrics,
         results: Results,
+        prefixes: Prefixes = NONE,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._events = events
         self._metrics = metrics
         self._results = results
+        self._prefixes = prefixes
         self._clock = clock
         self._operators = SparkOperators(api)
         self._policies = PolicyCopies(api)
@@ -160,7 +163,7 @@ class Rankings:
     async def _submit(self, case: Case, active: Active) -> timedelta | None:
         """The intent stands in status before anything is made, and what was made under its name is it."""
         await self._note(case, replace(case.memory, active=active))
-        job = naming.job(case.ranking, active)
+        job = naming.job(case.ranking, active, self._prefixes)
         try:
             await self._policies.keep(case.ranking, active)
             await Applications(self._api, DIALECTS[active.adapter]).submit(job)
@@ -184,7 +187,7 @@ class Rankings:
 
     async def _end(self, case: Case, active: Active, by_force: bool) -> timedelta:
         await self._note(case, replace(case.memory, active=active))
-        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active)
+        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active, self._prefixes)
         await (jobs.remove(job) if by_force else jobs.cancel(job))
         return steps.LOOK
 
@@ -206,7 +209,9 @@ class Rankings:
         if active.state is State.PAUSING:
             return None
         try:
-            return await Applications(self._api, DIALECTS[active.adapter]).observe(naming.job(case.ranking, active))
+            return await Applications(self._api, DIALECTS[active.adapter]).observe(
+                naming.job(case.ranking, active, self._prefixes)
+            )
         except NotServed as gone:  # its definition is gone, or not there yet: nothing is known of the object
             if case.now >= active.attempted_at + case.ranking.timeout:
                 return None
