@@ -18,12 +18,10 @@ from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
 from kafka_recovery.kube.outages import Outage, left_offline
+from kafka_recovery.kube.shown_plans import BEGUN
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
-
-BEGUN = "begun"
-"""The status's field that names the plans that were begun; see `shown_plans`, which alone writes it."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
 """Ends of a partition that no clean member brought about."""

@@ -12,10 +12,11 @@ from typing import Any, Final, Protocol
 
 from kafka_recovery.kube.api import ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.facts import RecoveryRef, unwritable
-from kafka_recovery.kube.recovery_status import BEGUN
 from kafka_recovery.kube.resources import RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
 
+BEGUN = "begun"
+"""The status's field that names them; it is written here alone."""
 MOST = 256
 """Plans that a status names: a recovery begins one at a time, and what ended without an election is forgotten."""
 

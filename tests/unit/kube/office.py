@@ -28,7 +28,7 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Approvals, Journal, Observer
 from kafka_recovery.recovery.supervision import Authority, Supervision
 from unit.kube.journals import NAME, NAMESPACE
-from unit.kube.our_objects import PROD, OurObjects
+from unit.kube.our_objects import PROD, OurObjects, policy_in_force
 from unit.recovery.world import COARSE, World
 
 HOUR = timedelta(hours=1)
@@ -128,10 +128,7 @@ class Office:
             self.queue.add,
         )
         self.task: asyncio.Task[None] | None = None
-        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
-            path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{APPROVALS_POLICY}"
-            spec = {"policyName": APPROVALS_POLICY, "validationActions": ["Deny"]}
-            api._keep(path, {"metadata": {"uid": plural, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec})
+        policy_in_force(api, APPROVALS_POLICY)
 
     def open(self, **fields: Any) -> SmallCluster:
         """A WatchedCluster is opened, perhaps anew."""

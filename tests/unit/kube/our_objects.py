@@ -110,6 +110,17 @@ class OurObjects(KubernetesInMemory):
         return super()._write(what)
 
 
+POLICIES_OF_ADMISSION = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+
+
+def policy_in_force(api: KubernetesInMemory, name: str, since: str = "2026-01-01T00:00:00Z") -> None:
+    """An admission policy of ours and its binding are there since then, never changed."""
+    for plural in POLICIES_OF_ADMISSION:
+        path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{name}"
+        spec = {"policyName": name, "validationActions": ["Deny"]}
+        api._keep(path, {"metadata": {"uid": f"{plural}-{name}", "creationTimestamp": since, "generation": 1}, "spec": spec})
+
+
 def inhabited(*partitions: Any, approval: str = "AutoApprove", **limits: Any) -> OurObjects:
     """A cluster with full authority, its policy with one rule, and one recovery of these partitions."""
     api = OurObjects()
