@@ -137,7 +137,10 @@ def test_more_rights_only_for_who_wants_them(charts: Helm, part: str) -> None:
     without = rules(charts.rendered(OPERATOR), "Role", NAME)
 
     assert not [rule for rule in more if rule in without]
-    assert rules(charts.rendered(OPERATOR, **{part: FLEET if part == "fleet" else {"enabled": True}}), "Role", NAME) == without + more
+    assert (
+        rules(charts.rendered(OPERATOR, **{part: FLEET if part == "fleet" else {"enabled": True}}), "Role", NAME)
+        == without + more
+    )
 
 
 def test_it_reads_the_admission_policies_it_relies_on(charts: Helm) -> None:

@@ -15,12 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.evidence import EpochEntry
 from kafka_recovery.domain.ids import LeaderEpoch, Offset
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.schema import VERSION_KEY
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.spark.evidence import latest, sources
 from kafka_recovery.spark.ranking import ranking
 from unit.fleet.looks import NOON, look

@@ -18,12 +18,12 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
-from kafka_recovery.domain.documents import InvalidDocument, canonical, digest_of_canonical
 from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule, TopicSelector
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.manifest import NAME, Expected, Loss, Manifest, Summary, foreign, read_manifest
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
 from kafka_recovery.spark import __main__ as program
 from kafka_recovery.spark.__main__ import main
 from kafka_recovery.spark.job import Asked, Task, answer, claimed, instant, worked

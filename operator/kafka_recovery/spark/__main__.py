@@ -8,9 +8,9 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.printable import printable
 from kafka_recovery.fleet.storage import StorageUnavailable
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.printable import printable
 from kafka_recovery.spark.job import Asked, Task, answer, instant
 from kafka_recovery.spark.session import JavaMissing
 

@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.parquet_files import first_line, surroundings_of
 from kafka_recovery.fleet.schema import SCHEMA
 from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.formats.documents import InvalidDocument
 
 NOT_READ = frozenset(
     {

@@ -21,13 +21,13 @@ from pydantic_core import PydanticCustomError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_recovery.domain import policy_file
-from kafka_recovery.domain.documents import InvalidDocument, canonical, digest_of_canonical
-from kafka_recovery.domain.fields import Text
 from kafka_recovery.domain.plan import LossClass, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.manifest import NAME, Loss, Manifest, Output, Snapshot, Summary, written
 from kafka_recovery.fleet.storage import Storage, StorageUnavailable
+from kafka_recovery.formats import policy_file
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
+from kafka_recovery.formats.fields import Text
 from kafka_recovery.spark.evidence import Source, for_hadoop, sources, storage_for_spark, table
 from kafka_recovery.spark.ranking import ranking
 from kafka_recovery.spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics

@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_recovery.kube.resources import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RANKINGS, RECOVERIES, Kind
+from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RANKINGS, RECOVERIES, Kind
 
 Spec = dict[str, Any]
 GONE = object()
@@ -276,7 +276,9 @@ BAD = [
     *_rankings("clusterSelector", {"clusterIds": [f"c{number}" for number in range(501)]}),
     *_rankings("policyRef", GONE, {}, {"name": "a/b"}),
     *_rankings("storage", GONE, {"evidence": "s3://b/e"}, {"results": "s3://b/r"}),
-    *_rankings("storage.evidence", "", "/var/lib/evidence", "s3://u:p@b/e", "s3://b/e f", "s3:b", "s3://b/é", *ELSEWHERE),
+    *_rankings(
+        "storage.evidence", "", "/var/lib/evidence", "s3://u:p@b/e", "s3://b/e f", "s3:b", "s3://b/é", *ELSEWHERE
+    ),
     *_rankings("storage.results", *ELSEWHERE),
     *_rankings("storage.results", "s3://fleet/evidence", "s3://fleet/evidence/r", says="must not lie in the evidence"),
     *_rankings(

@@ -11,8 +11,8 @@ import yaml
 from prometheus_client import Metric
 
 from kafka_recovery.cli.kubectl.commands import app
-from kafka_recovery.kube.fleet.runs import Outcome
-from kafka_recovery.kube.metrics import Heard, Metrics, Step
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.kube.machinery.metrics import Heard, Metrics, Step
 from unit.monitoring import shipped
 
 ALERTS = shipped.alerts()
@@ -92,7 +92,7 @@ def names() -> set[str]:
     metrics = Metrics()
     metrics.webhook_open()
     metrics.ranking_seen("kafka/nightly", True, NOON, NOON)
-    metrics.ranking_ended("kafka/nightly", Outcome.SUCCEEDED, timedelta(minutes=1))
+    metrics.ranking_ended("kafka/nightly", RunOutcome.SUCCEEDED, timedelta(minutes=1))
     return {name for family in metrics.registry.collect() for name in _samples(family)}
 
 

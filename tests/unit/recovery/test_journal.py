@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument, canonical, digest
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
 from unit.recovery.brokers import CLUSTER
@@ -124,7 +124,7 @@ async def test_what_was_being_written_when_the_process_was_killed_does_not_count
 KILLED = """
     import asyncio, os, signal, sys
     from pathlib import Path
-    from kafka_recovery.domain.documents import read
+    from kafka_recovery.formats.documents import read
     from kafka_recovery.domain.plan import Plan
     from kafka_recovery.recovery.journal_files import FileJournal
 
@@ -323,7 +323,7 @@ async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(
         (tmp_path / CLUSTER / name[:16] / "approval.json").write_bytes(b"{}\xff")
 
         assert len(await journal.unfinished()) == 1
-        with pytest.raises(InvalidDocument, match="approval.json"):
+        with pytest.raises(InvalidDocument, match=r"approval\.json"):
             await journal.approver(name)
 
 

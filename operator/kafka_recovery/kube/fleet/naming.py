@@ -13,7 +13,7 @@ from kafka_recovery.kube.fleet.ports import Job, Owner
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking
 from kafka_recovery.kube.fleet.runs import Active, State, written
-from kafka_recovery.kube.resources import API_VERSION, GROUP, RANKINGS, Meta
+from kafka_recovery.kube.resources.kinds import API_VERSION, GROUP, RANKINGS, Meta
 
 RANKING_LABEL = f"{GROUP}/fleet-ranking"
 """On every object of a ranking: its name."""

@@ -1,4 +1,4 @@
-"""Below which places the operator reads what fleets were answered: it does so with its own rights, so its own options say.
+"""Below which places the operator reads fleets' results: it does so with its own rights, so its own options say.
 
 Whoever writes a FleetRanking names a place; how its store is reached (an endpoint, a region) stands behind the question
 mark of the operator's option, never in the resource.
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import InvalidDocument
 
 SCHEMES = ("file", "s3", "gs", "abfs", "abfss", "hdfs")
 """Of places in a FleetRanking: what Spark and the operator can both read."""
