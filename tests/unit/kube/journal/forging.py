@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import io
 from dataclasses import replace
+from functools import cache
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -76,3 +78,19 @@ def turned_round(plan: Plan) -> tuple[str, bytes]:
 def first_wave(id: TopicPartition = ORDERS) -> bytes:
     """That requests for it may have been sent."""
     return canonical(WaveStart(1, (str(id),), "somebody"))
+
+
+@cache
+def _zeros() -> str:
+    """200 MiB of them, packed."""
+    packed = io.BytesIO()
+    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=6) as file:
+        for _ in range(200):
+            file.write(bytes(1 << 20))
+    return base64.b64encode(packed.getvalue()).decode()
+
+
+def bomb(name: str, fact: str, plan: str, uid: str) -> Object:
+    """A ConfigMap of less than 1 MiB that holds 200 MiB."""
+    made = forged_fact(plan, fact, b"", name, uid)
+    return made | {"binaryData": {"json.gz": _zeros()}}

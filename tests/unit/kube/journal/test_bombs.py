@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
-import io
 import tracemalloc
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
@@ -18,32 +15,13 @@ from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.recovery.ports import JournalUnwritable
-from unit.kube.journal.forging import BEGUN, forged_fact
+from unit.kube.journal.forging import BEGUN, bomb, forged_fact
 from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
 
 MIB = 1 << 20
-BOMB = 200 * MIB
-
-
-def zeros(length: int) -> str:
-    """So many, packed."""
-    packed = io.BytesIO()
-    with gzip.GzipFile(fileobj=packed, mode="wb", compresslevel=1) as file:
-        for _ in range(length // MIB):
-            file.write(bytes(MIB))
-    return base64.b64encode(packed.getvalue()).decode()
-
-
-PACKED = zeros(BOMB)
-
-
-def bomb(name: str, fact: str, plan: str, uid: str) -> Object:
-    """A ConfigMap of less than 1 MiB that holds 200 MiB."""
-    made = forged_fact(plan, fact, b"", name, uid)
-    return made | {"binaryData": {"json.gz": PACKED}}
 
 
 @contextmanager
