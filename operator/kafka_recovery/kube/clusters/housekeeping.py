@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from kafka_recovery.domain.plan import LossClass
-from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
@@ -90,17 +90,18 @@ class Housekeeping:
             self._clusters.soon(cluster.key)
             self._clusters.tell(cluster.key)
 
-    async def _held(self, cluster: OpenCluster, journal: OrphanedJournal) -> Reason | None:
+    async def _held(self, cluster: OpenCluster, journal: OrphanedJournal) -> str | None:
         """Why a person restores what this journal tells of, and not the operator."""
         house = await self._house()
         if strictest(house.authority, cluster.spec.authority) is Authority.OBSERVE:
-            return Reason("ObserveOnly", "authority is Observe, of the operator or of the WatchedCluster")
+            return "ObserveOnly: authority is Observe, of the operator or of the WatchedCluster"
         if cluster.spec.suspend:
-            return Reason("Suspended", f"spec.suspend of WatchedCluster {cluster.key[1]} is true")
+            return f"Suspended: spec.suspend of WatchedCluster {cluster.key[1]} is true"
         if house.suspended:
-            return house.suspended
+            return str(house.suspended)
         oldest = await journal.oldest()
-        return await self._admission.of_journal(oldest) if oldest else None
+        why = await self._admission.of_journal(oldest) if oldest else None
+        return str(why) if why else None
 
     async def _end(self, cluster: OpenCluster, journal: OrphanedJournal) -> None:
         report = await cluster.undoer(journal).undo()
@@ -143,9 +144,9 @@ class Housekeeping:
                 cluster.watcher.forget(name)
 
 
-def _to_do(journal: OrphanedJournal, why: Reason) -> str:
+def _to_do(journal: OrphanedJournal, why: str) -> str:
     return (
-        f"the operator leaves PartitionRecovery {journal.recovery.name} (deleted) to you ({why.code}: {why.message}): "
+        f"the operator leaves PartitionRecovery {journal.recovery.name} (deleted) to you ({why}): "
         f"read its ConfigMaps, -l {RECOVERY_UID_LABEL}={journal.recovery.uid}; kafka-recovery undo --configmaps "
         "restores what they name; delete them if you don't know them"
     )
