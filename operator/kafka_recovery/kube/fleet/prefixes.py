@@ -72,7 +72,9 @@ def _folder(url: str) -> SplitResult:
 
 
 def _parts(place: SplitResult) -> Sequence[str]:
-    return place.path.strip("/").split("/") if place.path.strip("/") else []
+    """Two slashes are not one to an object store."""
+    path = place.path.removeprefix("/").rstrip("/")
+    return path.split("/") if path else []
 
 
 def _shown(place: SplitResult) -> str:
