@@ -21,7 +21,7 @@ from kafka_recovery.fleet.manifest import NAME, Manifest, written
 from kafka_recovery.formats.documents import InvalidDocument
 
 if TYPE_CHECKING:
-    from kafka_recovery.spark.job import Asked
+    from kafka_recovery_spark.job import Asked
 
 app = typer.Typer(
     name="fleet",
@@ -123,7 +123,7 @@ def _ask(task: str, place: Place, not_before: str | None, master: str, output: O
 def _question(task: str, place: Place, not_before: str | None, master: str) -> Asked:
     """Raises InvalidDocument, also where what answers it is not installed."""
     try:
-        from kafka_recovery.spark.job import Asked, Task, instant
+        from kafka_recovery_spark.job import Asked, Task, instant
     except ModuleNotFoundError as error:
         raise InvalidDocument(f"fleet {task}: {error}") from None
     try:
@@ -136,8 +136,8 @@ def _question(task: str, place: Place, not_before: str | None, master: str) -> A
 async def _answer(question: Asked) -> Manifest:
     """In a thread, so that a signal is heard meanwhile; then what Spark does for us is given up."""
     from kafka_recovery.fleet.storage import StorageUnavailable
-    from kafka_recovery.spark.job import answer
-    from kafka_recovery.spark.session import JavaMissing
+    from kafka_recovery_spark.job import answer
+    from kafka_recovery_spark.session import JavaMissing
 
     say(f"asking {question.evidence} (Spark takes some seconds to start)")
     try:
@@ -150,7 +150,7 @@ async def _answer(question: Asked) -> Manifest:
 
 async def _or_given_up(work: asyncio.Future[Manifest]) -> Manifest:
     """The work's result; if we are to stop, it is made to end first. Spark can be stopped only once it has started."""
-    from kafka_recovery.spark.session import give_up
+    from kafka_recovery_spark.session import give_up
 
     try:
         return await asyncio.shield(work)

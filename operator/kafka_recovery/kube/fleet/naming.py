@@ -21,10 +21,10 @@ RUN_LABEL = f"{GROUP}/fleet-run"
 """On every object of a run: its name."""
 
 MAIN_FILE = "local:///opt/kafka-recovery/fleet_job.py"
-"""In the image: the program that runs `kafka_recovery.spark` with the arguments it is given."""
+"""In the image: the program that runs `kafka_recovery_spark` with the arguments it is given."""
 
 JAVA_OPTIONS = "-XX:-DontCompileHugeMethods"
-"""Of the driver, which must have them before the job can ask for them: as `kafka_recovery.spark.session` has it."""
+"""Of the driver, which must have them before the job can ask for them: as `kafka_recovery_spark.session` has it."""
 
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -100,7 +100,7 @@ def owner(ranking: Meta) -> Owner:
 
 
 def job(ranking: FleetRanking, active: Active, prefixes: Prefixes = NONE) -> Job:
-    """What Spark is asked to run: `python -m kafka_recovery.spark` with these arguments, by `MAIN_FILE`.
+    """What Spark is asked to run: `python -m kafka_recovery_spark` with these arguments, by `MAIN_FILE`.
 
     `prefixes`: how the stores of known places are reached.
     """

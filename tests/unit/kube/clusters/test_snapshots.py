@@ -25,7 +25,7 @@ from kafka_recovery.fleet.storage import StorageUnavailable
 from kafka_recovery.kube.clusters.snapshots import Export, Snapshots
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.watching.last_seen import LastSeen
-from kafka_recovery.spark.evidence import sources
+from kafka_recovery_spark.evidence import sources
 from unit.decision.incident import NOON, evidence, log, partition
 from unit.kube.virtual import in_no_time
 

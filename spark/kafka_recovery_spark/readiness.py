@@ -22,9 +22,9 @@ from kafka_recovery.decision.conditions import ALIVE, On
 from kafka_recovery.decision.guards import BROKER_GUARDS, REPLICA_GUARDS, log_dir_online
 from kafka_recovery.decision.judgement import OBSERVED_ONLY
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.spark.columns import Seen, first_objection, true_if
-from kafka_recovery.spark.copies import common_point, held, let
-from kafka_recovery.spark.ranking import keys_for, rule_for
+from kafka_recovery_spark.columns import Seen, first_objection, true_if
+from kafka_recovery_spark.copies import common_point, held, let
+from kafka_recovery_spark.ranking import keys_for, rule_for
 
 
 class Kind(StrEnum):
@@ -310,7 +310,7 @@ def _brokers(evidence: DataFrame) -> DataFrame:
 
 def _at_hand(small: DataFrame) -> DataFrame:
     """The same, worked out now and once: a row for each broker of the fleet."""
-    return small.sparkSession.createDataFrame(small.collect(), small.schema)
+    return small.sparkSession.createDataFrame(small.toArrow())
 
 
 def _racks(brokers: DataFrame) -> DataFrame:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
@@ -16,7 +18,16 @@ from kafka_recovery.decision.spread import TieSet, level, no_load
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Verdict
 
-LEADERS = "cluster_id string, broker int, rack string, leads bigint, elected bigint, preferred bigint"
+LEADERS = pa.schema(
+    [
+        ("cluster_id", pa.string()),
+        ("broker", pa.int32()),
+        ("rack", pa.string()),
+        ("leads", pa.int64()),
+        ("elected", pa.int64()),
+        ("preferred", pa.int64()),
+    ]
+)
 """`leads`: of partitions that have a leader now. `elected`: as spread among equals. `preferred`: if the first of the
 equals in assignment order were elected each time, as it would be without spreading."""
 
@@ -30,7 +41,8 @@ def leaders(evidence: DataFrame, ranked: DataFrame) -> DataFrame:
     names = ("ties", "chosen", "partitions", "broker", "rack", "leads")
     clusters = counts.groupBy("cluster_id").agg(F.collect_list(F.struct(*names)).alias("counts"))
     levelled = [row for cluster in clusters.toLocalIterator() for row in _levelled(cluster.cluster_id, cluster.counts)]
-    return evidence.sparkSession.createDataFrame(levelled, LEADERS)
+    # As Arrow's table: of a list Spark would make rows in Python processes of its own.
+    return evidence.sparkSession.createDataFrame(pa.Table.from_pylist(levelled, schema=LEADERS))
 
 
 def _tie_sets(ranked: DataFrame) -> DataFrame:
@@ -55,8 +67,8 @@ def _brokers(evidence: DataFrame) -> DataFrame:
     return each.groupBy("cluster_id", "broker").agg(F.max("rack").alias("rack"), F.count_if("is_leader").alias("leads"))
 
 
-def _levelled(cluster: str, counts: Sequence[Row]) -> Iterator[tuple[str, int, str | None, int, int, int]]:
-    """One cluster's brokers, in the order of LEADERS."""
+def _levelled(cluster: str, counts: Sequence[Row]) -> Iterator[dict[str, Any]]:
+    """One cluster's brokers, as rows of LEADERS."""
     brokers = {BrokerId(row.broker): row for row in counts if row.ties is None}
     ties: Counter[TieSet] = Counter()
     preferred: Counter[BrokerId] = Counter()
@@ -67,4 +79,5 @@ def _levelled(cluster: str, counts: Sequence[Row]) -> Iterator[tuple[str, int, s
     loads = no_load({id: row.rack for id, row in brokers.items()})
     level(ties, loads)
     for id, row in sorted(brokers.items()):
-        yield cluster, id, row.rack, row.leads, loads.by_broker[id], preferred[id]
+        numbers = (row.leads, loads.by_broker[id], preferred[id])
+        yield dict(zip(LEADERS.names, (cluster, id, row.rack, *numbers), strict=True))

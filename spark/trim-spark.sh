@@ -4,7 +4,7 @@
 set -eu
 spark=$(echo "$1"/lib/python3*/site-packages/pyspark)
 ln -s "${spark#"$1"/}" "$1/spark"
-ln -s /usr/lib/jvm/java-17-openjdk-* "$1/java"
+ln -s "/usr/lib/jvm/java-17-openjdk-$(dpkg --print-architecture)" "$1/java"
 rm -rf "$spark/examples"
 cd "$spark/jars"
 rm -f rocksdbjni-* \

@@ -1,4 +1,4 @@
-"""`python -m kafka_recovery.spark`: the job, as a Spark operator or plain `spark-submit` starts it."""
+"""`python -m kafka_recovery_spark`: the job, as a Spark operator or plain `spark-submit` starts it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 from kafka_recovery.fleet.storage import StorageUnavailable
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.printable import printable
-from kafka_recovery.spark.job import Asked, Task, answer, instant
-from kafka_recovery.spark.session import JavaMissing
+from kafka_recovery_spark.job import Asked, Task, answer, instant
+from kafka_recovery_spark.session import JavaMissing
 
 LAST_WORDS = Path("/dev/termination-log")
 """What Kubernetes shows of a container that ended; it is there, if it is to be written."""
@@ -47,7 +47,7 @@ def main(words: Sequence[str] | None = None, last_words: Path = LAST_WORDS) -> i
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m kafka_recovery.spark",
+        prog="python -m kafka_recovery_spark",
         description="Ask evidence of many clusters. Writes TO/RUN/, its manifest last. Changes nothing in Kafka.",
         allow_abbrev=False,
     )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ENTRYPOINT = Path(__file__).parents[3] / "images" / "fleet-job" / "entrypoint.sh"
+ENTRYPOINT = Path(__file__).parents[3] / "spark" / "entrypoint.sh"
 ECHO = "#!/bin/sh\nprintf '%s\\n' \"$@\"\n"
 EXECUTOR = {
     "SPARK_APPLICATION_ID": "spark-1",

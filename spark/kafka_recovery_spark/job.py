@@ -28,11 +28,11 @@ from kafka_recovery.fleet.storage import Storage, StorageUnavailable
 from kafka_recovery.formats import policy_file
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
 from kafka_recovery.formats.fields import Text
-from kafka_recovery.spark.evidence import Source, for_hadoop, sources, storage_for_spark, table
-from kafka_recovery.spark.ranking import ranking
-from kafka_recovery.spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics
-from kafka_recovery.spark.session import SOON_OVER, check_java, running
-from kafka_recovery.spark.spread import leaders
+from kafka_recovery_spark.evidence import Source, for_hadoop, sources, storage_for_spark, table
+from kafka_recovery_spark.ranking import ranking
+from kafka_recovery_spark.readiness import COUNTS, Kind, Saved, hanging, losses, offline_now, topics
+from kafka_recovery_spark.session import SOON_OVER, check_java, running
+from kafka_recovery_spark.spread import leaders
 
 CLAIM = "_claimed"
 """Of the file that is written first: so it is known beforehand that the place can be written to. Spark skips it."""

@@ -2,4 +2,4 @@
 
 import runpy
 
-runpy.run_module("kafka_recovery.spark", run_name="__main__")
+runpy.run_module("kafka_recovery_spark", run_name="__main__")
