@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_recovery.cli.cluster import plan_files
-from kafka_recovery.cli.cluster.approvals import ApprovedDigest, Asking, NobodyToAsk, approvals_here
+from kafka_recovery.cli.cluster.approvals import ApprovedBefore, ApprovedDigest, Asking, NobodyToAsk, approvals_here
 from kafka_recovery.cli.cluster.journal_place import Holder, JournalPlace, require_journal
 from kafka_recovery.cli.cluster.looking import reach
 from kafka_recovery.cli.cluster.progress import Watching, watching
@@ -124,7 +124,9 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
             say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
         if runs and policy_file is None:
             policy = runs[-1].plan.policy
-        return await carry_out(site, room, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume())
+        return await carry_out(
+            site, room, policy, lambda _: ApprovedBefore(room.journal), lambda engine: engine.resume()
+        )
 
 
 async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
