@@ -1,14 +1,15 @@
 """The listed mutations, and where in a tree each one changes something.
 
-A mutation names its file, and its tests theirs, by the end of their paths and by the old text itself: folders may move.
+A mutation names its file, and its tests theirs, by their names and some of the folders above them: files may move.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ class NotInTree(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One defect. `breaks`: what does not hold any more. `tests`: who must notice, as the ends of pytest's node ids."""
+    """One defect. `breaks`: what does not hold any more. `tests`: who must notice, as pytest's node ids end."""
 
     id: str
     file: str
@@ -52,7 +53,7 @@ class Mutation:
 
     def place(self, root: Path) -> Path:
         """The one file that holds the old text, exactly once. Raises NotInTree."""
-        named = [path for path in _product(root) if _ends(path.relative_to(root), self.file)]
+        named = _meant(root, PRODUCT, self.file)
         held = [path for path in named for _ in range(path.read_text().count(self.old))]
         if len(held) != 1:
             where = ", ".join(str(path.relative_to(root)) for path in named) or f"no file {self.file}"
@@ -81,34 +82,38 @@ def _mutation(said: dict[str, Any]) -> Mutation:
 
 
 @cache
-def _product(root: Path) -> tuple[Path, ...]:
-    return tuple(_files(root, PRODUCT))
-
-
-@cache
-def _tests(root: Path) -> tuple[Path, ...]:
-    return tuple(path for path in _files(root, ("tests",)) if path.suffix == ".py")
-
-
-def _files(root: Path, folders: Iterable[str]) -> Iterator[Path]:
+def _by_name(root: Path, folders: tuple[str, ...]) -> Mapping[str, Sequence[Path]]:
+    """All files of these folders, by their names."""
+    named: dict[str, list[Path]] = defaultdict(list)
     for folder in folders:
-        yield from sorted(path for path in (root / folder).rglob("*") if path.suffix in KINDS and path.is_file())
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in KINDS and path.is_file():
+                named[path.name].append(path)
+    return named
 
 
-def _ends(path: Path, end: str) -> bool:
-    """`/` in front of an end: it is the whole path, for what has copies elsewhere."""
-    whole = f"/{path.as_posix()}"
-    return whole == end if end.startswith("/") else whole.endswith(f"/{end}")
+def _meant(root: Path, folders: tuple[str, ...], said: str) -> list[Path]:
+    paths = _by_name(root, folders).get(said.rpartition("/")[2], ())
+    return [path for path in paths if _is_meant(path.relative_to(root), said)]
+
+
+def _is_meant(path: Path, said: str) -> bool:
+    """Of one with that name, whether it lies below those folders in that order; after `/`: whether it is that path."""
+    if said.startswith("/"):
+        return f"/{path.as_posix()}" == said
+    above = iter(path.parts[:-1])
+    return all(folder in above for folder in said.split("/")[:-1])
 
 
 def _test_id(root: Path, test: str) -> str:
     file, *names = test.split("::")
-    found = [path for path in _tests(root) if _ends(path.relative_to(root), file)]
+    meant = _meant(root, ("tests",), file)
+    found = [path for path in meant if not names or all(map(partial(_holds, path.read_text()), names))]
     if len(found) != 1:
-        raise NotInTree(f"{len(found)} files of tests end in {file}, not one")
-    text = found[0].read_text()
-    for name in names:
-        plain = name.partition("[")[0]
-        if f"def {plain}(" not in text and f"class {plain}:" not in text:
-            raise NotInTree(f"{found[0].relative_to(root)} has no {plain}")
+        raise NotInTree(f"{len(found)} test files are meant by {test}, not one")
     return "::".join([found[0].relative_to(root).as_posix(), *names])
+
+
+def _holds(text: str, name: str) -> bool:
+    plain = name.partition("[")[0]
+    return f"def {plain}(" in text or f"class {plain}:" in text
