@@ -19,6 +19,8 @@ from mutations.catalogue import Mutation
 
 _FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+?::.+?)(?: - .*)?$", re.MULTILINE)
 _FAILED = 1
+_NOT_HANDED_ON = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"})
+"""Compiled code stays in the copy, beside its source: compiling all of it anew would take longer than most tests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,6 @@ class Workspace:
         settings = tomllib.loads((self.root / "pyproject.toml").read_text())
         places = settings["tool"]["pytest"]["ini_options"]["pythonpath"]
         return {
-            **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+            **{name: value for name, value in os.environ.items() if name not in _NOT_HANDED_ON},
             "PYTHONPATH": os.pathsep.join(str(self.root / place) for place in places),
-            "PYTHONPYCACHEPREFIX": str(self.root / ".compiled"),
         }
