@@ -255,3 +255,18 @@ async def test_a_process_that_dies_while_it_puts_orders_back_is_waited_out(
     assert min(acted) >= QUARANTINE
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()
+
+
+async def test_an_order_that_may_still_be_put_back_keeps_its_wave_open(world: World) -> None:
+    """Else the next run would not wait out the minute, and the late restore would undo its order."""
+    world.offline()
+    await begun(world)
+    world.kafka.restore_fates = [Fate.LOST, Fate.LATE]
+    await world.resume()
+    began = world.clock.monotonic()
+
+    await world.undo()
+
+    assert world.clock.monotonic() - began >= QUARANTINE
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
