@@ -21,7 +21,7 @@ def test_a_mutation_finds_its_one_place_and_its_tests(mutation: Mutation) -> Non
 
 def test_every_mutation_has_a_name_of_its_own_and_is_another_change() -> None:
     named = Counter(mutation.id for mutation in listed())
-    changes = Counter((each.file, each.old, each.new) for each in listed() if each.tier is not Tier.SIMULATION)
+    changes = Counter((each.tier, each.file, each.old, each.new) for each in listed())
 
     assert [name for name, count in named.items() if count > 1] == []
     assert [change for change, count in changes.items() if count > 1] == []
