@@ -8,8 +8,7 @@ from kafka_recovery.domain.election import Lead, Leadership
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.ledger import Ledger
-from kafka_recovery.recovery.verification import online_already, verified
+from kafka_recovery.recovery.verification import verified
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, World
 
@@ -59,14 +58,3 @@ async def test_a_leader_with_less_than_was_measured_is_not_called_recovered(plan
     outcome = verified(decision, seen, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(26)), None)
 
     assert (outcome.outcome, outcome.reason and outcome.reason.code) == (Outcome.FAILED, "LeaderBehindPlan")
-
-
-async def test_who_is_in_sync_only_by_an_election_of_this_run_is_no_clean_way_out(plan: Plan, world: World) -> None:
-    """A later look shows it in the ISR, where its own unclean election put it."""
-    decision, seen = plan.decisions[0], plan.evidence.partitions[0]
-    ledger = Ledger(world)
-    ledger.elected(decision, seen)
-
-    ledger.conclude(online_already(ORDERS, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)), None))
-
-    assert ledger.report()[ORDERS].outcome is Outcome.RECOVERED
