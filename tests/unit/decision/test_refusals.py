@@ -109,6 +109,13 @@ def test_too_many_brokers_down_is_another_kind_of_outage() -> None:
     assert decided(seen, policy(Limits(brokers_down_percent=34))).leader == 2
 
 
+def test_as_many_brokers_down_as_the_limit_allows_refuse_nothing() -> None:
+    seen = evidence(partition(COPIES), brokers=(dead(1), broker(2), broker(3), broker(4)))
+
+    assert code(decided(seen, policy(Limits(brokers_down_percent=24)))) == "TooManyBrokersDown"
+    assert decided(seen, policy(Limits(brokers_down_percent=25))).leader == 2
+
+
 def test_a_full_plan_takes_the_most_urgent_partitions() -> None:
     ids = [TopicPartition(topic, 0) for topic in ("clicks", "orders")]
     seen = evidence(*[partition(COPIES, id=id) for id in ids])

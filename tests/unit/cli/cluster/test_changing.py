@@ -15,7 +15,13 @@ import pytest
 import yaml
 from rich.console import Console, RenderableType
 
+from kafka_recovery.cli.cluster.approvals import ApprovedDigest
+from kafka_recovery.cli.cluster.changing import Site, conclude
 from kafka_recovery.cli.cluster.plan_files import read_plan
+from kafka_recovery.cli.cluster.wiring import Target
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import report_table
 from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -211,6 +217,25 @@ def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(
     assert shown(report_table(Report((shorter, silent)))).endswith(
         "1 of 2 partitions have a leader that answers; 1 of them not as planned, see above.\n"
     )
+
+
+async def test_only_the_plan_that_was_read_is_approved(plan_file: Path) -> None:
+    """Whatever plan the engine comes to make."""
+    plan, digest = read_plan(plan_file.read_text(), str(plan_file)), digest_of(plan_file)
+    asked = ApprovedDigest("0" * 64)
+
+    assert await asked.granted(plan, digest) is None
+    assert asked.missing == [digest]
+    assert await ApprovedDigest(digest).granted(plan, digest)
+
+
+def test_a_leader_whose_order_is_not_restored_makes_the_exit_code_1(orders: TopicPartition) -> None:
+    led = PartitionOutcome(
+        orders, Outcome.RECOVERED, None, BrokerId(2), LeaderEpoch(8), Offset(27), order_restored=False
+    )
+    site = Site(None, Target("kafka-1:9092"), None, Output.TABLE, Interrupts())
+
+    assert conclude(site, Report((led,)), []) == ExitCode.NOT_RECOVERED
 
 
 def test_a_partition_that_is_refused_makes_the_exit_code_1(
