@@ -171,7 +171,11 @@ HEAD = """\
 
 <!-- Written by docs/generate.py. Change the code, or that file. -->
 
-Every word that the code says to machines, generated from it. Sentences are those of the code, `…` stands for what is
+Reasons, conditions, events, metrics, exit codes and words of the code, generated from it. A few words that it puts
+together otherwise stand elsewhere: `NotYet` of `Verified` in [the operator](operator.md), the webhook's outcomes in
+[the webhook](alertmanager.md), `brokerStates` in the definition of WatchedCluster.
+
+Sentences are those of the code, `…` stands for what is
 filled in; for guards and errors it is the rule behind them. The last column says which page explains more.
 
 Not listed are the words of others, which are handed on: **Kafka's own errors** have their names in this form, such as

@@ -155,7 +155,7 @@ def _export(place: str, every: str, keep: str) -> Export:
         from kafka_recovery.fleet.export import Archive
         from kafka_recovery.kube.clusters.snapshots import Export
     except ImportError:
-        missing = "evidence files need pyarrow and fsspec: pip install 'kafka-recovery-operator[fleet]'"
+        missing = "evidence files need pyarrow and fsspec: pip install '.[fleet]' in its checkout"
         raise typer.BadParameter(missing, param_hint="--evidence") from None
     try:
         archive = Archive.at(place, patient=True)  # a store that is away holds up evidence files, and no recovery

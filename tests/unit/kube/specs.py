@@ -36,7 +36,7 @@ RANKING: Spec = {
     "task": "Rank",
     "policyRef": {"name": "prod"},
     "storage": {"evidence": "s3://fleet/evidence", "results": "s3://fleet/results"},
-    "image": "registry.example/kafka-recovery-spark:0.1.0",
+    "image": "registry.example/kafka-recovery-fleet-job:0.1.0",
 }
 SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS: APPROVAL, RANKINGS: RANKING}
 

@@ -25,7 +25,7 @@ from kafka_recovery.cli.terminal.tables import report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
 from kafka_recovery.cluster.errors import ClusterError
-from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
@@ -150,7 +150,7 @@ async def _taken_over(file: Path, room: Room) -> int:
         from kafka_recovery.cli.cluster.config_maps import take_over
     except ImportError as missing:
         raise Refusal(
-            ExitCode.BAD_INPUT, f"--configmaps needs pip install 'kafka-recovery-operator[operator]' ({missing})"
+            ExitCode.BAD_INPUT, f"--configmaps needs pip install '.[operator]' in its checkout ({missing})"
         ) from None
     return await take_over(file, room.journal, room.place.root.name)
 
@@ -186,6 +186,13 @@ async def carry_out(
     return conclude(site, report, unapproved)
 
 
+_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+_COPY_FIRST = (
+    "Before a broker is started that was away: copy its directories of the partitions that were recovered. On joining, "
+    "it deletes every record that their leaders lack."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Unapproved:
     """A plan that waits for a person: its digest, the file it lies in, and the command that approves it."""
@@ -202,6 +209,8 @@ def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> di
 
 def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
     """The exit code, and the next command where one is needed."""
+    if any(outcome.outcome in _ELECTED for outcome in report.outcomes):
+        say(_COPY_FIRST)
     restored = all(outcome.order_restored for outcome in report.outcomes)
     if report.recovered and restored:
         return ExitCode.DONE

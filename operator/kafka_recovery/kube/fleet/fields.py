@@ -21,7 +21,7 @@ PLACE = Text(
     "a URL such as s3://bucket/folder, without credentials and options; its scheme is one of " + ", ".join(SCHEMES),
 )
 MOUNT_PATH = Text(r"/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*", 253, "an absolute path such as /evidence")
-IMAGE = Text(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 512, "an image such as registry.example/kafka-recovery-spark:0.1.0")
+IMAGE = Text(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 512, "an image such as registry.example/kafka-recovery-fleet-job:0.1.0")
 MEMORY = Text(r"[1-9][0-9]{0,5}[mg]", 7, "an amount of memory such as 512m or 4g")
 SETTING = Text(r"spark[.][A-Za-z0-9._-]+", 253, "a setting of Spark such as spark.hadoop.fs.s3a.endpoint")
 SETTING_VALUE = Text(None, 1024, "text")
