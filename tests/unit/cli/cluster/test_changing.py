@@ -60,6 +60,7 @@ def test_an_approved_plan_is_executed_and_the_order_restored(
     assert cluster.assignment(orders) == (1, 2, 3)
     assert "orders-17  Recovered  2       8      27" in done.stdout
     assert "wave 1 of 1: 1 partition" in done.stderr
+    assert "Before a broker is started that was away: copy its directories of the partitions" in done.stderr
 
 
 def test_a_plan_nobody_approved_is_not_executed(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
@@ -248,6 +249,15 @@ def test_a_partition_that_is_refused_makes_the_exit_code_1(
     assert cluster.leader(orders) == 2
     assert "1 of 2 partitions have a leader that answers." in done.stdout
     assert "pay-0: PromisedMissing" in done.stdout
+
+
+def test_who_elected_nobody_is_told_to_copy_nothing(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.online("orders-17", 2, 27)
+
+    done = recovery("recover", "--partition", "orders-17")
+
+    assert done.exit_code == 0
+    assert "copy its directories" not in done.stderr
 
 
 def test_nothing_offline_is_nothing_to_do(recovery: Run) -> None:
