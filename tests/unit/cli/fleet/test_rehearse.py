@@ -125,7 +125,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(
     refused = rehearse("--policy", automatic, "--scenario", scenario, "--plot", tmp_path / "a.png")
 
     assert refused.exit_code == 2
-    assert "pip install 'kafka-recovery-operator[plot]'" in refused.stderr
+    assert "pip install '.[plot]' in its checkout" in refused.stderr
 
 
 @pytest.mark.parametrize(

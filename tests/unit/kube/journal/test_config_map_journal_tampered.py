@@ -138,7 +138,7 @@ async def test_a_part_that_was_tampered_with_is_named(
         await journal_of(api).kept(name)
 
 
-@pytest.mark.parametrize("fact", ["approval", "wave-0001-started", "wave-0001-ended"])
+@pytest.mark.parametrize("fact", ["wave-0001-started", "wave-0001-ended"])
 async def test_a_fact_that_can_not_be_read_is_named(api: KubernetesInMemory, plan: Plan, fact: str) -> None:
     journal = journal_of(api)
     name = await begin(journal, plan)
