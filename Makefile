@@ -14,7 +14,7 @@ TIMED := $(BIN)/python -m testbed.timed
 # Checked once, wherever the checkout lies: a fresh clone need not do all of it again.
 CACHE := $(or $(KAFKA_RECOVERY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-recovery)
 # What a tier runs: by folder, for to collect everything and then leave most of it out takes longer than `unit`.
-UNIT       := tests/unit tests/property
+UNIT       := tests/unit tests/property tests/mutations
 SIMULATED  := tests/simulation tests/fidelity/test_scripts_on_model.py
 BROKERS    := tests/brokers
 APISERVER  := tests/apiserver tests/charts
@@ -27,12 +27,13 @@ ON_REAL_PROCESSES := $(PYTEST) $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1
 # Tests on real processes wait more than they work: three tiers side by side keep two cores busy.
 JOBS  ?= 3
 TIERS := lint brokers apiserver unit simulation spark
+MUTATIONS := $(BIN)/python -m mutations --jobs 2
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
+.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -100,8 +101,13 @@ test: $(INSTALLED) ## All of the above; what can't be fetched fails it, nothing 
 	@$(TIMED) total $(MAKE) --no-print-directory --jobs $(JOBS) --keep-going --output-sync=target $(TIERS); \
 	  status=$$?; cat build/timings.json; exit $$status
 
-test-full: java lint kafka-all kube ## Everything in test, 5,000 histories, and images on a real node (as root, on Debian)
-	$(BIN)/pytest -m "not bench"
+test-full: test java kafka-all kube ## Everything in test, and what is long: an hour or two; images on a real node (as root, on Debian)
+	@$(TIMED) full $(PYTEST) -m "full and not bench" tests
+	@$(TIMED) mutations $(MUTATIONS)
+	@cat build/timings.json
+
+mutations: $(INSTALLED) ## Small defects of the product, one after the other: each must be noticed; ARGS="--tier apiserver" for more
+	@$(TIMED) mutations $(MUTATIONS) $(ARGS)
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
 	$(BIN)/python demo/run.py $(ARGS)

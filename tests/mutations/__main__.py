@@ -1,8 +1,8 @@
 """`python -m mutations`: each listed mutation in a copy of the tree, and who notices. Exit code 1: not all of them are.
 
-PYTHONPATH=operator:tests .venv/bin/python -m mutations                     # all that need no real processes
-PYTHONPATH=operator:tests .venv/bin/python -m mutations --tier apiserver    # more tiers: --tier again
-PYTHONPATH=operator:tests .venv/bin/python -m mutations --only digest-not-compared
+PYTHONPATH=operator:spark:tests .venv/bin/python -m mutations                     # all that need no real processes
+PYTHONPATH=operator:spark:tests .venv/bin/python -m mutations --tier apiserver    # more tiers: --tier again
+PYTHONPATH=operator:spark:tests .venv/bin/python -m mutations --only digest-not-compared
 """
 
 from __future__ import annotations
