@@ -145,6 +145,16 @@ class RealKafka:
             address = self._view.address(broker)
             self._view.wait_until(f"broker {broker} answers", lambda: metadata.applied(address), lambda _: True)
 
+    def revive(self) -> None:
+        """Every broker runs again, thawed or started, and could be made a leader."""
+        for broker in self.brokers:
+            match self._nodes[broker].state:
+                case State.FROZEN:
+                    self.thaw(broker)
+                case State.STOPPED:
+                    self.start(broker, wait=False)
+        self.wait_until_unfenced(*self.brokers)
+
     def wipe(self, broker: int) -> None:
         """An empty disk in place of a stopped broker's: all its logs are gone, its identity is not."""
         if self._nodes[broker].state is not State.STOPPED:

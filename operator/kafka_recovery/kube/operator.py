@@ -34,6 +34,7 @@ from kafka_recovery.kube.watcher import Pace
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
+from kafka_recovery.recovery.wave import Timing
 
 if TYPE_CHECKING:
     from kafka_recovery.kube.snapshots import Export, Snapshots
@@ -49,7 +50,8 @@ class Settings:
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
-    server at a time; watches have their own. `webhook`: where alerts are heard, if they are.
+    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `timing`: of every wave;
+    no option of the command line changes it, for what Kafka still does with an unanswered request is no matter of taste.
     """
 
     namespaces: tuple[str, ...]
@@ -62,6 +64,7 @@ class Settings:
     liveness: str | None = None
     export: Export | None = None
     webhook: Webhook | None = None
+    timing: Timing = Timing()
 
 
 class Operator:
@@ -145,6 +148,7 @@ class Operator:
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
+            timing=settings.timing,
         )
         self._recoveries = Recoveries(
             api,
