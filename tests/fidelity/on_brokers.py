@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -29,22 +28,16 @@ TOPIC_RESOURCE, SET = 2, 0
 LATEST, CONSUMER, DEBUGGER = -1, -1, -2
 
 
-@contextmanager
-def cluster(release: str, elr: bool) -> Iterator[RealKafka]:
-    """A real cluster as scripts want it."""
+def wish(release: str, elr: bool) -> dict[str, Any]:
+    """The cluster that scripts want, in the words of RealKafka."""
     choice = elr if elr else None if release == "3.9" else False
     checks = {"unclean.leader.election.interval.ms": str(UNCLEAN_CHECK * 1000)}
-    with RealKafka(release, brokers=len(BROKERS), elr=choice, properties=checks) as kafka:
-        yield kafka
+    return {"release": release, "brokers": len(BROKERS), "elr": choice, "properties": checks}
 
 
 def play(script: Script, kafka: RealKafka) -> list[Sight]:
-    """The script on a running cluster, which is left as it was found: all brokers in, no topic."""
-    stage = BrokerStage(kafka)
-    try:
-        return script.play(stage)
-    finally:
-        stage.tidy()
+    """The script on a running cluster without topics; what it broke there is left so."""
+    return script.play(BrokerStage(kafka))
 
 
 class BrokerStage:
@@ -52,28 +45,14 @@ class BrokerStage:
 
     def __init__(self, kafka: RealKafka) -> None:
         self.kafka = kafka
-        self._frozen: set[int] = set()
-        self._exists = False
-
-    def tidy(self) -> None:
-        """All brokers run and may lead; the topic is gone."""
-        for broker in tuple(self._frozen):
-            self.thaw(broker)
-        for broker in set(BROKERS) - set(self.kafka.running):
-            self.kafka.start(broker, wait=False)
-        self.kafka.wait_until_unfenced(*BROKERS)
-        if self._exists:
-            self.delete()
 
     def create(self, replicas: Sequence[int], min_isr: int, unclean: bool) -> None:
-        self._exists = True
         configs: dict[str, str | int] = {"min.insync.replicas": min_isr}
         if unclean:
             configs["unclean.leader.election.enable"] = "true"
         self.kafka.create_topic(TOPIC, [replicas], **configs)
 
     def delete(self) -> None:
-        self._exists = False
         self.kafka.delete_topic(TOPIC)
 
     def configure(self, key: str, value: str) -> None:
@@ -86,18 +65,15 @@ class BrokerStage:
 
     def kill(self, broker: int) -> None:
         self.kafka.kill(broker)
-        self._frozen.discard(broker)
 
     def stop(self, broker: int) -> None:
         self.kafka.terminate(broker)
 
     def freeze(self, broker: int) -> None:
         self.kafka.freeze(broker)
-        self._frozen.add(broker)
 
     def thaw(self, broker: int) -> None:
         self.kafka.thaw(broker)
-        self._frozen.discard(broker)
 
     def start(self, broker: int) -> None:
         self.kafka.start(broker)

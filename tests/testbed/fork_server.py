@@ -20,10 +20,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 LARGEST_REQUEST = 1 << 20
 FEW_FILES = 8
@@ -35,16 +37,32 @@ class ForkServer:
     def __init__(self, *preloaded: str) -> None:
         self._preloaded = preloaded
         self._control: socket.socket | None = None
+        self._starting = threading.Lock()
 
-    def start(self, entry: str, arguments: Sequence[str], output: IO[bytes], environment: Mapping[str, str]) -> Forked:
-        """Run `module:function` with these arguments; what it prints and says goes to `output`."""
+    def start(
+        self,
+        entry: str,
+        arguments: Sequence[str],
+        output: IO[Any],
+        environment: Mapping[str, str],
+        errors: IO[Any] | None = None,
+        given: IO[Any] | None = None,
+    ) -> Forked:
+        """Run `module:function` with these arguments.
+
+        What it prints goes to `output`, what it says on standard error there as well, or to `errors`; it reads `given`,
+        or nothing.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = {"entry": entry, "arguments": list(arguments), "environment": dict(environment)}
         with theirs:
-            control = self._server()
+            with self._starting:
+                control = self._server()
             raw = json.dumps(request).encode()
             assert len(raw) < LARGEST_REQUEST, "what is wanted of a program must fit into one packet"
-            socket.send_fds(control, [raw], [theirs.fileno(), output.fileno()])
+            with Path(os.devnull).open() as nothing:
+                standard = (given or nothing, output, errors or output)
+                socket.send_fds(control, [raw], [theirs.fileno(), *(file.fileno() for file in standard)])
         return Forked(entry, ours)
 
     def close(self) -> None:
@@ -63,6 +81,7 @@ class ForkServer:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", __name__, str(theirs.fileno()), *self._preloaded],
                     stdin=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # where pytest found the modules
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # a Ctrl-C is its owner's to handle
                 )
@@ -149,22 +168,25 @@ class _Server:
         request = json.loads(raw)
         channel = socket.socket(fileno=files[0])
         if pid := os.fork():
-            os.close(files[1])
+            for file in files[1:]:
+                os.close(file)
             self._channels[pid] = channel
             self._selector.register(channel, EVENT_READ, pid)
             channel.send(f"{pid}".encode())
             return None
-        return self._as_child(request, channel, files[1])
+        return self._as_child(request, channel, files[1:])
 
-    def _as_child(self, request: dict[str, object], channel: socket.socket, output: int) -> Callable[[], object]:
+    def _as_child(
+        self, request: dict[str, object], channel: socket.socket, standard: Sequence[int]
+    ) -> Callable[[], object]:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
         for each in (self._control, self._waking, self._wakes, channel, *self._channels.values()):
             each.close()
-        for standard in (1, 2):
-            os.dup2(output, standard)
-        os.close(output)
+        for number, file in enumerate(standard):
+            os.dup2(file, number)
+            os.close(file)
         entry, arguments, environment = request["entry"], request["arguments"], request["environment"]
         assert isinstance(entry, str)
         assert isinstance(arguments, list)

@@ -17,6 +17,7 @@ from testbed.layout import (
     CONTROLLER,
     INTERNAL,
     PLAINTEXT,
+    Detour,
     Layout,
     Listener,
     format_broker,
@@ -45,6 +46,7 @@ class Wish:
     proxied: Sequence[int]
     folder: Path | None
     host: str
+    detour: int | None
 
 
 class Nodes:
@@ -55,6 +57,7 @@ class Nodes:
         distribution = fetch(wish.release)
         self._java = Java(distribution, archive.options(archive.ensured(distribution)))
         self.proxies: dict[int, Proxy] = {}
+        self.detour: Proxy | None = None
         with ExitStack() as stack:
             self.folder = wish.folder or Path(tempfile.mkdtemp(prefix="testbed-kafka-"))
             self._guard = Guard(None if wish.folder else self.folder)
@@ -96,6 +99,13 @@ class Nodes:
         for node in self._nodes.values():
             node.check()
 
+    def revive(self) -> None:
+        """Every node runs and every proxy passes all on, as at first; does not wait for it."""
+        for proxy in (*self.proxies.values(), *([self.detour] if self.detour else [])):
+            proxy.restore()
+        for node in self._nodes.values():
+            node.revive()
+
     def run_tool(self, main: str, *arguments: str) -> str:
         """Runs a main class of this Kafka; its output, or JavaFailed."""
         home = self.folder / "tools"
@@ -115,7 +125,15 @@ class Nodes:
             properties=self._wish.properties,
             security=self.stronghold,
             host=self._wish.host,
+            detour=self._detour(ports, stack),
         )
+
+    def _detour(self, ports: Ports, stack: ExitStack) -> Detour | None:
+        if self._wish.detour is None:
+            return None
+        port = ports.take()
+        self.detour = stack.enter_context(Proxy(f"{self._wish.host}:{port}"))
+        return Detour(self._wish.detour, port, self.detour.port)
 
     def _listeners(self, broker: int, ports: Ports, stack: ExitStack) -> dict[str, Listener]:
         secured = [mechanism.value for mechanism in Mechanism] if self.stronghold else []
