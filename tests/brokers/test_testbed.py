@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,6 @@ from brokers.conftest import USUAL
 from testbed import distribution, topics
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
-from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.replicas import EpochStart
 from testbed.security import Credentials, Mechanism, Security
 from testbed.waiting import WaitedInVain, wait_until
@@ -33,6 +31,10 @@ pytestmark = pytest.mark.brokers
 
 PASSWORD = 'a "good" \\ secret=1'
 ELR_OFF_AND_ON = [("3.9", False), ("4.0", False), ("4.0", True), ("newest", False), ("newest", True)]
+NEWEST_ALWAYS = [
+    ("newest", True) if each == ("newest", True) else pytest.param(*each, marks=pytest.mark.full)
+    for each in ELR_OFF_AND_ON
+]
 
 
 @pytest.mark.full
@@ -57,10 +59,7 @@ def racks_and_topics(kafka: RealKafka) -> tuple[dict[int, str], set[str]]:
     return {node.id: node.rack for node in nodes}, set(admin.list_topics(timeout=20).topics)
 
 
-@pytest.mark.parametrize(
-    ("release", "elr"),
-    [pytest.param(*each, marks=pytest.mark.full) for each in ELR_OFF_AND_ON[:-1]] + ELR_OFF_AND_ON[-1:],
-)
+@pytest.mark.parametrize(("release", "elr"), NEWEST_ALWAYS)
 def test_survivors_of_a_divergence_differ_in_log_end_and_in_last_epoch(
     release: str, elr: bool, warm: WarmKafka
 ) -> None:
@@ -264,79 +263,6 @@ def test_a_cut_off_broker_is_lost_to_clients_and_to_nobody_else() -> None:
 
 def write_as_a_client(kafka: RealKafka, label: str) -> list[str]:
     return topics.produce(kafka.bootstrap, "orders", [0], 1, label, acks="all", patience=3)[0]
-
-
-class TestFaults:
-    def test_a_black_hole_swallows(self) -> None:
-        with BlackHole() as hole, connected(hole) as client:
-            client.sendall(b"anybody?")
-            client.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-
-    def test_garbage_is_the_same_for_the_same_seed(self) -> None:
-        assert answer_of(Garbage(seed=7), 64) == answer_of(Garbage(seed=7), 64) != answer_of(Garbage(seed=8), 64)
-
-    def test_garbage_may_announce_two_gigabytes(self) -> None:
-        assert answer_of(Garbage(announced=HUGE), 4) == b"\x7f\xff\xff\xff"
-
-    def test_a_stalled_proxy_lets_everything_through_in_the_end(self) -> None:
-        with Garbage(seed=7) as server, Proxy(server.address) as proxy, connected(proxy) as client:
-            proxy.stall()
-            client.sendall(b"well?")
-            client.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-            proxy.restore()
-            client.settimeout(10)
-            assert client.recv(1)
-
-    def test_a_proxy_that_drops_answers_still_hands_on_requests(self) -> None:
-        with Recorder() as server, Proxy(server.address) as proxy, connected(proxy) as client:
-            proxy.drop_answers()
-            client.sendall(b"elect")
-            wait_until("the request has arrived", lambda: bytes(server.received), lambda seen: seen == b"elect")
-            client.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-
-    def test_a_cut_breaks_what_is_open_and_what_comes(self) -> None:
-        with BlackHole() as hole, Proxy(hole.address) as proxy, connected(proxy) as client:
-            proxy.cut()
-            assert client.recv(1) == b""
-            with connected(proxy) as later:
-                assert later.recv(1) == b""
-
-    def test_a_delayed_answer_takes_that_long(self) -> None:
-        with Garbage() as server, Proxy(server.address) as proxy, connected(proxy) as client:
-            proxy.delay(0.3)
-            began = time.monotonic()
-            client.sendall(b"well?")
-            assert client.recv(1)
-            assert time.monotonic() - began >= 0.3
-
-
-class Recorder(Server):
-    """Keeps what it is sent and answers it."""
-
-    def __init__(self) -> None:
-        self.received = bytearray()
-        super().__init__()
-
-    def _serve(self, client: socket.socket) -> None:
-        while part := client.recv(1024):
-            self.received += part
-            client.sendall(part)
-
-
-def connected(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
-
-
-def answer_of(server: Server, size: int) -> bytes:
-    with server, connected(server) as client:
-        client.sendall(b"?")
-        return client.recv(size, socket.MSG_WAITALL)
 
 
 def test_nodes_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -> None:
