@@ -53,8 +53,9 @@ BUSY: Mapping[str, Any] = {
 """A controller that looks all the time for preferred leaders to be elected, and for leaderless partitions that it may
 elect uncleanly; by default never here, and every 5 minutes."""
 
-PROXIED: Mapping[str, Any] = {"proxied": (1, 2, 3), "session_timeout": 3.0}
-"""Clients reach no broker but through a proxy."""
+STORMY: Mapping[str, Any] = {"proxied": (2,)}
+PROXIED: Mapping[str, Any] = {"proxied": (1, 2, 3)}
+"""Clients reach broker 2, and no broker, but through a proxy."""
 
 SESSION = 2.0
 """Seconds after which the guarded cluster forgets who an OAuth connection is."""

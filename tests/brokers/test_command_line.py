@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from brokers.conftest import PROXIED, Command
+from brokers.conftest import STORMY, Command
 from brokers.forked import Running, running
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
@@ -56,7 +56,7 @@ class Site:
 
 @pytest.fixture(scope="module")
 def site(warm: WarmKafka) -> Iterator[Site]:
-    with warm.lent(**PROXIED) as kafka:
+    with warm.lent(**STORMY) as kafka:
         yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=MANY.stop))
 
 

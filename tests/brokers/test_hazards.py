@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from datetime import timedelta
-from itertools import islice
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -70,24 +68,6 @@ async def test_a_person_who_approved_one_candidate_is_asked_again_when_it_dies(
     assert kafka.describe("orders")[0].replicas == (1, 2, 3)
 
 
-async def test_a_candidate_that_is_fenced_at_the_last_moment_makes_the_election_fail_loudly(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    """Kafka then takes the next in order, which holds less than was planned: that is not a recovery as approved."""
-    kafka.offline_partition("orders", survivors={2: 15, 3: 27})
-
-    def fence_the_best() -> None:
-        kafka.freeze(3)
-        kafka.wait_until_fenced(3)
-
-    report = await recovery(kafka).with_(before_election=fence_the_best).recover(ORDERS)
-
-    assert report[ORDERS].outcome is Outcome.FAILED
-    assert why(report).code == "ElectedInstead"
-    assert kafka.describe("orders")[0].leader == 2
-    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
-
-
 async def test_an_isr_member_that_comes_back_first_wins_and_nothing_unclean_is_done(
     kafka: RealKafka, recovery: Recoveries
 ) -> None:
@@ -128,47 +108,6 @@ async def test_an_isr_member_that_comes_back_with_an_empty_disk_is_warned_about_
     assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
     assert "10" in report[ORDERS].warnings[0]
     assert "truncated" in report[ORDERS].warnings[0]
-
-
-async def test_without_a_controller_nothing_is_tried(kafka: RealKafka, recovery: Recoveries) -> None:
-    """Brokers still answer, from metadata that stands still."""
-    kafka.offline_partition("orders", survivors=SURVIVORS)
-    kafka.kill_controller()
-
-    plan = await recovery(kafka).plan(ORDERS)
-
-    (decision,) = plan.decisions
-    assert decision.verdict is Verdict.REFUSE
-    assert decision.reason is not None
-    assert "controller" in decision.reason.message
-
-
-async def test_a_controller_that_goes_away_while_electing_leaves_unknown_partitions_in_quarantine(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    """A broker forwards to the controller for 60 s; until then the election may still take effect, and it does.
-
-    It is frozen for less than a session: else it would fence the survivors first when it comes back.
-    """
-    kafka.offline_partition("orders", survivors=SURVIVORS)
-    # The first election meets a frozen controller, the second one, after the quarantine, does not.
-    freezes, thaws = iter([kafka.freeze_controller]), iter([kafka.thaw_controller])
-    frozen = recovery(kafka).with_(
-        before_election=lambda: next_of(freezes),
-        after_election=lambda: next_of(thaws),
-        election_deadline=timedelta(seconds=0.5),
-    )
-    report = await frozen.recover(ORDERS)
-
-    assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert kafka.describe("orders")[0].leader == 3
-    assert kafka.describe("orders")[0].replicas == (1, 2, 3)
-
-
-def next_of(actions: Iterator[Callable[[], None]]) -> None:
-    """One of them, if there is one left."""
-    for action in islice(actions, 1):
-        action()
 
 
 async def test_an_ongoing_reassignment_is_refused_and_named(kafka: RealKafka, recovery: Recoveries) -> None:

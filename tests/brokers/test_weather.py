@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from brokers.conftest import PROXIED, Command
+from brokers.conftest import STORMY, Command
 from kafka_recovery.recovery.journal_files import FileJournal
 from testbed.cluster import RealKafka
 from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
@@ -44,7 +44,7 @@ rules:
 @pytest.fixture(scope="module")
 def stormy(warm: WarmKafka) -> Iterator[RealKafka]:
     """Offline partitions: most tests only look at number 0; those that recover one have it for themselves."""
-    with warm.lent(**PROXIED) as kafka:
+    with warm.lent(**STORMY) as kafka:
         kafka.offline_partition("orders", survivors=SURVIVORS, partitions=8)
         yield kafka
 
