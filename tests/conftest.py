@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+from pathlib import Path
 
 import pytest
 from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
+
+# Programs that tests start are those of this checkout, whatever is installed and whatever a shell exports.
+ROOT = Path(__file__).parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("operator", "spark", "tests"))
 
 # No deadline: a busy machine is no defect. What `make test` draws is the same each time, so that it judges the change
 # and not the draw; `make explore` draws anew, ten times as much. A failure prints the blob that repeats it.

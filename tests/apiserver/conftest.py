@@ -148,7 +148,7 @@ def fleet(
     kubectl.apply(policy())
     for folder in ("evidence", "results"):
         (tmp_path / folder).mkdir()
-    start()
+    start(f"--fleet-results=file://{tmp_path}/results")
     return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
 
 

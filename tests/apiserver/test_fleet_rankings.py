@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.fleet import Fleet
-from kafka_recovery.spark.session import check_java
+from kafka_recovery_spark.session import check_java
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.spark_operator import apache, distribution, kubeflow

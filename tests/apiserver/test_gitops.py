@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import yaml
 
 from apiserver.objects import Asking
-from kafka_recovery.kube.resources import (
+from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
     POLICIES,
@@ -24,8 +25,8 @@ from testbed.examples import EXAMPLES, overlay, replaced
 from testbed.kstatus import Kstatus, kstatus
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from unit.kube.recoveries.standings import State, states
 from unit.kube.specs import SMALLEST
-from unit.kube.standings import State, states
 
 pytestmark = pytest.mark.apiserver
 
@@ -59,6 +60,19 @@ def test_an_overlay_says_how_far_the_operator_may_go(
     assert cluster.authority is Authority(name.capitalize())
     assert read_policy(administrator.get(POLICIES, "prod")).policy.rule_for("anything")
     assert cluster.policy_name == "prod"
+
+
+@pytest.mark.parametrize("name", ["overlays/observe", "incident/partition-recovery.yaml"])
+def test_an_example_that_nobody_edited_is_refused(kubectl: Kubectl, namespace: str, name: str) -> None:
+    """Its cluster id could not be changed afterwards."""
+    path = EXAMPLES / name
+    shipped = kubectl("kustomize", str(path)) if path.is_dir() else path.read_text()
+    here = re.sub(r"(?m)^(  namespace:) .*$", rf"\1 {namespace}", shipped)
+
+    refused = kubectl.attempt("create", "--dry-run=server", "-f", "-", given=here)
+
+    assert refused.returncode != 0
+    assert "spec.clusterId" in refused.stderr
 
 
 @OVERLAYS

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.kube.lease import LOST
+from kafka_recovery.kube.process.lease import LOST
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -16,28 +16,29 @@ import aiohttp
 import kopf
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube import session
-from kafka_recovery.kube.api import CONNECTIONS, Api, ApiError
-from kafka_recovery.kube.clusters import Clusters
-from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.clusters.clusters import Clusters
+from kafka_recovery.kube.clusters.housekeeping import Housekeeping
+from kafka_recovery.kube.clusters.policies import Policies
 from kafka_recovery.kube.fleet.look_out import LookOut
-from kafka_recovery.kube.housekeeping import Housekeeping
-from kafka_recovery.kube.last_seen import LastSeen
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.policies import Policies
-from kafka_recovery.kube.reach import Reach
-from kafka_recovery.kube.recoveries import Recoveries
-from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
-from kafka_recovery.kube.supervision import read_house
-from kafka_recovery.kube.watcher import Pace
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
+from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import WorkQueue
+from kafka_recovery.kube.process import session
+from kafka_recovery.kube.process.reach import Reach
+from kafka_recovery.kube.recoveries.recoveries import Recoveries
+from kafka_recovery.kube.resources.house import House, read_house
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
+from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.watching.last_seen import LastSeen
+from kafka_recovery.kube.watching.watcher import Pace
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
-from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
 from kafka_recovery.recovery.wave import Timing
 
 if TYPE_CHECKING:
-    from kafka_recovery.kube.snapshots import Export, Snapshots
+    from kafka_recovery.kube.clusters.snapshots import Export, Snapshots
 
 _LOG = logging.getLogger(__name__)
 FAILED = 1
@@ -50,8 +51,9 @@ class Settings:
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
-    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `timing`: of every wave;
-    no option of the command line changes it, for what Kafka still does with an unanswered request is no matter of taste.
+    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `results`: below which
+    places it reads what fleets were answered. `timing`: of every wave; no option of the command line changes it, for
+    what Kafka still does with an unanswered request is no matter of taste.
     """
 
     namespaces: tuple[str, ...]
@@ -64,6 +66,7 @@ class Settings:
     liveness: str | None = None
     export: Export | None = None
     webhook: Webhook | None = None
+    results: Prefixes = NONE
     timing: Timing = Timing()
 
 
@@ -150,22 +153,23 @@ class Operator:
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
         )
+
+        def house() -> Awaitable[House]:
+            return read_house(api, settings.house, settings.authority)
+
         self._recoveries = Recoveries(
-            api,
-            self._clusters,
-            self._events,
-            self._metrics,
-            house=lambda: read_house(api, settings.house, settings.authority),
-            soon=self._recovery_soon,
+            api, self._clusters, self._events, self._metrics, house, self._recovery_soon, settings.results
         )
         self._policies = Policies(api)
-        self._housekeeping = Housekeeping(api, self._clusters, self._events)
-        self._fleet = LookOut(api, self._events, self._metrics, settings.namespaces)
+        self._housekeeping = Housekeeping(api, self._clusters, self._events, house)
+        self._fleet = LookOut(api, self._events, self._metrics, settings.namespaces, settings.results)
         if settings.webhook:
             self._webhook = WebhookServer(settings.webhook, self._alerted, self._metrics)
         export = settings.export
         if export:
-            from kafka_recovery.kube.snapshots import Snapshots  # pyarrow is large: only who wants it pays for it
+            from kafka_recovery.kube.clusters.snapshots import (
+                Snapshots,  # pyarrow is large: only who wants it pays for it
+            )
 
             self._snapshots = Snapshots(self._clusters, self._metrics, export)
 

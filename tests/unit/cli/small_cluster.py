@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kafka_recovery.cli.wiring import Connection, Target
+from kafka_recovery.cli.cluster.wiring import Connection, Target
 from kafka_recovery.cluster.errors import ClusterMismatch
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import (
@@ -78,6 +78,10 @@ class SmallCluster:
     def assignment(self, id: TopicPartition) -> tuple[BrokerId, ...]:
         """The assignment order that stands now."""
         return self._partitions[id].assignment
+
+    def shorten(self, id: TopicPartition, broker: int, end: int) -> None:
+        """A replica loses what it held beyond this end."""
+        self._partitions[id].logs[BrokerId(broker)] = end
 
     def alter(self, id: TopicPartition, order: tuple[BrokerId, ...]) -> None:
         """As a run leaves it that did not end."""

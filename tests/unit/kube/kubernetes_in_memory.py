@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from kafka_recovery.kube.api import AlreadyExists, ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.resources import RECOVERIES
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.resources.kinds import RECOVERIES
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -70,6 +70,16 @@ class KubernetesInMemory:
         if fault:
             raise fault
         return copy.deepcopy(seen)
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        fault = self._write(f"status {path}")
+        now = await self.get(path)
+        if now["metadata"]["resourceVersion"] != seen["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", f'"{path}" has been modified', path)
+        self._keep(path, now | {"status": copy.deepcopy(dict(status))})
+        if fault:
+            raise fault
+        return await self.get(path)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
         fault = self._write(f"delete {path}")

@@ -9,6 +9,7 @@ import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash, policy
 
@@ -72,6 +73,7 @@ async def crashed(world: World, step: int, policy: Policy = TWO_WAVES) -> bool:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
+@taking_no_time
 async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
     for step in range(1, MOST_STEPS):
         world = two_offline(tmp_path / str(step), trouble)
@@ -94,6 +96,7 @@ async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
+@taking_no_time
 async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
     for step in range(1, MOST_STEPS):
         world = two_offline(tmp_path / str(step), trouble)
@@ -112,6 +115,7 @@ async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_p
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
+@taking_no_time
 async def test_whoever_recovers_anew_after_a_crash_puts_the_orders_back_before_planning(
     trouble: Trouble, tmp_path: Path
 ) -> None:
@@ -139,6 +143,7 @@ async def execute_until(world: World, plan: Plan, step: int | None) -> bool:
     return False
 
 
+@taking_no_time
 async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -> None:
     for step in range(1, MOST_STEPS):
         world = two_offline(tmp_path / str(step), quiet)
@@ -156,6 +161,7 @@ async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -
         pytest.fail("the run never came to its end")
 
 
+@taking_no_time
 async def test_the_second_process_may_crash_at_any_point_as_well(tmp_path: Path) -> None:
     for step in range(1, MOST_STEPS):
         world = two_offline(tmp_path / str(step), quiet)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument, canonical, digest
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
 from unit.recovery.brokers import CLUSTER
@@ -46,7 +46,7 @@ async def test_a_run_reads_back_as_it_was_written(tmp_path: Path, plan: Plan) ->
         (run,) = await journal.unfinished()
 
     assert name == digest(plan)
-    assert (run.digest, run.plan, run.approved_by) == (name, plan, "ann")
+    assert (run.digest, run.plan) == (name, plan)
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (outcome,))
 
 
@@ -55,11 +55,11 @@ async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(tmp_
         name = await journal.record(plan)
         assert await journal.unfinished() == []
         await journal.approved(name, None)
-        assert [run.approved_by for run in await journal.unfinished()] == [None]
+        assert (len(await journal.unfinished()), await journal.approver(name)) == (1, None)
         await journal.approved(name, "ann")
-        assert [run.approved_by for run in await journal.unfinished()] == ["ann"]
+        assert await journal.approver(name) == "ann"
         await journal.approved(name, "bob")
-        assert [run.approved_by for run in await journal.unfinished()] == ["ann"], "the first approval stands"
+        assert await journal.approver(name) == "ann", "the first approval stands"
         await journal.finished(name)
         assert await journal.unfinished() == []
 
@@ -124,7 +124,7 @@ async def test_what_was_being_written_when_the_process_was_killed_does_not_count
 KILLED = """
     import asyncio, os, signal, sys
     from pathlib import Path
-    from kafka_recovery.domain.documents import read
+    from kafka_recovery.formats.documents import read
     from kafka_recovery.domain.plan import Plan
     from kafka_recovery.recovery.journal_files import FileJournal
 
@@ -305,7 +305,7 @@ async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(world: World) -
     assert world.changed() == []
 
 
-@pytest.mark.parametrize("fact", ["approval.json", "plan.json", "wave-0001-ended.json"])
+@pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])
 async def test_a_record_that_can_not_be_read_is_named(tmp_path: Path, plan: Plan, fact: str) -> None:
     with FileJournal(tmp_path, CLUSTER) as journal:
         name = await journal.record(plan)
@@ -314,6 +314,17 @@ async def test_a_record_that_can_not_be_read_is_named(tmp_path: Path, plan: Plan
 
         with pytest.raises(InvalidDocument, match=fact):
             await journal.unfinished()
+
+
+async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(tmp_path: Path, plan: Plan) -> None:
+    with FileJournal(tmp_path, CLUSTER) as journal:
+        name = await journal.record(plan)
+        await journal.approved(name, "ann")
+        (tmp_path / CLUSTER / name[:16] / "approval.json").write_bytes(b"{}\xff")
+
+        assert len(await journal.unfinished()) == 1
+        with pytest.raises(InvalidDocument, match=r"approval\.json"):
+            await journal.approver(name)
 
 
 @pytest.mark.parametrize("id", ["", ".", "..", "../other", "a/b", "/etc", "a" * 65, "a\n", "a b", "ä"])

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
@@ -15,6 +14,7 @@ from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -130,6 +130,8 @@ class World:
         self.durable: set[Ballot] = set()
         self.kafka = WatchedKafka(self.steps, self.clock, self.durable)
         self.approver: str | None = "ann"
+        self.approved: dict[str, str] = {}
+        """What was said yes to, and stands, by digest."""
         self.concluded_outcomes: list[PartitionOutcome] = []
         self.waves: list[tuple[int, int, int]] = []
         self.waits: list[Reason] = []
@@ -208,9 +210,13 @@ class World:
         with self.process(Policy()) as engine:
             return await engine.undo()
 
+    def journal(self) -> FileJournal:
+        """What is on the disk."""
+        return FileJournal(self.directory, self.kafka.id)
+
     async def open_runs(self) -> list[str]:
         """Digests of the plans that are begun and not finished."""
-        with FileJournal(self.directory, self.kafka.id) as journal:
+        with self.journal() as journal:
             return [run.digest for run in await journal.unfinished()]
 
     def changed(self) -> list[str]:
@@ -235,7 +241,13 @@ class World:
     @port
     async def granted(self, plan: Plan, digest_: str) -> str | None:
         assert digest_ == digest(plan)
+        if self.approver:
+            self.approved[digest_] = self.approver
         return self.approver
+
+    async def standing(self, plan: Plan, digest_: str) -> str | None:
+        assert digest_ == digest(plan)
+        return self.approved.get(digest_)
 
     def decided(self, plan: Plan, took: timedelta) -> None:
         """Seen."""

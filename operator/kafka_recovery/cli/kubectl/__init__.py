@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from kafka_recovery.cli.exit_codes import ExitCode
-from kafka_recovery.cli.text import complain
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.text import complain
 
 _EXTRA = ("aiohttp", "kubernetes", "urllib3")
 
@@ -19,6 +19,6 @@ def main() -> NoReturn:
         library = str(missing.name).partition(".")[0]
         if library not in _EXTRA:
             raise
-        complain(f"{library} is not installed; pip install 'kafka-recovery-operator[operator]'")
+        complain(f"{library} is not installed; pip install '.[operator]' in its checkout")
         sys.exit(ExitCode.BAD_INPUT)
     program()

@@ -22,9 +22,18 @@ from kubernetes.config import ConfigException, list_kube_config_contexts, load_k
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.kube.api import LONGEST_TEXT, PAGE, AlreadyExists, ApiError, Conflict, NotFound, Object, Unanswered
-from kafka_recovery.kube.resource_fields import NAME
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import (
+    LONGEST_TEXT,
+    PAGE,
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    Object,
+    Unanswered,
+)
+from kafka_recovery.kube.resources.fields import NAME
 
 PATIENCE = (5.0, 30.0)
 """Seconds until a connection stands, and between two pieces of an answer."""
@@ -100,6 +109,10 @@ class Loop:
     async def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         """Merge a change."""
         return self._api.patch(path, change)
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        """Never: the operator alone says what a status says."""
+        raise NotImplementedError(path)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
         """Never: a person's journal is not this program's to delete."""

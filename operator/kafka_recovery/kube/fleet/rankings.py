@@ -9,27 +9,29 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Expected
-from kafka_recovery.kube.api import Api, ApiError, Conflict, NotFound, NotServed, Object
-from kafka_recovery.kube.events import Events
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet import naming, steps
 from kafka_recovery.kube.fleet.applications import Applications
 from kafka_recovery.kube.fleet.clearing import Clearing
 from kafka_recovery.kube.fleet.dialect import Dialect
 from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies, PolicyLost
 from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Seen
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
-from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, State, Unreadable, remembered
+from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, remembered
 from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.resources import RANKINGS
-from kafka_recovery.kube.work_queue import Requeue
+from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, NotServed, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.kinds import RANKINGS
+from kafka_recovery.kube.resources.objects import Key
 
 _LOG = logging.getLogger(__name__)
 
@@ -66,12 +68,14 @@ class Rankings:
         events: Events,
         metrics: Metrics,
         results: Results,
+        prefixes: Prefixes = NONE,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._events = events
         self._metrics = metrics
         self._results = results
+        self._prefixes = prefixes
         self._clock = clock
         self._operators = SparkOperators(api)
         self._policies = PolicyCopies(api)
@@ -160,7 +164,7 @@ class Rankings:
     async def _submit(self, case: Case, active: Active) -> timedelta | None:
         """The intent stands in status before anything is made, and what was made under its name is it."""
         await self._note(case, replace(case.memory, active=active))
-        job = naming.job(case.ranking, active)
+        job = naming.job(case.ranking, active, self._prefixes)
         try:
             await self._policies.keep(case.ranking, active)
             await Applications(self._api, DIALECTS[active.adapter]).submit(job)
@@ -184,7 +188,7 @@ class Rankings:
 
     async def _end(self, case: Case, active: Active, by_force: bool) -> timedelta:
         await self._note(case, replace(case.memory, active=active))
-        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active)
+        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active, self._prefixes)
         await (jobs.remove(job) if by_force else jobs.cancel(job))
         return steps.LOOK
 
@@ -206,7 +210,9 @@ class Rankings:
         if active.state is State.PAUSING:
             return None
         try:
-            return await Applications(self._api, DIALECTS[active.adapter]).observe(naming.job(case.ranking, active))
+            return await Applications(self._api, DIALECTS[active.adapter]).observe(
+                naming.job(case.ranking, active, self._prefixes)
+            )
         except NotServed as gone:  # its definition is gone, or not there yet: nothing is known of the object
             if case.now >= active.attempted_at + case.ranking.timeout:
                 return None
@@ -245,7 +251,7 @@ class Rankings:
         due = _coming(spec, result or spec.meta.created_at)
         self._metrics.ranking_seen(
             f"{spec.meta.namespace}/{spec.meta.name}",
-            well=runs[0].outcome is Outcome.SUCCEEDED if runs else None,
+            well=runs[0].outcome is RunOutcome.SUCCEEDED if runs else None,
             success=result,
             due=due if isinstance(due, datetime) else None,
         )
