@@ -19,7 +19,8 @@ from functools import partial
 from typing import IO
 
 from brokers import halting
-from kafka_recovery.cli import main, unclean_recovery
+from kafka_recovery.cli import main
+from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.recovery import engine
 from kafka_recovery.recovery.wave import Timing
 from testbed.fork_server import Forked, ForkServer
