@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
@@ -181,7 +180,7 @@ def installed(tmp_path: Path) -> Command:
 
     def run(name: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         executable = Path(sys.executable).with_name(name)
-        environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+        environment = {**forked.surroundings(), "XDG_STATE_HOME": str(tmp_path / "state")}
         return subprocess.run(
             [str(executable), *arguments], capture_output=True, text=True, timeout=timeout, env=environment, check=False
         )

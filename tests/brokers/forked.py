@@ -98,8 +98,13 @@ def running(name: str, *arguments: str, environment: Mapping[str, str], quaranti
             process.kill()
 
 
+def surroundings() -> dict[str, str]:
+    """The environment without the width of a terminal, which pytest-xdist tells its processes: nobody looks on."""
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+
+
 def _environment(name: str, others: Mapping[str, str], quarantine: float) -> dict[str, str]:
-    return {**os.environ, **others, _COMMAND: name, _QUARANTINE: str(quarantine)}
+    return {**surroundings(), **others, _COMMAND: name, _QUARANTINE: str(quarantine)}
 
 
 def command() -> None:
