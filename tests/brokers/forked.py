@@ -99,7 +99,7 @@ def running(name: str, *arguments: str, environment: Mapping[str, str], quaranti
 
 
 def surroundings() -> dict[str, str]:
-    """The environment without the width of a terminal, which pytest-xdist tells its processes: nobody looks on."""
+    """The environment without the width of a terminal: what these commands print goes into files."""
     return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
 
 
