@@ -74,9 +74,9 @@ async def crashed(world: World, step: int, policy: Policy = TWO_WAVES) -> bool:
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @taking_no_time
-async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
+async def test_resume_goes_on_from_any_point(trouble: Trouble, memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), trouble)
+        world = two_offline(memory / str(step), trouble)
         if not await crashed(world, step):
             break
         world.approver = None  # nobody is asked twice
@@ -97,9 +97,9 @@ async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -
 
 @pytest.mark.parametrize("trouble", TROUBLES)
 @taking_no_time
-async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
+async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), trouble)
+        world = two_offline(memory / str(step), trouble)
         if not await crashed(world, step):
             break
         elected = len(world.kafka.ballots)
@@ -117,10 +117,10 @@ async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_p
 @pytest.mark.parametrize("trouble", TROUBLES)
 @taking_no_time
 async def test_whoever_recovers_anew_after_a_crash_puts_the_orders_back_before_planning(
-    trouble: Trouble, tmp_path: Path
+    trouble: Trouble, memory: Path
 ) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), trouble)
+        world = two_offline(memory / str(step), trouble)
         if not await crashed(world, step):
             break
 
@@ -144,9 +144,9 @@ async def execute_until(world: World, plan: Plan, step: int | None) -> bool:
 
 
 @taking_no_time
-async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -> None:
+async def test_a_plan_that_was_cut_short_can_be_executed_again(memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), quiet)
+        world = two_offline(memory / str(step), quiet)
         plan = await world.plan(TWO_WAVES)
         if not await execute_until(world, plan, step):
             break
@@ -162,9 +162,9 @@ async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -
 
 
 @taking_no_time
-async def test_the_second_process_may_crash_at_any_point_as_well(tmp_path: Path) -> None:
+async def test_the_second_process_may_crash_at_any_point_as_well(memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), quiet)
+        world = two_offline(memory / str(step), quiet)
         world.before("restore", crash)
         with pytest.raises(Crash):
             await world.recover(TWO_WAVES)
