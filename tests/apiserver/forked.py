@@ -23,7 +23,7 @@ QUARANTINE = 8.0
 """Seconds; long enough to be seen."""
 _QUARANTINE = "TESTS_QUARANTINE"
 
-PROGRAMS = ForkServer("apiserver.forked", "apiserver.candidate")
+PROGRAMS = ForkServer("apiserver.forked", "apiserver.candidate", "kafka_recovery.cli.kubectl.commands")
 """One server for all tests of a session."""
 
 

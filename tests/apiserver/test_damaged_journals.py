@@ -30,10 +30,10 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300), pytest.mark.xdist_group("kafka")]
 
-QUARANTINED = 180.0
-"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+QUARANTINED = 120.0
+"""Seconds in which a recovery is over whose requests had to be waited out."""
 UID = "kafka-recovery.dev/recovery-uid"
 
 

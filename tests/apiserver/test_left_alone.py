@@ -20,7 +20,7 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 
 def test_an_aborted_incident_is_left_alone_though_the_operator_restarts_and_the_set_of_partitions_changes(

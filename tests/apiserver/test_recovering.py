@@ -72,9 +72,7 @@ def test_one_operator_can_watch_every_namespace(
     options = "--all-namespaces", "--authority=Automatic", "--lease-duration=6"
     with RealKafka(brokers=1, heap=64) as kafka:
         kubectl.apply(policy(), incidents.watched_cluster(kafka))
-        with shown(
-            OperatorProcess(control_plane.administrator(), elsewhere, tmp_path, *options, launch=launched())
-        ):
+        with shown(OperatorProcess(control_plane.administrator(), elsewhere, tmp_path, *options, launch=launched())):
             watched = wait_until(
                 "the cluster is watched",
                 lambda: kubectl.api.get("watchedcluster", "prod"),

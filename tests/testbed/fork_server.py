@@ -36,15 +36,22 @@ class ForkServer:
         self._preloaded = preloaded
         self._control: socket.socket | None = None
 
-    def start(self, entry: str, arguments: Sequence[str], output: IO[bytes], environment: Mapping[str, str]) -> Forked:
-        """Run `module:function` with these arguments; what it prints and says goes to `output`."""
+    def start(
+        self,
+        entry: str,
+        arguments: Sequence[str],
+        output: IO[bytes],
+        environment: Mapping[str, str],
+        errors: IO[bytes] | None = None,
+    ) -> Forked:
+        """Run `module:function` with these arguments. What it says goes to `errors`, or else to `output` as well."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = {"entry": entry, "arguments": list(arguments), "environment": dict(environment)}
         with theirs:
             control = self._server()
             raw = json.dumps(request).encode()
             assert len(raw) < LARGEST_REQUEST, "what is wanted of a program must fit into one packet"
-            socket.send_fds(control, [raw], [theirs.fileno(), output.fileno()])
+            socket.send_fds(control, [raw], [theirs.fileno(), output.fileno(), (errors or output).fileno()])
         return Forked(entry, ours)
 
     def close(self) -> None:
@@ -146,35 +153,28 @@ class _Server:
         raw, files, _, _ = socket.recv_fds(self._control, LARGEST_REQUEST, FEW_FILES)
         if not raw:
             self._end()
-        request = json.loads(raw)
         channel = socket.socket(fileno=files[0])
         if pid := os.fork():
-            os.close(files[1])
+            for file in files[1:]:
+                os.close(file)
             self._channels[pid] = channel
             self._selector.register(channel, EVENT_READ, pid)
             channel.send(f"{pid}".encode())
             return None
-        return self._as_child(request, channel, files[1])
+        channel.close()
+        self._become_a_process(files[1:])
+        return _wanted(**json.loads(raw))
 
-    def _as_child(self, request: dict[str, object], channel: socket.socket, output: int) -> Callable[[], object]:
+    def _become_a_process(self, outputs: Sequence[int]) -> None:
+        """Nothing of the server's is left in a child but what it has imported."""
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
-        for each in (self._control, self._waking, self._wakes, channel, *self._channels.values()):
+        for each in (self._control, self._waking, self._wakes, *self._channels.values()):
             each.close()
-        for standard in (1, 2):
+        for standard, output in enumerate(outputs, 1):
             os.dup2(output, standard)
-        os.close(output)
-        entry, arguments, environment = request["entry"], request["arguments"], request["environment"]
-        assert isinstance(entry, str)
-        assert isinstance(arguments, list)
-        assert isinstance(environment, dict)
-        os.environ.clear()
-        os.environ.update(environment)
-        module, _, function = entry.partition(":")
-        sys.argv = [module, *arguments]
-        found: Callable[[], object] = getattr(importlib.import_module(module), function)
-        return found
+            os.close(output)
 
     def _bury(self) -> None:
         """Who has ended is told to its owner, and only then forgotten: until then nobody else gets its pid."""
@@ -198,9 +198,21 @@ class _Server:
         self._selector.unregister(self._channels.pop(pid))
 
     def _end(self) -> NoReturn:
-        for pid in self._channels:
+        for pid, channel in self._channels.items():
             os.kill(pid, signal.SIGKILL)
+            with suppress(OSError):
+                channel.send(f"{-signal.SIGKILL}".encode())
         os._exit(0)
+
+
+def _wanted(entry: str, arguments: list[str], environment: dict[str, str]) -> Callable[[], object]:
+    """The program of a request, in its surroundings."""
+    os.environ.clear()
+    os.environ.update(environment)
+    module, _, function = entry.partition(":")
+    sys.argv = [module, *arguments]
+    found: Callable[[], object] = getattr(importlib.import_module(module), function)
+    return found
 
 
 def main() -> None:

@@ -73,7 +73,17 @@ class Api:
 
     def get(self, kind: str, name: str) -> Object:
         """An object; ApiRefused if there is none."""
-        return self._call("GET", self._path(kind, name))
+        return dict(self._call("GET", self._path(kind, name)))
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether there is one; False as well where the server does not serve the kind."""
+        try:
+            self.get(kind, name)
+        except ApiRefused as refused:
+            if refused.code == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return True
 
     def listed(self, kind: str, labels: str = "") -> list[Object]:
         """All of a namespace; with a label selector those that it selects."""
@@ -81,22 +91,30 @@ class Api:
         found: list[Object] = self._call("GET", self._path(kind) + query)["items"]
         return found
 
-    def apply(self, *objects: Mapping[str, Any]) -> list[Object]:
-        """Server-side apply; a field that others own is taken over."""
-        query = f"?{urlencode({'fieldManager': MANAGER, 'force': 'true'})}"
-        return [
-            self._call("PATCH", self._place(each) + query, each, "application/apply-patch+yaml") for each in objects
-        ]
+    def apply(self, *objects: Mapping[str, Any], part: str = "") -> None:
+        """Server-side apply; a field that others own is taken over. `part`: to a subresource, such as `status`."""
+        where = (f"/{part}" if part else "") + f"?{urlencode({'fieldManager': MANAGER, 'force': 'true'})}"
+        for each in objects:
+            self._call("PATCH", self._place(each) + where, each, "application/apply-patch+yaml")
 
     def create(self, obj: Mapping[str, Any]) -> Object:
         """ApiRefused if there is one already."""
         path, _, _ = self._place(obj).rpartition("/")
-        return self._call("POST", path, obj)
+        return dict(self._call("POST", path, obj))
+
+    def dry_run(self, obj: Mapping[str, Any]) -> bool:
+        """Whether an object would be taken; a field that nobody knows is no small matter here."""
+        how = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": MANAGER, "force": "true"}
+        try:
+            self._call("PATCH", f"{self._place(obj)}?{urlencode(how)}", obj, "application/apply-patch+yaml")
+        except ApiRefused:
+            return False
+        return True
 
     def patch(self, kind: str, name: str, change: Any, part: str = "") -> Object:
         """A merge patch; `part`: of a subresource, such as `status`."""
         path = self._path(kind, name) + (f"/{part}" if part else "")
-        return self._call("PATCH", path, change, "application/merge-patch+json")
+        return dict(self._call("PATCH", path, change, "application/merge-patch+json"))
 
     def delete(self, kind: str, name: str, *, foreground: bool = False, missing_ok: bool = False) -> None:
         """Waits for nobody: an object with finalizers is there still."""
