@@ -16,12 +16,13 @@ from apiserver.fleet import Fleet
 from apiserver.forked import launched
 from apiserver.incidents import Start, policy
 from apiserver.outages import Outages
+from kafka_recovery.kube.admission import APPROVALS_POLICY
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
-from testbed.kubernetes.objects import ApiRefused
+from testbed.kubernetes.objects import Api, ApiRefused
 from testbed.operator_process import Launch, OperatorProcess
 from testbed.spark_operator import apache
 from testbed.spark_operator import distribution as spark_operator
@@ -95,8 +96,20 @@ def account(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> It
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": f"{home}-operator"}],
     }
     kubectl.apply(*yaml.safe_load_all(role), *yaml.safe_load_all(readers), binding)
-    yield control_plane.service_account(namespace, f"{home}-operator")
+    who = control_plane.service_account(namespace, f"{home}-operator")
+    wait_until("its rights hold", lambda: _has_its_rights(Api.by(who)), bool)
+    yield who
     kubectl.api.delete("clusterrolebinding", name)
+
+
+def _has_its_rights(operator: Api) -> bool:
+    """The API server learns of its own Roles a moment after they were written."""
+    try:
+        operator.listed("configmaps")
+        operator.has("validatingadmissionpolicies", APPROVALS_POLICY)
+    except ApiRefused:
+        return False
+    return True
 
 
 @pytest.fixture
