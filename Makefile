@@ -6,9 +6,9 @@ BIN    := $(VENV)/bin
 ROOT   := $(CURDIR)
 
 # Set, not extended: what a shell happens to export must not decide what the tests import.
-export PYTHONPATH := $(ROOT)/operator:$(ROOT)/tests
+export PYTHONPATH := $(ROOT)/operator:$(ROOT)/spark:$(ROOT)/tests
 
-SOURCES := $(wildcard operator tests demo bench charts/*.py)
+SOURCES := $(wildcard operator spark tests demo bench charts/*.py)
 # A tier of their own: `unit` runs in seconds.
 SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
 # What needs no real Kafka, Kubernetes or Spark.
@@ -73,7 +73,7 @@ simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=5
 # Said before anything runs: half an hour later is too late to hear of it.
 java: $(INSTALLED)
 	@test -n "$$JAVA_HOME" || $(BIN)/python -m testbed.debian java
-	@said=$$($(BIN)/python -c 'from kafka_recovery.spark.session import check_java; check_java()' 2>&1) || { \
+	@said=$$($(BIN)/python -c 'from kafka_recovery_spark.session import check_java; check_java()' 2>&1) || { \
 	  echo "$${said##*JavaMissing: }" >&2; exit 1; }
 
 spark: java ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on this machine
@@ -137,8 +137,8 @@ lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: t
 	$(COMPILE) pyproject.toml --extra spark -c requirements/runtime.txt -o requirements/spark.txt
 	$(COMPILE) pyproject.toml --extra operator --group dev -c requirements/runtime.txt -c requirements/operator.txt \
 	  -c requirements/spark.txt -o requirements/dev.txt
-	$(COMPILE) images/build.in -c requirements/dev.txt -o images/build.txt
+	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
 
 clean: ## Remove what builds and tests left behind (.venv and the Kafka cache stay)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov
-	find $(wildcard operator tests demo bench) -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(wildcard operator spark tests demo bench) -name __pycache__ -type d -prune -exec rm -rf {} +

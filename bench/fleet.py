@@ -125,9 +125,9 @@ def _said(*words: str) -> str:
 
 
 def _by_spark(folder: Path) -> Engine:
-    from kafka_recovery.spark.evidence import READ
-    from kafka_recovery.spark.ranking import ranking
-    from kafka_recovery.spark.session import session
+    from kafka_recovery_spark.evidence import READ
+    from kafka_recovery_spark.ranking import ranking
+    from kafka_recovery_spark.session import session
 
     began = time.perf_counter()
     spark = session("bench", master="local[*]", settings=ALONE)
@@ -184,7 +184,7 @@ def prepared(partitions: int, at_risk: float) -> Used:
 
 
 def _readiness(folder: Path) -> Used:
-    from kafka_recovery.spark.__main__ import main
+    from kafka_recovery_spark.__main__ import main
 
     where = {"--evidence": "evidence", "--policy": "policy.yaml", "--to": "results"}
     given = [word for option, name in where.items() for word in (option, str(folder / name))]

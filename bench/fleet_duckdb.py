@@ -1,4 +1,4 @@
-"""The ranking of `kafka_recovery.spark` once more, as SQL for DuckDB: what the job's cost is held against.
+"""The ranking of `kafka_recovery_spark` once more, as SQL for DuckDB: what the job's cost is held against.
 
 Written by hand after the guards of `decision`, for the bench only. Every run compares the two row for row, so a guard
 that is changed there and not here ends the bench.

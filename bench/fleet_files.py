@@ -17,7 +17,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_recovery.domain.documents import canonical
 from kafka_recovery.domain.evidence import Broker, ClusterState
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.fleet.export import Snapshot
@@ -39,6 +38,7 @@ from kafka_recovery.fleet.schema import (
     VERSION_KEY,
     WITNESSED_ENDS,
 )
+from kafka_recovery.formats.documents import canonical
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 COPIES = 3

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))  # it is run as a file, and by te
 
 from generate_reasons import FILLED_IN, Unexplained, collected, members
 
-from kafka_recovery.kube.metrics import PREFIX, Metrics
+from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference.md"
@@ -28,7 +28,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("cluster/errors.py", "machine_code"): (),  # Kafka's own names, see HEAD
     ("decision/guards.py", "Told('replica.problem.code', otherwise='NotMeasured')"): ("NotMeasured",),
     ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
-    ("kube/conditions.py", "reason"): (),
+    ("kube/machinery/conditions.py", "reason"): (),
     ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("DriverFailed", "SubmissionFailed"),  # or Spark's own word
     ("kube/fleet/kubeflow.py", "_CODES[word]"): ("DriverFailed", "SubmissionFailed", "Suspended"),
     ("kube/fleet/pods.py", "_word(each.get('reason'), 'Unschedulable')"): ("Unschedulable",),  # or Kubernetes' own
@@ -37,14 +37,15 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("kube/fleet/runs.py", "ending"): (),
     ("kube/fleet/status.py", "str(memory.active.state)"): (),
     ("kube/fleet/steps.py", "str(code)"): (),
-    ("kube/ranked_leaders.py", "code"): (),
-    ("kube/recovery_run.py", "'KubernetesUnreachable' if isinstance(trouble, ApiError) else type(trouble).__name__"): (
-        *("KubernetesUnreachable", "JournalUnwritable"),
-    ),
-    ("kube/recovery_status.py", "str(outcome.outcome)"): (),
-    ("kube/strimzi_objects.py", "code"): (),
-    ("kube/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
-    ("kube/watcher.py", "min(codes)"): (),
+    ("kube/recoveries/ranked_leaders.py", "code"): (),
+    (
+        "kube/recoveries/run.py",
+        "'KubernetesUnreachable' if isinstance(trouble, ApiError) else type(trouble).__name__",
+    ): (*("KubernetesUnreachable", "JournalUnwritable"),),
+    ("kube/recoveries/status.py", "str(outcome.outcome)"): (),
+    ("kube/clusters/strimzi_objects.py", "code"): (),
+    ("kube/recoveries/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
+    ("kube/watching/watcher.py", "min(codes)"): (),
     ("recovery/engine.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
 }
 """Where the code says a reason by a variable: which words it can be; none where it hands on what others said."""
@@ -78,33 +79,48 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     (
         "The way to Kafka",
         "Seen on standard error of the command line, and as reason of a WatchedCluster.",
-        ("cluster/errors.py", "cluster/pulse.py", "kube/watcher.py"),
+        ("cluster/errors.py", "cluster/pulse.py", "kube/watching/watcher.py"),
     ),
     (
         "WatchedCluster",
         "Reasons of its conditions.",
         (
-            *("kube/cluster_status.py", "kube/clusters.py", "kube/opening.py", "kube/watching.py"),
-            *("kube/credentials.py", "kube/same_kafka.py", "kube/strimzi.py", "kube/strimzi_objects.py"),
+            *(
+                "kube/clusters/status.py",
+                "kube/clusters/clusters.py",
+                "kube/clusters/opening.py",
+                "kube/watching/watch.py",
+            ),
+            *(
+                "kube/clusters/credentials.py",
+                "kube/clusters/same_kafka.py",
+                "kube/clusters/strimzi.py",
+                "kube/clusters/strimzi_objects.py",
+            ),
         ),
     ),
     (
         "An offline partition that has no recovery yet",
         "Seen in the operator's log, those of `status.waitsFor` in the WatchedCluster as well.",
-        ("kube/incidents.py", "kube/scopes.py", "kube/waits.py"),
+        ("kube/watching/incidents.py", "kube/recoveries/scopes.py", "kube/watching/waits.py"),
     ),
     (
         "PartitionRecovery",
         "Reasons of its conditions, beside those above.",
         (
-            *("kube/recovery_status.py", "kube/recovery_run.py", "kube/recoveries.py", "kube/progress.py"),
-            *("kube/supervision.py", "kube/cool_down.py", "kube/open_cluster.py"),
-            *("kube/admission.py", "kube/ranked_leaders.py", "kube/abort.py"),
-            *("kube/config_map_journal.py", "kube/housekeeping.py", "kube/told.py"),
+            *("domain/outcome.py", "kube/recoveries/status.py", "kube/recoveries/run.py"),
+            *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
+            *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
+            *("kube/recoveries/admission.py", "kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),
+            *("kube/journal/config_maps.py", "kube/clusters/housekeeping.py", "kube/recoveries/told.py"),
         ),
     ),
-    ("RecoveryApproval", "Reasons of `Accepted`, and of the recovery that waits for it.", ("kube/approvals.py",)),
-    ("RecoveryPolicy", "Reasons of `Ready`.", ("kube/policies.py",)),
+    (
+        "RecoveryApproval",
+        "Reasons of `Accepted`, and of the recovery that waits for it.",
+        ("kube/recoveries/approvals.py",),
+    ),
+    ("RecoveryPolicy", "Reasons of `Ready`.", ("kube/clusters/policies.py",)),
     ("FleetRanking", "Reasons of its conditions and of its runs.", ("kube/fleet/",)),
 )
 """Where a person meets a reason: title, a sentence, files below operator/kafka_recovery that say it."""
@@ -145,7 +161,7 @@ WORDS = (
     ("Outcomes", "What became of one partition.", "domain/outcome.py", "Outcome", "commands.md#outcomes"),
     ("Verdicts", "What a plan does about one partition.", "domain/plan.py", "Verdict", "decision-rules.md"),
     ("Loss classes", "Of one election.", "domain/plan.py", "LossClass", "guarantees.md#loss-classes"),
-    ("Ends of a recovery", "`status.outcome`.", "kube/recovery_status.py", "End", "operator.md"),
+    ("Ends of a recovery", "`status.outcome`.", "domain/outcome.py", "End", "operator.md"),
     ("Authority", "Of operator and cluster.", "recovery/supervision.py", "Authority", "operator.md#who-may-act"),
     ("Approval", "Of a rule.", "domain/policy.py", "Approval", "operator.md#who-may-act"),
 )
@@ -210,7 +226,7 @@ def _metrics() -> Iterator[str]:
 def _exit_codes() -> Iterator[str]:
     """Members without a docstring of their own share the next one's."""
     rows: list[tuple[str, str]] = []
-    for code, says in reversed(members("cli/exit_codes.py", "ExitCode")):
+    for code, says in reversed(members("cli/terminal/exit_codes.py", "ExitCode")):
         rows.insert(0, (f"`{code}`", _cell(says or rows[0][1])))
     yield "Of the command line; [more](commands.md#exit-codes). [Those of the operator](operator.md#install-by-hand).\n"
     yield _table(("code", "says"), rows)

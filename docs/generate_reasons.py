@@ -28,7 +28,11 @@ SAYERS = {
 }
 """Who is called with a code, as which argument, and which one is the sentence."""
 
-ENUMERATIONS = {("kube/fleet/steps.py", "Failure"), ("kube/fleet/runs.py", "State"), ("kube/recovery_status.py", "End")}
+ENUMERATIONS = {
+    ("kube/fleet/steps.py", "Failure"),
+    ("kube/fleet/runs.py", "State"),
+    ("domain/outcome.py", "End"),
+}
 """Whose values become reasons."""
 
 FAULTS = {"ClusterError", "InvalidConfiguration", "JournalUnwritable"}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +14,10 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from testbed.cluster import RealKafka
+
+# Programs that tests start are those of this checkout, whatever is installed and whatever a shell exports.
+ROOT = Path(__file__).parents[1]
+os.environ["PYTHONPATH"] = os.pathsep.join(str(ROOT / name) for name in ("operator", "spark", "tests"))
 
 # No deadline: a busy machine is no defect. What `make test` draws is the same each time, so that it judges the change
 # and not the draw; `make explore` draws anew, ten times as much. A failure prints the blob that repeats it.

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 from kubernetes import client, config
 
-from kafka_recovery.kube.api import Api, Effort, Fence, unfenced
+from kafka_recovery.kube.machinery.api import Api, Effort, Fence, unfenced
 
 
 @asynccontextmanager

@@ -22,7 +22,7 @@ from types import SimpleNamespace
 from kubernetes.leaderelection import leaderelection
 
 from apiserver.calling import calling
-from kafka_recovery.kube.lease import Leader
+from kafka_recovery.kube.process.lease import Leader
 
 HOUR = 3600
 

@@ -12,7 +12,7 @@ from kafka_recovery.fleet.manifest import NAME, written
 from kafka_recovery.kube.fleet.pods import DRIVER_CONTAINER
 from kafka_recovery.kube.fleet.resource import read_ranking
 from kafka_recovery.kube.fleet.runs import Active, remembered
-from kafka_recovery.kube.resources import API_VERSION
+from kafka_recovery.kube.resources.kinds import API_VERSION
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 from unit.kube.fleet.asked import manifest

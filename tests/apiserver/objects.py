@@ -9,7 +9,7 @@ from typing import Any
 
 from kubernetes.client import ApiClient, ApiException, CustomObjectsApi
 
-from kafka_recovery.kube.resources import GROUP, VERSION, Kind
+from kafka_recovery.kube.resources.kinds import GROUP, VERSION, Kind
 from unit.kube.specs import object_of
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from apiserver.calling import calling
-from kafka_recovery.kube.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Unanswered
-from kafka_recovery.kube.conditions import Standing, condition, merged, standing
+from kafka_recovery.kube.machinery.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Unanswered
+from kafka_recovery.kube.machinery.conditions import Standing, condition, merged, standing
 from testbed.kstatus import Kstatus, kstatus
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl

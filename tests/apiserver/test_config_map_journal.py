@@ -19,10 +19,10 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Limits
-from kafka_recovery.kube.api import Api, Effort
-from kafka_recovery.kube.config_map_journal import ConfigMapJournal, JournalTaken
-from kafka_recovery.kube.orphans import orphaned, prune
-from kafka_recovery.kube.resources import API_VERSION, FINALIZER, RECOVERIES
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal, JournalTaken
+from kafka_recovery.kube.journal.orphans import orphaned, prune
+from kafka_recovery.kube.machinery.api import Api, Effort
+from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl, KubectlFailed

@@ -9,7 +9,7 @@ import pytest
 
 from apiserver.objects import Asking, Refused
 from kafka_recovery.kube.fleet.resource import read_ranking
-from kafka_recovery.kube.resources import (
+from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
     GROUP,

@@ -12,7 +12,7 @@ import pytest
 
 from apiserver.conftest import served
 from apiserver.fleet import Fleet
-from kafka_recovery.spark.session import check_java
+from kafka_recovery_spark.session import check_java
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.spark_operator import apache, distribution, kubeflow

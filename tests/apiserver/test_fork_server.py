@@ -15,6 +15,9 @@ from testbed.fork_server import Forked, ForkServer
 from testbed.waiting import wait_until
 
 
+OURS = "apiserver.test_fork_server"
+
+
 def echo() -> int:
     """A program."""
     print(*sys.argv[1:], os.environ.get("SAID"), flush=True)
@@ -35,7 +38,7 @@ def fail() -> None:
 
 @pytest.fixture(scope="module")
 def programs() -> Iterator[ForkServer]:
-    server = ForkServer(__name__)
+    server = ForkServer(OURS)
     yield server
     server.close()
 
@@ -47,7 +50,7 @@ def out(tmp_path: Path) -> Path:
 
 def started(programs: ForkServer, program: str, out: Path, *arguments: str, **environment: str) -> Forked:
     with out.open("ab") as output:
-        return programs.start(f"{__name__}:{program}", arguments, output, {**os.environ, **environment})
+        return programs.start(f"{OURS}:{program}", arguments, output, {**os.environ, **environment})
 
 
 def test_it_has_its_own_arguments_environment_output_and_exit_code(programs: ForkServer, out: Path) -> None:
@@ -60,7 +63,7 @@ def test_it_has_its_own_arguments_environment_output_and_exit_code(programs: For
 
 def test_it_says_elsewhere_what_is_an_error(programs: ForkServer, tmp_path: Path, out: Path) -> None:
     with out.open("wb") as output, (tmp_path / "errors").open("wb") as errors:
-        programs.start(f"{__name__}:echo", [], output, dict(os.environ), errors).wait(10)
+        programs.start(f"{OURS}:echo", [], output, dict(os.environ), errors).wait(10)
 
     assert (out.read_text(), (tmp_path / "errors").read_text()) == ("None\n", "oh\n")
 
@@ -96,7 +99,7 @@ def test_many_at_a_time_are_told_apart(programs: ForkServer, tmp_path: Path) -> 
 
 
 def test_what_runs_dies_with_the_server_s_owner(out: Path) -> None:
-    server = ForkServer(__name__)
+    server = ForkServer(OURS)
     process = started(server, "sleep", out)
 
     server.close()

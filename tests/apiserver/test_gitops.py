@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from apiserver.objects import Asking
-from kafka_recovery.kube.resources import (
+from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
     POLICIES,
@@ -24,8 +24,8 @@ from testbed.examples import EXAMPLES, overlay, replaced
 from testbed.kstatus import Kstatus, kstatus
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from unit.kube.recoveries.standings import State, states
 from unit.kube.specs import SMALLEST
-from unit.kube.standings import State, states
 
 pytestmark = pytest.mark.apiserver
 

@@ -27,14 +27,15 @@ from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
 from kafka_recovery.cli.kubectl.access import Loop, Reach, opened
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.config_map_journal import ConfigMapJournal
-from kafka_recovery.kube.recovery_status import End, Known, Phase, plan_now, status_of
-from kafka_recovery.kube.resources import API_VERSION
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
+from kafka_recovery.kube.resources.kinds import API_VERSION
 from testbed.fork_server import Forked
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -352,7 +353,7 @@ def test_a_server_that_never_heard_of_the_kinds(
     control_plane: ControlPlane, kubectl: Kubectl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As any path of an API group that nobody installed is answered."""
-    monkeypatch.setattr("kafka_recovery.kube.resources.API_VERSION", "nobody.example/v1")
+    monkeypatch.setattr("kafka_recovery.kube.resources.kinds.API_VERSION", "nobody.example/v1")
     refused = in_this_process(kubectl, "status")
 
     assert refused.exit_code == 3

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from apiserver.forked import PROGRAMS
-from kafka_recovery.kube.lease import LOST
+from kafka_recovery.kube.process.lease import LOST
 from testbed.fork_server import Forked
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl

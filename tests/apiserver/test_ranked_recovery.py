@@ -14,7 +14,7 @@ from apiserver import incidents
 from apiserver.fleet import Fleet
 from apiserver.incidents import Start, approval, finished, policy, reason, recovery
 from apiserver.outages import BETTER, Outages, quick
-from kafka_recovery.spark.session import check_java
+from kafka_recovery_spark.session import check_java
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.spark_operator import apache
@@ -35,7 +35,7 @@ def spark_submit(fleet: Fleet, application: dict[str, Any]) -> None:
     mounted = fleet.kubectl.api.get("configmap", application["metadata"]["name"])["data"]
     policy_file.write_text(mounted[policy_file.name])
     words = [word.replace("/etc/kafka-recovery", str(fleet.results)) for word in application["spec"]["driverArgs"]]
-    program("kafka_recovery.spark", *words, "--master", "local[1]")
+    program("kafka_recovery_spark", *words, "--master", "local[1]")
 
 
 @pytest.mark.full

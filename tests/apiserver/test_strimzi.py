@@ -15,8 +15,8 @@ from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.security import Credentials, Mechanism
 from testbed.waiting import wait_until
-from unit.kube import strimzi
-from unit.kube.strimzi import PLAIN, SCRAM, TLS, Object, in_trouble, kafka_status, pool, rebalance, user_secret
+from unit.kube.clusters import strimzi
+from unit.kube.clusters.strimzi import PLAIN, SCRAM, TLS, Object, in_trouble, kafka_status, pool, rebalance, user_secret
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("kafka")]
 

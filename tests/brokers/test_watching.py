@@ -18,9 +18,9 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
-from kafka_recovery.kube.incidents import Incident
-from kafka_recovery.kube.watcher import Watcher, WatchView
-from kafka_recovery.kube.watching import OFTEN
+from kafka_recovery.kube.watching.incidents import Incident
+from kafka_recovery.kube.watching.watch import OFTEN
+from kafka_recovery.kube.watching.watcher import Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
 from testbed.cluster import RealKafka
 

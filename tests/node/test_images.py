@@ -16,7 +16,7 @@ from testbed.real_node.node import RealNode
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.full, pytest.mark.timeout(600)]
 
-BOTH = pytest.mark.parametrize("image", [OPERATOR, FLEET_JOB], ids=lambda image: image.folder)
+BOTH = pytest.mark.parametrize("image", [OPERATOR, FLEET_JOB], ids=lambda image: image.target)
 POD = "inside"
 LISTING = """
 from importlib.metadata import distributions

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from kafka_recovery.decision.explanation import explain
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.recheck import before, recheck
-from kafka_recovery.domain.documents import canonical, digest
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy
+from kafka_recovery.formats.documents import canonical, digest
 from property.evidence import BROKERS, EPOCH, evidence, policies
 
 PATIENCE_OVER = timedelta(minutes=1)

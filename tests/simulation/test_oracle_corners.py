@@ -16,11 +16,11 @@ import pytest
 from kafka_recovery.decision import judgement, loss, planner, recheck
 from kafka_recovery.decision import scene as around
 from kafka_recovery.decision.order import MERITS
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Loss, LossClass, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery import consent
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, seeds

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.scenario import VERSION, Fault, Kind
 from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
 from kafka_recovery.simulator.histories.schedules import draw

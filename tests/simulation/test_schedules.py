@@ -7,7 +7,7 @@ from hashlib import sha256
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument, canonical
+from kafka_recovery.formats.documents import InvalidDocument, canonical
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, Topic, Traffic
 from kafka_recovery.simulator.histories.scenario_files import load_scenario

@@ -6,10 +6,10 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from kafka_recovery.spark.session import session
-from spark.fleets import SEED
+from kafka_recovery_spark.session import session
+from spark.fleets import SEED, fleet, frame
 
 SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
@@ -24,9 +24,9 @@ SMALL = {
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The first test waits for the session to start, and the first job for its classes to load."""
     for item in items:
-        if Path(__file__).parent in item.path.parents and "spark" in getattr(item, "fixturenames", ()):
+        if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.spark)
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(300), append=False)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -46,3 +46,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     started.sparkContext.setLogLevel("ERROR")
     yield started
     started.stop()
+
+
+@pytest.fixture(scope="session")
+def rows(spark: SparkSession) -> DataFrame:
+    """The evidence of the random fleet."""
+    return frame(spark, fleet(SEED))

@@ -7,7 +7,8 @@ mostly equal, or nearly.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -28,8 +29,8 @@ from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.rows import rows
 from kafka_recovery.fleet.schema import SCHEMA
-from kafka_recovery.spark.evidence import READ
-from kafka_recovery.spark.ranking import ranking
+from kafka_recovery_spark.evidence import READ
+from kafka_recovery_spark.ranking import ranking
 from property.evidence import evidence
 from spark.incidents import far, incidents, without_replicas
 
@@ -69,6 +70,19 @@ def frame(spark: SparkSession, clusters: Iterable[Evidence]) -> DataFrame:
     return spark.read.schema(READ).parquet(str(place))
 
 
+@contextmanager
+def interpreted(spark: SparkSession) -> Iterator[None]:
+    """For a handful of rows and plans that differ each time: compiling one takes longer than going through it."""
+    how = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+    for key, value in how.items():
+        spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        for key in how:
+            spark.conf.unset(key)
+
+
 def by_python(fleet: Fleet, policy: Policy, **how: Any) -> dict[Any, Answer]:
     """One decision after the other."""
     unlimited = replace(policy, limits=replace(policy.limits, partitions=1_000_000, loss_budget_records=None))
@@ -79,10 +93,10 @@ def by_python(fleet: Fleet, policy: Policy, **how: Any) -> dict[Any, Answer]:
     return answers
 
 
-def by_spark(spark: SparkSession, fleet: Fleet, policy: Policy, **how: Any) -> dict[Any, Answer]:
+def by_spark(rows: DataFrame, policy: Policy, **how: Any) -> dict[Any, Answer]:
     """One job for all."""
     answers = {}
-    for row in ranking(frame(spark, fleet), policy, **how).collect():
+    for row in ranking(rows, policy, **how).collect():
         told = row.asDict(recursive=True)
         told.pop("leader_epoch")
         answers[told.pop("cluster_id"), told.pop("topic"), told.pop("partition")] = told

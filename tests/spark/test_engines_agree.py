@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame
 
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.policy import TopicSelector as Topics
@@ -34,10 +34,9 @@ WAITED = (timedelta(0), timedelta(minutes=1))
 
 @pytest.mark.parametrize("waited", WAITED, ids=("at once", "after a minute"))
 @pytest.mark.parametrize("name", POLICIES)
-def test_both_engines_say_the_same_of_random_clusters(spark: SparkSession, name: str, waited: timedelta) -> None:
-    clusters = fleet(SEED)
-    ours = by_python(clusters, POLICIES[name], waited=waited)
-    theirs = by_spark(spark, clusters, POLICIES[name], waited=waited)
+def test_both_engines_say_the_same_of_random_clusters(rows: DataFrame, name: str, waited: timedelta) -> None:
+    ours = by_python(fleet(SEED), POLICIES[name], waited=waited)
+    theirs = by_spark(rows, POLICIES[name], waited=waited)
 
     assert theirs.keys() == ours.keys()
     apart = [(id, key) for id in ours for key in ours[id] if theirs[id][key] != ours[id][key]]

@@ -9,18 +9,18 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from kafka_recovery.decision import guards, judgement, logs, loss, order, refusals
 from kafka_recovery.decision.chains import Guard, Link
 from kafka_recovery.decision.conditions import ALWAYS, Not
-from kafka_recovery.domain.evidence import ReplicaLog
+from kafka_recovery.domain.evidence import Evidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
-from kafka_recovery.domain.policy import CandidateOrder
-from kafka_recovery.spark import ranking
-from spark.fleets import SEED, Answer, by_python, by_spark, fleet
+from kafka_recovery.domain.policy import CandidateOrder, Policy
+from kafka_recovery_spark import ranking
+from spark.fleets import SEED, Answer, by_python, by_spark, fleet, frame, interpreted
 from spark.test_engines_agree import POLICIES
 
 
@@ -69,48 +69,68 @@ def mutations() -> Iterator[Mutation]:
             yield Mutation(turned, (judgement, "MERITS", merits), (ranking, "ORDERS", orders))
 
 
-MUTATIONS = tuple(mutations())
+MUTATIONS = {each.name: each for each in mutations()}
+Answers = dict[Any, Answer]
 
 
 @cache
-def honest() -> dict[str, dict[Any, Answer]]:
-    """What Python decides as it is, by policy."""
-    return {name: by_python(fleet(SEED), policy) for name, policy in POLICIES.items()}
+def honest() -> dict[str, tuple[Answers, ...]]:
+    """What Python decides as it is: under each policy, of each cluster."""
+    return {name: tuple(by_python((seen,), policy) for seen in fleet(SEED)) for name, policy in POLICIES.items()}
 
 
-def noticed_by(patch: pytest.MonkeyPatch, mutation: Mutation) -> str | None:
-    """The first policy under which Python, so changed, decides otherwise."""
-    unchanged, clusters = honest(), fleet(SEED)
-    with patch.context() as changed:
-        changed.setattr(*mutation.python)
-        return next((n for n, policy in POLICIES.items() if by_python(clusters, policy) != unchanged[n]), None)
+@dataclass(frozen=True)
+class Witness:
+    """The first policy and cluster of which Python decides otherwise once it is changed, and how."""
+
+    policy: str
+    evidence: Evidence
+    honest: Answers
+    changed: Answers
+
+
+@cache
+def witness(name: str) -> Witness | None:
+    unchanged = honest()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*MUTATIONS[name].python)
+        for policy, answers in unchanged.items():
+            for seen, answer in zip(fleet(SEED), answers, strict=True):
+                if (changed := by_python((seen,), POLICIES[policy])) != answer:
+                    return Witness(policy, seen, answer, changed)
+    return None
 
 
 @pytest.fixture(scope="module")
-def by_honest_spark(spark: SparkSession) -> dict[str, dict[Any, Answer]]:
-    return {name: by_spark(spark, fleet(SEED), policy) for name, policy in POLICIES.items()}
+def witnesses(spark: SparkSession) -> Iterator[DataFrame]:
+    """The evidence of all witnesses. They are few, and each change makes another plan of the ranking."""
+    seen = [found.evidence for name in MUTATIONS if (found := witness(name))]
+    each_once = {one.cluster.cluster_id: one for one in seen}
+    with interpreted(spark):
+        yield frame(spark, each_once.values())
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_change_for_python_alone_is_caught(
-    mutation: Mutation, by_honest_spark: dict[str, dict[Any, Answer]], monkeypatch: pytest.MonkeyPatch
+@pytest.fixture(scope="module")
+def honest_spark(witnesses: DataFrame) -> dict[str, Answers]:
+    """What Spark says of them as it is, under the policies that show a change."""
+    used = {found.policy for name in MUTATIONS if (found := witness(name))}
+    return {name: by_spark(witnesses, POLICIES[name]) for name in used}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_change_for_one_engine_alone_is_caught(
+    name: str, witnesses: DataFrame, honest_spark: dict[str, Answers], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    policy = noticed_by(monkeypatch, mutation)
-    assert policy is not None
-    monkeypatch.setattr(*mutation.python)
+    """Somewhere in the random fleet each engine, changed, says what the other one does not say."""
+    seen = witness(name)
+    assert seen is not None
+    told = {id: honest_spark[seen.policy][id] for id in seen.honest}
+    assert told == seen.honest != seen.changed
 
-    assert by_python(fleet(SEED), POLICIES[policy]) != by_honest_spark[policy]
+    monkeypatch.setattr(*MUTATIONS[name].spark)
 
-
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_change_for_spark_alone_is_caught(
-    mutation: Mutation, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    policy = noticed_by(monkeypatch, mutation)
-    assert policy is not None
-    monkeypatch.setattr(*mutation.spark)
-
-    assert by_spark(spark, fleet(SEED), POLICIES[policy]) != honest()[policy]
+    rows = witnesses.where(F.col("cluster")["id"] == F.lit(seen.evidence.cluster.cluster_id))
+    assert by_spark(rows, POLICIES[seen.policy]) == seen.changed
 
 
 def all_as_long_are_equal(one: ReplicaLog, other: ReplicaLog) -> bool:
@@ -135,15 +155,13 @@ def all_is_shared(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_a_careless_comparison_of_copies_by_python_is_caught(
-    home: ModuleType,
-    name: str,
-    careless: Any,
-    by_honest_spark: dict[str, dict[Any, Answer]],
-    monkeypatch: pytest.MonkeyPatch,
+    home: ModuleType, name: str, careless: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """What Spark says is what Python says as it is, see test_engines_agree."""
+    unchanged = honest()["by default"]
     monkeypatch.setattr(home, name, careless)
 
-    assert by_python(fleet(SEED), POLICIES["by default"]) != by_honest_spark["by default"]
+    assert any(by_python((seen,), Policy()) != answer for seen, answer in zip(fleet(SEED), unchanged, strict=True))
 
 
 def all_is_equal(one: Column, other: Column, common: Column) -> Column:
@@ -162,8 +180,9 @@ def the_shorter_end(one: Column, other: Column) -> Column:
     ("name", "careless"), [("equal", all_is_equal), ("held", all_is_held), ("common_point", the_shorter_end)]
 )
 def test_a_careless_comparison_of_copies_by_spark_is_caught(
-    name: str, careless: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    name: str, careless: Any, rows: DataFrame, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    ours = {id: told for answers in honest()["by default"] for id, told in answers.items()}
     monkeypatch.setattr(ranking, name, careless)
 
-    assert by_spark(spark, fleet(SEED), POLICIES["by default"]) != honest()["by default"]
+    assert by_spark(rows, Policy()) != ours

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
-from kafka_recovery.spark.ranking import ranking
+from kafka_recovery_spark.ranking import ranking
 from spark.fleets import frame
 from unit.decision.incident import evidence, log, partition
 

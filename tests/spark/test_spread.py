@@ -12,8 +12,8 @@ from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.spark.ranking import ranking
-from kafka_recovery.spark.spread import leaders
+from kafka_recovery_spark.ranking import ranking
+from kafka_recovery_spark.spread import leaders
 from property.test_spread import optimum
 from spark.fleets import SEED, by_python, fleet, frame
 from unit.decision.incident import broker, dead, evidence, log, partition

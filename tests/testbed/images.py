@@ -1,4 +1,4 @@
-"""The images of `images/`, built as a release builds them, on a Debian made here: no registry of images is asked.
+"""The images of the Dockerfile, built as a release builds them, on a Debian made here: no registry of images is asked.
 
 `python -m testbed.images` builds beforehand what the tests would build on first use. Needs root.
 """
@@ -21,7 +21,7 @@ from testbed.debian import ProgramsMissing, ensure, path
 from testbed.distribution import cache, locked
 
 ROOT = Path(__file__).parents[2]
-CONTENT = ("images", "operator", "requirements", "LICENSE", "README.md", "pyproject.toml")
+CONTENT = ("Dockerfile", "operator", "spark", "requirements", "LICENSE", "README.md", "pyproject.toml")
 """What may decide what comes out, as .dockerignore lets it in."""
 
 SUITE = "bookworm"
@@ -44,10 +44,10 @@ class ImageUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """One of ours, by the folder of its Dockerfile."""
+    """One of the project's, by its stage of the Dockerfile."""
 
     name: str
-    folder: str
+    target: str
 
     @property
     def repository(self) -> str:
@@ -82,9 +82,13 @@ def archive(image: Image) -> Path:
             _tidy()
             _base()
             _forget(f"{image.name}-*.tar")
-            dockerfile = ROOT / "images" / image.folder / "Dockerfile"
-            arguments = (f"--build-arg=BASE={BASE}", f"--build-arg=VERSION={version()}", *_for_pip())
-            _build(image.reference, ROOT, dockerfile, *arguments)
+            arguments = (
+                f"--target={image.target}",
+                f"--build-arg=BASE={BASE}",
+                f"--build-arg=VERSION={version()}",
+                *_for_pip(),
+            )
+            _build(image.reference, ROOT, *arguments)
             _save(image.reference, made)
     return made
 
@@ -100,7 +104,7 @@ def pause() -> Path:
             context.mkdir(exist_ok=True)
             lines = (f"FROM {BASE}", "USER 65532:65532", 'ENTRYPOINT ["sleep", "infinity"]')
             (context / "Dockerfile").write_text("\n".join(lines))
-            _build(PAUSE, context, context / "Dockerfile")
+            _build(PAUSE, context)
             _save(PAUSE, made)
     return made
 
@@ -147,7 +151,7 @@ def _base() -> None:
     _run("tar", "--numeric-owner", "--directory", str(tree), "--create", "--file", str(context / "tree.tar"), ".")
     shutil.rmtree(tree)
     (context / "Dockerfile").write_text("FROM scratch\nADD tree.tar /\n")
-    _build(BASE, context, context / "Dockerfile")
+    _build(BASE, context)
     shutil.rmtree(context)
 
 
@@ -156,11 +160,9 @@ def _for_pip() -> list[str]:
     return [f"--volume={TRUST}:{TRUST}:ro", f"--build-arg=PIP_CERT={TRUST}", *given] if TRUST.is_file() else given
 
 
-def _build(reference: str, context: Path, dockerfile: Path, *arguments: str) -> None:
+def _build(reference: str, context: Path, *arguments: str) -> None:
     """In a chroot: neither a daemon nor a container runtime is asked."""
-    _buildah(
-        "bud", "--layers", "--isolation=chroot", *arguments, "--tag", reference, "--file", str(dockerfile), str(context)
-    )
+    _buildah("bud", "--layers", "--isolation=chroot", *arguments, "--tag", reference, str(context))
 
 
 def _save(reference: str, made: Path) -> None:

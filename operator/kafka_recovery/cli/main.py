@@ -8,12 +8,14 @@ from typing import Annotated
 
 import typer
 
-from kafka_recovery.cli import changing, fleet, looking
-from kafka_recovery.cli import rehearse as rehearsing
-from kafka_recovery.cli import snapshot as snapshots
-from kafka_recovery.cli.changing import Site
-from kafka_recovery.cli.exit_codes import ExitCode
-from kafka_recovery.cli.options import (
+from kafka_recovery.cli.cluster import changing, looking
+from kafka_recovery.cli.cluster.changing import Site
+from kafka_recovery.cli.cluster.wiring import Target
+from kafka_recovery.cli.fleet import commands as fleet
+from kafka_recovery.cli.fleet import rehearse as rehearsing
+from kafka_recovery.cli.fleet import snapshot as snapshots
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.options import (
     AllOffline,
     BootstrapServer,
     CommandConfig,
@@ -24,10 +26,9 @@ from kafka_recovery.cli.options import (
     Partitions,
     PolicyFile,
 )
-from kafka_recovery.cli.render import Output
-from kafka_recovery.cli.running import leave, run
-from kafka_recovery.cli.signals import Interrupts
-from kafka_recovery.cli.wiring import Target
+from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cli.terminal.running import leave, run
+from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.simulator.rehearsal.sums import Allowed
 
 _EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or it refuses

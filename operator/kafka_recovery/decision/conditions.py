@@ -8,7 +8,7 @@ Conditions are true or false, never unknown, and what is unknown makes none of t
 - `Not`, `All` and `Either` are those of two-valued logic.
 
 So a guard that must refuse what is unknown says so: `Not(Holds(...))`. `python_source` makes Python of a tree,
-`kafka_recovery.spark.columns` makes columns of it; a property test holds both equal.
+`kafka_recovery_spark.columns` makes columns of it; a property test holds both equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What became of each partition."""
+"""What became of each partition, and of a recovery."""
 
 from __future__ import annotations
 
@@ -28,6 +28,15 @@ class Outcome(StrEnum):
     def is_recovered(self) -> bool:
         """Whether the partition has a leader that answers."""
         return self in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.RECOVERED_CLEANLY)
+
+
+class End(StrEnum):
+    """How the recovery of one incident ended, over all its partitions."""
+
+    RECOVERED = "Recovered"
+    REFUSED = "Refused"
+    FAILED = "Failed"
+    ABORTED = "Aborted"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_recovery.decision.spread import TieSet, deal, level, no_load
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.fleet.manifest import FILE, LARGEST_FILE, NAME, Manifest
 from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.formats.documents import InvalidDocument
 
 RANKING = "ranking/"
 """The folder of the answer in a run's own folder."""

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Self
 from urllib.parse import quote, unquote
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.evidence import ClusterState, Evidence
 from kafka_recovery.fleet.parquet_files import decoded, encoded
 from kafka_recovery.fleet.storage import PARTIAL, Found, Storage
+from kafka_recovery.formats.documents import InvalidDocument
 
 _CLUSTER = "cluster_id="
 _DIGITS = 16

@@ -9,10 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_recovery.decision.witnesses import SNAPSHOT_OF, Seen, snapshot_of
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.fleet.export import Archive, Snapshot
 from kafka_recovery.fleet.parquet_files import surroundings_of
+from kafka_recovery.formats.documents import InvalidDocument
 
 _COLUMNS = (
     "topic",

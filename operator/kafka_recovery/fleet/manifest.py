@@ -22,8 +22,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from kafka_recovery.domain.documents import InvalidDocument, describe
-from kafka_recovery.domain.fields import Text, Whole
+from kafka_recovery.formats.documents import InvalidDocument, describe
+from kafka_recovery.formats.fields import Text, Whole
 
 VERSION = 1
 NAME = "manifest.json"

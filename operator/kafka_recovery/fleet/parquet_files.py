@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_recovery.domain.documents import InvalidDocument, canonical, read
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.fleet.rows import Row, Surroundings, partition, rows
 from kafka_recovery.fleet.schema import SCHEMA, SURROUNDINGS_KEY, VERSION, VERSION_KEY
+from kafka_recovery.formats.documents import InvalidDocument, canonical, read
 
 ROWS_A_GROUP = 25_000
 """Some tens of MB while they are written."""

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.printable import printable
 from kafka_recovery.fleet.export import Snapshot as File
 from kafka_recovery.fleet.manifest import Loss, Manifest, Snapshot
 from kafka_recovery.fleet.report_figures import Capped, Counts, Ranking, Readiness
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.printable import printable
 
 LISTED = 40
 """Pieces of evidence, the oldest first."""

@@ -17,7 +17,6 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet.manifest import (
     FILE,
     LARGEST,
@@ -31,6 +30,7 @@ from kafka_recovery.fleet.manifest import (
 )
 from kafka_recovery.fleet.parquet_files import first_line
 from kafka_recovery.fleet.storage import Storage
+from kafka_recovery.formats.documents import InvalidDocument
 
 ROWS_A_BATCH = 65_536
 

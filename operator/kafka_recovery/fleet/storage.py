@@ -20,7 +20,7 @@ from uuid import uuid4
 import pyarrow as pa
 from pyarrow import fs
 
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument
 
 URL_OPTIONS = frozenset({"region", "scheme", "endpoint_override", "blob_storage_authority", "dfs_storage_authority"})
 """What may stand behind the question mark: where the store is, never who asks."""

@@ -22,20 +22,20 @@ import typer
 from kubernetes import client
 from kubernetes.config import ConfigException
 
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.kube.api import unfenced
-from kafka_recovery.kube.lease import Leader, found_configuration
-from kafka_recovery.kube.logs import LogFormat, set_up
-from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import unfenced
+from kafka_recovery.kube.machinery.logs import LogFormat, set_up
+from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
-from kafka_recovery.kube.places import Place, WrongPlace, check_existence, check_names
-from kafka_recovery.kube.resource_fields import NAME
+from kafka_recovery.kube.process.lease import Leader, found_configuration
+from kafka_recovery.kube.process.places import Place, WrongPlace, check_existence, check_names
+from kafka_recovery.kube.resources.fields import NAME
 from kafka_recovery.kube.webhook.credentials import BadCredentials
 from kafka_recovery.kube.webhook.server import Webhook, opened
 from kafka_recovery.recovery.supervision import Authority
 
 if TYPE_CHECKING:
-    from kafka_recovery.kube.snapshots import Export
+    from kafka_recovery.kube.clusters.snapshots import Export
 
 _LOG = logging.getLogger(__name__)
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -145,7 +145,7 @@ def _export(place: str, every: str, keep: str) -> Export:
     """Where evidence is kept. Raises BadParameter."""
     try:
         from kafka_recovery.fleet.export import Archive
-        from kafka_recovery.kube.snapshots import Export
+        from kafka_recovery.kube.clusters.snapshots import Export
     except ImportError:
         missing = "evidence files need pyarrow and fsspec: pip install 'kafka-recovery-operator[fleet]'"
         raise typer.BadParameter(missing, param_hint="--evidence") from None

@@ -16,28 +16,28 @@ import aiohttp
 import kopf
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube import session
-from kafka_recovery.kube.api import CONNECTIONS, Api, ApiError
-from kafka_recovery.kube.clusters import Clusters
-from kafka_recovery.kube.events import Events
+from kafka_recovery.kube.clusters.clusters import Clusters
+from kafka_recovery.kube.clusters.housekeeping import Housekeeping
+from kafka_recovery.kube.clusters.policies import Policies
 from kafka_recovery.kube.fleet.look_out import LookOut
-from kafka_recovery.kube.housekeeping import Housekeeping
-from kafka_recovery.kube.last_seen import LastSeen
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.policies import Policies
-from kafka_recovery.kube.reach import Reach
-from kafka_recovery.kube.recoveries import Recoveries
-from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
-from kafka_recovery.kube.supervision import read_house
-from kafka_recovery.kube.watcher import Pace
+from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import WorkQueue
+from kafka_recovery.kube.process import session
+from kafka_recovery.kube.process.reach import Reach
+from kafka_recovery.kube.recoveries.recoveries import Recoveries
+from kafka_recovery.kube.resources.house import read_house
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
+from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.watching.last_seen import LastSeen
+from kafka_recovery.kube.watching.watcher import Pace
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
-from kafka_recovery.kube.work_queue import WorkQueue
 from kafka_recovery.recovery.supervision import Authority
 from kafka_recovery.recovery.wave import Timing
 
 if TYPE_CHECKING:
-    from kafka_recovery.kube.snapshots import Export, Snapshots
+    from kafka_recovery.kube.clusters.snapshots import Export, Snapshots
 
 _LOG = logging.getLogger(__name__)
 FAILED = 1
@@ -165,7 +165,9 @@ class Operator:
             self._webhook = WebhookServer(settings.webhook, self._alerted, self._metrics)
         export = settings.export
         if export:
-            from kafka_recovery.kube.snapshots import Snapshots  # pyarrow is large: only who wants it pays for it
+            from kafka_recovery.kube.clusters.snapshots import (
+                Snapshots,  # pyarrow is large: only who wants it pays for it
+            )
 
             self._snapshots = Snapshots(self._clusters, self._metrics, export)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.formats.documents import InvalidDocument
 
 
 def ballot_of(decision: Decision) -> Ballot:

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import count
 
 from kafka_recovery.decision.planner import Designated, Ranking, decide
-from kafka_recovery.domain.documents import digest as digest_of
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -17,6 +16,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.ballots import check
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.conclusions import Conclusions

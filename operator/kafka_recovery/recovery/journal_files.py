@@ -20,10 +20,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from kafka_recovery.domain.documents import InvalidDocument, as_data, canonical, digest, digest_of_canonical, read
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest, digest_of_canonical, read
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
 
 _DIRECTORY_NAME_LENGTH = 16

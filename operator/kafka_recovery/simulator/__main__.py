@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.many import Told, many
 from kafka_recovery.simulator.histories.scenario import Scenario

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from kafka_recovery.cli import main, unclean_recovery
+from kafka_recovery.cli import main
+from kafka_recovery.cli.kip_1275 import unclean_recovery
 from unit.cli.small_cluster import SmallCluster
 
 Run = Callable[..., Result]

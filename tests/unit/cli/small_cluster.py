@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from kafka_recovery.cli.wiring import Connection, Target
+from kafka_recovery.cli.cluster.wiring import Connection, Target
 from kafka_recovery.cluster.errors import ClusterMismatch
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import (

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import Approval
+from kafka_recovery.formats.documents import digest
 from unit.decision.incident import ORDERS, broker, code, dead, decided, evidence, log, partition, policy
 
 COPIES = {1: None, 2: log(27), 3: log(15)}

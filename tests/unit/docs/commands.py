@@ -11,7 +11,8 @@ from typing import Any
 
 import typer.main
 
-from kafka_recovery.cli import main, unclean_recovery
+from kafka_recovery.cli import main
+from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cli.kubectl import commands as plugin
 from kafka_recovery.kube import __main__ as operator
 

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from kafka_recovery.domain.election import ALL_OFFLINE
-from kafka_recovery.domain.policy_file import load_policy
-from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, read_cluster, read_recovery
+from kafka_recovery.formats.policy_file import load_policy
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster, read_recovery
 from unit.kube.specs import stored
 
 ROOT = Path(__file__).parents[3]

@@ -11,8 +11,8 @@ from types import ModuleType
 import pytest
 
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.kube.metrics import PREFIX, Metrics
-from unit.kube.standings import INCIDENTS
+from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
+from unit.kube.recoveries.standings import INCIDENTS
 
 DOCS = Path(__file__).parents[3] / "docs"
 CURE = "python docs/generate.py"
@@ -46,7 +46,7 @@ def test_outcomes_and_metrics_are_listed(word: str) -> None:
 
 def test_a_reason_by_a_variable_that_nobody_explains_is_an_error() -> None:
     explained = dict(generate.ELSEWHERE)
-    del explained["kube/ranked_leaders.py", "code"]
+    del explained["kube/recoveries/ranked_leaders.py", "code"]
 
     with pytest.raises(reasons.Unexplained, match=r"ranked_leaders\.py:\d+: which reasons can code be"):
         reasons.collected(explained)

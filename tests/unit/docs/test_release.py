@@ -16,6 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from kafka_recovery.cli.main import app
+from testbed.images import FLEET_JOB, OPERATOR, Image
 
 ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -45,6 +46,12 @@ def test_charts_have_that_version(chart: str) -> None:
     made = yaml.safe_load((ROOT / "charts" / chart / "Chart.yaml").read_text())
 
     assert made["version"] == made["appVersion"] == PROJECT["version"]
+
+
+def test_images_that_are_built_without_being_told_have_it_too() -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
+
+    assert re.findall(r"^ARG VERSION=(.*)$", dockerfile, re.MULTILINE) == [PROJECT["version"]]
 
 
 def test_the_changelog_has_a_place_for_what_comes() -> None:
@@ -96,20 +103,19 @@ def released_base(folder: Path, *, stands_in: str) -> subprocess.CompletedProces
     (script,) = [step["run"] for step in job["steps"] if "ARG BASE" in step.get("run", "")]
     surroundings = {
         "PATH": f"{folder}{os.pathsep}{os.defpath}",
-        "FOLDER": str(folder),
         "GITHUB_ENV": str(folder / "environment"),
     }
     return subprocess.run(
         ["bash", "-e", "-c", script],  # as GitHub calls it
+        cwd=folder,
         env=surroundings,
         capture_output=True,
         text=True,
     )
 
 
-@pytest.mark.parametrize("image", ["operator", "fleet-job"])
-def test_an_image_is_released_on_a_base_with_a_digest(image: str, tmp_path: Path) -> None:
-    dockerfile = (ROOT / "images" / image / "Dockerfile").read_text()
+def test_an_image_is_released_on_a_base_with_a_digest(tmp_path: Path) -> None:
+    dockerfile = (ROOT / "Dockerfile").read_text()
     (tmp_path / "Dockerfile").write_text(re.sub(r"(?<=^ARG BASE=)([^@\n]+).*", r"\1", dockerfile, flags=re.MULTILINE))
 
     done = released_base(tmp_path, stands_in=f"echo '\"{DIGEST}\"'")
@@ -141,6 +147,13 @@ def test_what_is_released_is_built_on_that_base() -> None:
     (build,) = [step["run"] for step in steps(RELEASE) if step.get("run", "").startswith("docker build")]
 
     assert '--build-arg BASE="$BASE"' in build
+    assert '--target "$TARGET"' in build
+
+
+def test_every_image_is_released_from_a_stage_of_the_dockerfile() -> None:
+    released = workflow(RELEASE)["jobs"]["images"]["strategy"]["matrix"]["include"]
+
+    assert [Image(each["name"], each["target"]) for each in released] == [OPERATOR, FLEET_JOB]
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, ROOT / "renovate.json"], ids=lambda file: file.name)

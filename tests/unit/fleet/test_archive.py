@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow.dataset as ds
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet.export import Archive
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.fleet.looks import NOON, look
 
 HOUR = timedelta(hours=1)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import Ranked as Choice
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.fleet import choices as choices_module
 from kafka_recovery.fleet.choices import choices
 from kafka_recovery.fleet.storage import Storage, TooLarge
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.fleet.rankings import SCHEMA, Ranked, manifest, parquet
 
 FILE = "ranking/part-0.parquet"

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from kafka_recovery.decision.witnesses import ends_seen, snapshot_of, with_witnesses
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.kept_ends import FURTHEST_BACK, kept_ends
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.decision.incident import broker, evidence, log, partition
 
 LED = partition({1: log(42, high_watermark=Offset(40)), 2: log(27)}, leader=BrokerId(1))

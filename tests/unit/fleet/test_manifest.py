@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet.manifest import (
     Expected,
     Loss,
@@ -23,6 +22,7 @@ from kafka_recovery.fleet.manifest import (
     read_manifest,
     written,
 )
+from kafka_recovery.formats.documents import InvalidDocument
 
 DIGEST = "cd" * 32
 SNAPSHOT = Snapshot("one", f"cluster_id=one/day=2026-11-21/20261121T120000Z-{DIGEST[:16]}.parquet", DIGEST)

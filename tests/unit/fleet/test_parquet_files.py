@@ -13,12 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.fleet import parquet_files
 from kafka_recovery.fleet.parquet_files import decoded, encoded
 from kafka_recovery.fleet.schema import SCHEMA, SURROUNDINGS_KEY, VERSION_KEY
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.fleet.looks import broker, look
 
 

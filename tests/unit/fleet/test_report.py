@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet import report_figures
 from kafka_recovery.fleet.manifest import Loss, Snapshot
 from kafka_recovery.fleet.report import LEVELS, Report, Source, age, each_once, level, levels, report
 from kafka_recovery.fleet.report_results import Result
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.fleet.runs import Row, count, counts, evidence, losses, ranked, topic, write_run
 
 AFTERNOON = datetime(2026, 11, 21, 14, 30, tzinfo=UTC)

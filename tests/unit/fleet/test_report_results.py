@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet.manifest import NAME, Manifest, Output, read_manifest, written
 from kafka_recovery.fleet.report_results import LEADERS, LOSSES, OFFLINE, Result
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.fleet.runs import counts, evidence, leader, losses, parquet, write_run
 
 Change = Callable[[Manifest], Manifest]

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 import pytest
 from pyarrow import fs
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.fleet.export import Archive
 from kafka_recovery.fleet.storage import Storage, StorageUnavailable, TooLarge
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.fleet.looks import NOON, look
 from unit.fleet.object_store import ObjectStore, serving
 

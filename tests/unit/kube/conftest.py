@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kafka_recovery.domain.plan import Plan
-from unit.kube.journals import NAME, NAMESPACE, OTHERS, UID
+from unit.kube.journal.journals import NAME, NAMESPACE, OTHERS, UID
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.kube.office import Office
 from unit.kube.operated import Operated

@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from kafka_recovery.kube.api import AlreadyExists, ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.resources import RECOVERIES
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.resources.kinds import RECOVERIES
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

@@ -12,22 +12,22 @@ from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.kube.admission import APPROVALS_POLICY
-from kafka_recovery.kube.api import Object
-from kafka_recovery.kube.incidents import Offline
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.open_cluster import OpenCluster
-from kafka_recovery.kube.outages import Outage
-from kafka_recovery.kube.recoveries import Recoveries
-from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES, read_cluster
-from kafka_recovery.kube.supervision import House
-from kafka_recovery.kube.watcher import WatchView
-from kafka_recovery.kube.work_queue import WorkQueue
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import WorkQueue
+from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY
+from kafka_recovery.kube.recoveries.recoveries import Recoveries
+from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster
+from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.watching.incidents import Offline
+from kafka_recovery.kube.watching.outages import Outage
+from kafka_recovery.kube.watching.watcher import WatchView
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Approvals, Journal, Observer
 from kafka_recovery.recovery.supervision import Authority, Supervision
-from unit.kube.journals import NAME, NAMESPACE
+from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.our_objects import PROD, OurObjects
 from unit.recovery.world import COARSE, World
 

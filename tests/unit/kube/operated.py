@@ -11,19 +11,21 @@ from typing import Any, TypeVar, cast
 import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Api
-from kafka_recovery.kube.approvals import KubeApprovals
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Objects
-from kafka_recovery.kube.progress import Progress
-from kafka_recovery.kube.recovery_run import RecoveryRun
-from kafka_recovery.kube.recovery_status import ApprovedBy, End, Phase
-from kafka_recovery.kube.resources import Meta, RecoveryApproval
-from kafka_recovery.kube.supervision import House, KubeSupervision
+from kafka_recovery.kube.machinery.api import Api
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.progress import Progress
+from kafka_recovery.kube.recoveries.run import RecoveryRun
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
+from kafka_recovery.kube.recoveries.supervision import KubeSupervision
+from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval
+from kafka_recovery.kube.resources.objects import Objects
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.supervision import Authority
-from unit.kube.journals import UID, WatchedJournal
+from unit.kube.journal.journals import UID, WatchedJournal
 from unit.kube.our_objects import KEY, OurObjects
 from unit.kube.virtual import in_no_time
 from unit.recovery.brokers import Crash

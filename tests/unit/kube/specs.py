@@ -6,7 +6,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_recovery.kube.resources import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RANKINGS, RECOVERIES, Kind
+from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RANKINGS, RECOVERIES, Kind
 
 Spec = dict[str, Any]
 GONE = object()

@@ -14,8 +14,8 @@ import aiohttp
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from kafka_recovery.kube.api import CONNECTIONS, Api, Effort, Fence, unfenced
-from kafka_recovery.kube.session import ServiceAccountToken
+from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, Effort, Fence, unfenced
+from kafka_recovery.kube.process.session import ServiceAccountToken
 
 HURRIED = Effort(
     deadline=timedelta(seconds=10),

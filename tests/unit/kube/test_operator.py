@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube import __main__ as process
-from kafka_recovery.kube import session
-from kafka_recovery.kube.api import Api, unfenced
-from kafka_recovery.kube.metrics import Metrics
+from kafka_recovery.kube.machinery.api import Api, unfenced
+from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import FAILED, Operator, Settings
+from kafka_recovery.kube.process import session
 from testbed.ports import Ports
 
 NOWHERE = """

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import typer.main
 
+from kafka_recovery.domain.outcome import End
 from kafka_recovery.kube.__main__ import app
-from kafka_recovery.kube.metrics import PREFIX, Metrics
-from kafka_recovery.kube.recovery_status import End
-from unit.kube.standings import INCIDENTS
+from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
+from unit.kube.recoveries.standings import INCIDENTS
 
 DOCS = (Path(__file__).parents[3] / "docs" / "operator.md").read_text()
 

@@ -11,8 +11,8 @@ import yaml
 from prometheus_client import Metric
 
 from kafka_recovery.cli.kubectl.commands import app
-from kafka_recovery.kube.fleet.runs import Outcome
-from kafka_recovery.kube.metrics import Heard, Metrics, Step
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.kube.machinery.metrics import Heard, Metrics, Step
 from unit.monitoring import shipped
 
 ALERTS = shipped.alerts()
@@ -75,8 +75,9 @@ def test_a_runbook_types_commands_that_exist(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def source() -> str:
-    """All that the operator may ever say."""
-    return "\n".join(file.read_text() for file in (shipped.ROOT / "operator").rglob("*.py"))
+    """All that the operator and the job for Spark may ever say."""
+    folders = (shipped.ROOT / name for name in ("operator", "spark"))
+    return "\n".join(file.read_text() for folder in folders for file in folder.rglob("*.py"))
 
 
 @pytest.mark.parametrize("name", ALERTS)
@@ -92,7 +93,7 @@ def names() -> set[str]:
     metrics = Metrics()
     metrics.webhook_open()
     metrics.ranking_seen("kafka/nightly", True, NOON, NOON)
-    metrics.ranking_ended("kafka/nightly", Outcome.SUCCEEDED, timedelta(minutes=1))
+    metrics.ranking_ended("kafka/nightly", RunOutcome.SUCCEEDED, timedelta(minutes=1))
     return {name for family in metrics.registry.collect() for name in _samples(family)}
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSelector
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ports import PlanFinished, PlanForAnotherCluster
 from unit.recovery.brokers import Crash
 from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, crash

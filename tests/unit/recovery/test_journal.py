@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument, canonical, digest
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
 from unit.recovery.brokers import CLUSTER
@@ -124,7 +124,7 @@ async def test_what_was_being_written_when_the_process_was_killed_does_not_count
 KILLED = """
     import asyncio, os, signal, sys
     from pathlib import Path
-    from kafka_recovery.domain.documents import read
+    from kafka_recovery.formats.documents import read
     from kafka_recovery.domain.plan import Plan
     from kafka_recovery.recovery.journal_files import FileJournal
 

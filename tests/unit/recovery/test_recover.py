@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.domain.documents import canonical, digest
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
+from kafka_recovery.formats.documents import canonical, digest
 from kafka_recovery.recovery.engine import Effort
 from unit.recovery.brokers import SESSION, Held
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, policy

@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 
-from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
@@ -15,6 +14,7 @@ from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from kafka_recovery.cli.exit_codes import ExitCode
-from kafka_recovery.cli.text import complain
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.text import complain
 
 _EXTRA = ("aiohttp", "kubernetes", "urllib3")
 

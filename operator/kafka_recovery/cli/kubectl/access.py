@@ -22,9 +22,18 @@ from kubernetes.config import ConfigException, list_kube_config_contexts, load_k
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.kube.api import LONGEST_TEXT, PAGE, AlreadyExists, ApiError, Conflict, NotFound, Object, Unanswered
-from kafka_recovery.kube.resource_fields import NAME
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import (
+    LONGEST_TEXT,
+    PAGE,
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    Object,
+    Unanswered,
+)
+from kafka_recovery.kube.resources.fields import NAME
 
 PATIENCE = (5.0, 30.0)
 """Seconds until a connection stands, and between two pieces of an answer."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from contextlib import suppress
 
-from kafka_recovery.cli.exit_codes import ExitCode
-from kafka_recovery.cli.running import Refusal
-from kafka_recovery.domain.printable import printable
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.formats.printable import printable
 
 
 def somebody_there() -> bool:

@@ -18,17 +18,17 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl.access import Loop, sound_name
 from kafka_recovery.cli.kubectl.troubles import Session, told
-from kafka_recovery.cli.new_files import refuse_existing, write_new
-from kafka_recovery.cli.render import lines, write_result
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.domain.printable import printable
-from kafka_recovery.kube import facts
-from kafka_recovery.kube.api import ApiError, Object
-from kafka_recovery.kube.facts import Fact, Facts
-from kafka_recovery.kube.resources import APPROVALS, CLUSTER_LABEL, CLUSTERS, GROUP, POLICIES, RECOVERIES
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.new_files import refuse_existing, write_new
+from kafka_recovery.cli.terminal.render import lines, write_result
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.journal.facts import Fact, Facts
+from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTERS, GROUP, POLICIES, RECOVERIES
 
 OPERATORS_PODS = "app.kubernetes.io/name=kafka-recovery-operator"
 _LOG_LINES = 20_000

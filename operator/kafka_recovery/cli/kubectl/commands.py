@@ -12,14 +12,14 @@ from typing import Annotated, Any, NoReturn, ParamSpec
 
 import typer
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import bundle, plans, saying, standing, steering
 from kafka_recovery.cli.kubectl.access import PROGRAM, Reach
 from kafka_recovery.cli.kubectl.steering import Which
 from kafka_recovery.cli.kubectl.troubles import Session, run
-from kafka_recovery.cli.options import OutputForm
-from kafka_recovery.cli.render import Output
-from kafka_recovery.cli.running import leave
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.options import OutputForm
+from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cli.terminal.running import leave
 
 _EXIT_CODES = """Exit codes: 0 done; 1 assignment orders not restored yet; 2 bad input; 3 API server unavailable, or it
 refuses us; 4 a person has to say yes first, to this very plan; 70 a bug; 130 stopped by SIGINT."""

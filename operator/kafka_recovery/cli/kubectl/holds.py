@@ -9,9 +9,9 @@ from typing import Any
 from kafka_recovery.cli.kubectl.access import Loop
 from kafka_recovery.cli.kubectl.reading import OBSERVE_ONLY, SUSPENDED, Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.kube.api import ApiError, NotFound
-from kafka_recovery.kube.resources import CLUSTERS
-from kafka_recovery.kube.supervision import HOUSE, read_house
+from kafka_recovery.kube.machinery.api import ApiError, NotFound
+from kafka_recovery.kube.resources.house import HOUSE, read_house
+from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.recovery.supervision import Authority
 
 

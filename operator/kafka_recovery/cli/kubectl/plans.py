@@ -7,22 +7,22 @@ from datetime import UTC, datetime
 
 from rich.console import Group
 
-from kafka_recovery.cli import plan_files
-from kafka_recovery.cli.exit_codes import ExitCode
-from kafka_recovery.cli.explained import explanation_table
-from kafka_recovery.cli.inputs import partition
+from kafka_recovery.cli.cluster import plan_files
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.cli.render import lines, write_result
-from kafka_recovery.cli.running import Refusal
-from kafka_recovery.cli.tables import plan_table
-from kafka_recovery.cli.text import complain
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.explained import explanation_table
+from kafka_recovery.cli.terminal.inputs import partition
+from kafka_recovery.cli.terminal.render import lines, write_result
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.decision.explanation import explain as explained
-from kafka_recovery.domain.documents import InvalidDocument, as_data
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.kube.api import ApiError
+from kafka_recovery.formats.documents import InvalidDocument, as_data
+from kafka_recovery.kube.machinery.api import ApiError
 
 
 def plan(session: Session, name: str) -> ExitCode:

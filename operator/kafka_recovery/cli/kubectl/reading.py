@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl.access import Loop, sound_name
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.cli.running import Refusal
-from kafka_recovery.cli.text import complain
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.kube.api import Object
-from kafka_recovery.kube.config_map_journal import ConfigMapJournal
-from kafka_recovery.kube.resources import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
 
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that waits, but not for its approval: the operator may only look."""

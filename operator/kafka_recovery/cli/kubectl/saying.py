@@ -9,22 +9,22 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import asking, holds, reading
 from kafka_recovery.cli.kubectl.asking import asked, consent
 from kafka_recovery.cli.kubectl.plans import validity
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.cli.render import lines, write_aside, write_result
-from kafka_recovery.cli.running import Refusal
-from kafka_recovery.cli.tables import plan_table
-from kafka_recovery.cli.text import say
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.render import lines, write_aside, write_result
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.cli.terminal.text import say
 from kafka_recovery.domain.plan import LossClass, Plan
-from kafka_recovery.kube.api import AlreadyExists, ApiError, Object
-from kafka_recovery.kube.recovery_status import plan_now
-from kafka_recovery.kube.resource_fields import REASON, Word
-from kafka_recovery.kube.resources import API_VERSION, APPROVALS
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Object
+from kafka_recovery.kube.recoveries.status import plan_now
+from kafka_recovery.kube.resources.fields import REASON, Word
+from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS
 
 _ROWS_SHOWN = 40
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.cli.render import lines, table, write_result
-from kafka_recovery.kube.api import Object
-from kafka_recovery.kube.resources import APPROVALS
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.render import lines, table, write_result
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.resources.kinds import APPROVALS
 
 _FINISHED_SHOWN = 10
 

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.access import Loop
 from kafka_recovery.cli.kubectl.asking import consent
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.cli.render import lines, write_result
-from kafka_recovery.cli.running import Refusal
-from kafka_recovery.cli.text import complain, say
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.kube import facts
-from kafka_recovery.kube.api import ApiError, NotFound, Object
-from kafka_recovery.kube.config_map_journal import ConfigMapJournal
-from kafka_recovery.kube.orphans import orphaned
-from kafka_recovery.kube.resources import CLUSTER_LABEL, CLUSTERS, RECOVERIES, Kind
-from kafka_recovery.kube.supervision import HOUSE
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.render import lines, write_result
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.orphans import orphaned
+from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
+from kafka_recovery.kube.resources.house import HOUSE
+from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, CLUSTERS, RECOVERIES, Kind
 
 LOOK = timedelta(seconds=1)
 """How often a recovery that is being ended is looked at."""

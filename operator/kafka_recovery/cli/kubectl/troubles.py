@@ -11,14 +11,14 @@ from typing import NoReturn
 
 import typer
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl.access import NO_SUCH_KIND, PROGRAM, Kubernetes, Reach, opened, sound_name
-from kafka_recovery.cli.render import Output
-from kafka_recovery.cli.running import Refusal
-from kafka_recovery.cli.text import complain, say
-from kafka_recovery.domain.documents import InvalidDocument
-from kafka_recovery.kube.api import ApiError, Conflict, NotFound
-from kafka_recovery.kube.resources import APPROVALS, CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES
 
 _KINDS = {kind.plural: kind.kind for kind in (CLUSTERS, POLICIES, RECOVERIES, APPROVALS)} | {"configmaps": "ConfigMap"}
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from kafka_recovery.kube.api import FIELD_MANAGER, AlreadyExists, Api, Conflict, NotFound, Object
 from kafka_recovery.kube.fleet.dialect import PLURAL, Dialect
 from kafka_recovery.kube.fleet.pods import driver_of, short
 from kafka_recovery.kube.fleet.ports import Job, NotGoneYet, NotOurs, Owner, Phase, Seen
 from kafka_recovery.kube.fleet.templates import APPLICATION_LABEL
+from kafka_recovery.kube.machinery.api import FIELD_MANAGER, AlreadyExists, Api, Conflict, NotFound, Object
 
 _MADE = 1
 """The generation of an object that nobody has changed since it was made."""

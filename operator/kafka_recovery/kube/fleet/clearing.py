@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_recovery.kube.api import Api, Conflict, Object
 from kafka_recovery.kube.fleet.dialect import PLURAL
 from kafka_recovery.kube.fleet.naming import RANKING_LABEL, RUN_LABEL
 from kafka_recovery.kube.fleet.runs import Memory
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, SparkOperators
-from kafka_recovery.kube.resources import Meta
+from kafka_recovery.kube.machinery.api import Api, Conflict, Object
+from kafka_recovery.kube.resources.kinds import Meta
 
 
 @dataclass(frozen=True, slots=True)

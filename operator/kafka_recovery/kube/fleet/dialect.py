@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
 from kafka_recovery.kube.fleet import pods as told
 from kafka_recovery.kube.fleet.ports import Job, Phase, Seen
+from kafka_recovery.kube.machinery.api import Object
 
 PLURAL = "sparkapplications"
 """In both APIs."""

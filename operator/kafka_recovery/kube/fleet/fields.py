@@ -9,8 +9,8 @@ from typing import Annotated, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from kafka_recovery.domain.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
-from kafka_recovery.kube.resource_fields import CLUSTER_ID, NAME, Reference
+from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
+from kafka_recovery.kube.resources.fields import CLUSTER_ID, NAME, Reference
 
 _CRON = "[0-9A-Z*/,-]+"
 SCHEDULE = Text(rf"{_CRON}( {_CRON}){{4}}", 100, "five fields of cron, such as 30 2 * * MON-FRI")

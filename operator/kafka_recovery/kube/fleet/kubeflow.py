@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
 from kafka_recovery.kube.fleet import pods as told
 from kafka_recovery.kube.fleet import templates
 from kafka_recovery.kube.fleet.dialect import Adapter, waiting_reason
 from kafka_recovery.kube.fleet.ports import Job, Phase, Seen
+from kafka_recovery.kube.machinery.api import Object
 
 _PHASES = {
     "": Phase.WAITING,

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from datetime import timedelta
 from http import HTTPStatus
 
-from kafka_recovery.kube.api import Api, ApiError, NotServed, Object
-from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.fleet.rankings import Rankings
 from kafka_recovery.kube.fleet.results import StoredResults
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.resources import RANKINGS
-from kafka_recovery.kube.work_queue import WorkQueue
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotServed, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import WorkQueue
+from kafka_recovery.kube.resources.kinds import RANKINGS
+from kafka_recovery.kube.resources.objects import Key
 
 _LOG = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.ports import Job, Owner
 from kafka_recovery.kube.fleet.resource import FleetRanking
 from kafka_recovery.kube.fleet.runs import Active, State, written
-from kafka_recovery.kube.resources import API_VERSION, GROUP, RANKINGS, Meta
+from kafka_recovery.kube.resources.kinds import API_VERSION, GROUP, RANKINGS, Meta
 
 RANKING_LABEL = f"{GROUP}/fleet-ranking"
 """On every object of a ranking: its name."""
@@ -20,10 +20,10 @@ RUN_LABEL = f"{GROUP}/fleet-run"
 """On every object of a run: its name."""
 
 MAIN_FILE = "local:///opt/kafka-recovery/fleet_job.py"
-"""In the image: the program that runs `kafka_recovery.spark` with the arguments it is given."""
+"""In the image: the program that runs `kafka_recovery_spark` with the arguments it is given."""
 
 JAVA_OPTIONS = "-XX:-DontCompileHugeMethods"
-"""Of the driver, which must have them before the job can ask for them: as `kafka_recovery.spark.session` has it."""
+"""Of the driver, which must have them before the job can ask for them: as `kafka_recovery_spark.session` has it."""
 
 _DRIVER_OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -99,7 +99,7 @@ def owner(ranking: Meta) -> Owner:
 
 
 def job(ranking: FleetRanking, active: Active) -> Job:
-    """What Spark is asked to run: `python -m kafka_recovery.spark` with these arguments, by `MAIN_FILE`."""
+    """What Spark is asked to run: `python -m kafka_recovery_spark` with these arguments, by `MAIN_FILE`."""
     clusters = [f"--cluster={id}" for id in ranking.cluster_ids]  # an id may begin with a dash
     return Job(
         namespace=ranking.meta.namespace,

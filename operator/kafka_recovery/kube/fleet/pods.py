@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.machinery.api import Object
 
 DRIVER_CONTAINER = "spark-kubernetes-driver"
 EXECUTOR_CONTAINER = "spark-kubernetes-executor"

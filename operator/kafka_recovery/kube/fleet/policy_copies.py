@@ -5,15 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import FIELD_MANAGER, AlreadyExists, Api, NotFound, Object
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet import naming
 from kafka_recovery.kube.fleet.applications import refuse_if_going
 from kafka_recovery.kube.fleet.ports import NotOurs
 from kafka_recovery.kube.fleet.resource import FleetRanking
 from kafka_recovery.kube.fleet.runs import Active
-from kafka_recovery.kube.resources import POLICIES, read_policy
+from kafka_recovery.kube.machinery.api import FIELD_MANAGER, AlreadyExists, Api, NotFound, Object
+from kafka_recovery.kube.resources.kinds import POLICIES, read_policy
 
 
 class PolicyChanged(Exception):

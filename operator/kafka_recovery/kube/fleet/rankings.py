@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Expected
-from kafka_recovery.kube.api import Api, ApiError, Conflict, NotFound, NotServed, Object
-from kafka_recovery.kube.events import Events
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet import naming, steps
 from kafka_recovery.kube.fleet.applications import Applications
 from kafka_recovery.kube.fleet.clearing import Clearing
@@ -22,14 +21,16 @@ from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies,
 from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Seen
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
-from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, State, Unreadable, remembered
+from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, remembered
 from kafka_recovery.kube.fleet.schedule import next_due
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR, SparkOperators
 from kafka_recovery.kube.fleet.status import status_of, summary_of, untold
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.resources import RANKINGS
-from kafka_recovery.kube.work_queue import Requeue
+from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, NotServed, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.kinds import RANKINGS
+from kafka_recovery.kube.resources.objects import Key
 
 _LOG = logging.getLogger(__name__)
 
@@ -245,7 +246,7 @@ class Rankings:
         due = _coming(spec, result or spec.meta.created_at)
         self._metrics.ranking_seen(
             f"{spec.meta.namespace}/{spec.meta.name}",
-            well=runs[0].outcome is Outcome.SUCCEEDED if runs else None,
+            well=runs[0].outcome is RunOutcome.SUCCEEDED if runs else None,
             success=result,
             due=due if isinstance(due, datetime) else None,
         )

@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.kube.fleet.fields import Choice, DriverFields, RankingSpec, ResourceFields, StorageFields, Task
-from kafka_recovery.kube.resources import RANKINGS, Meta, checked_spec, unwrapped
+from kafka_recovery.kube.resources.kinds import RANKINGS, Meta, checked_spec, unwrapped
 
 
 @dataclass(frozen=True, slots=True)

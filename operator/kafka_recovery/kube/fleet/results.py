@@ -7,10 +7,10 @@ from datetime import timedelta
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Protocol
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet import manifest
 from kafka_recovery.fleet.manifest import Expected
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet.apart import Apart
 from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
 

@@ -8,10 +8,11 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
-from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.conditions import LONGEST_MESSAGE
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 
 MOST_RUNS = 20
 """Finished runs in status; the schema's bound."""
@@ -27,13 +28,6 @@ class State(StrEnum):
     CANCELLING = "Cancelling"
     PAUSING = "Pausing"
     """Before another attempt."""
-
-
-class Outcome(StrEnum):
-    """How a run ended."""
-
-    SUCCEEDED = "Succeeded"
-    FAILED = "Failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +64,7 @@ class Run:
     attempts: int
     started_at: datetime
     ended_at: datetime
-    outcome: Outcome
+    outcome: RunOutcome
     reason: Reason
     policy_digest: str
     result: str
@@ -185,7 +179,7 @@ def _run(said: Mapping[str, Any]) -> Run:
         attempts=int(said["attempts"]),
         started_at=_instant(said["startedAt"]),
         ended_at=_instant(said["endedAt"]),
-        outcome=Outcome(said["outcome"]),
+        outcome=RunOutcome(said["outcome"]),
         reason=Reason(said["reason"], said["message"]),
         policy_digest=said["policyDigest"],
         result=said["result"],

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from cronsim import CronSim, CronSimError
 
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument
 
 _SECOND = timedelta(seconds=1)
 

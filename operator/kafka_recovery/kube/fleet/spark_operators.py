@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Api, NotFound
 from kafka_recovery.kube.fleet.apache import Apache
 from kafka_recovery.kube.fleet.dialect import PLURAL, Adapter, Dialect
 from kafka_recovery.kube.fleet.fields import Choice
 from kafka_recovery.kube.fleet.kubeflow import Kubeflow
+from kafka_recovery.kube.machinery.api import Api, NotFound
 
 DIALECTS: Final[Mapping[Adapter, Dialect]] = {Adapter.APACHE: Apache(), Adapter.KUBEFLOW: Kubeflow()}
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from pydantic.alias_generators import to_camel
 
-from kafka_recovery.domain.printable import printable
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Summary
-from kafka_recovery.kube.conditions import Standing, merged, standing
-from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, Run, as_status, written
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.fleet.runs import Active, Memory, Run, as_status, written
+from kafka_recovery.kube.machinery.conditions import Standing, merged, standing
 
 WORST = 10
 """Losses of brokers in status; the schema's bound."""
@@ -74,7 +75,7 @@ def _standing(
         return Standing.WORKING, Reason(str(memory.active.state), _about(memory.active))
     also = f"; {_about(memory.active)}" if memory.active else ""
     if last:
-        how = Standing.DONE if last.outcome is Outcome.SUCCEEDED else Standing.STUCK
+        how = Standing.DONE if last.outcome is RunOutcome.SUCCEEDED else Standing.STUCK
         return how, Reason(last.reason.code, f"{last.name}: {last.reason.message}{also}")
     if memory.active:
         return Standing.DONE, Reason("Scheduled", f"the first run is under way{also}")

@@ -15,10 +15,11 @@ import durationpy
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Manifest
+from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.fleet import naming
 from kafka_recovery.kube.fleet.ports import Phase, Seen
 from kafka_recovery.kube.fleet.resource import FleetRanking
-from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, Run, State
+from kafka_recovery.kube.fleet.runs import Active, Memory, Run, State
 from kafka_recovery.kube.fleet.schedule import last_due, next_due
 
 LOOK = timedelta(seconds=5)
@@ -220,7 +221,7 @@ def _succeeded(ranking: FleetRanking, active: Active, result: Result | None, lat
     if isinstance(result, Found):
         numbers = result.manifest.summary
         message = f"{numbers.partitions} partitions of {numbers.clusters} clusters"
-        run = _over(active, Outcome.SUCCEEDED, Reason("Succeeded", message), now)
+        run = _over(active, RunOutcome.SUCCEEDED, Reason("Succeeded", message), now)
         return Finish(replace(run, checksum=result.checksum), result)
     if result.may_pass and not late:
         return Look(replace(active, message=str(result.reason)), after=LOOK_AT_RESULT)
@@ -244,10 +245,10 @@ def _end(active: Active, reason: Reason, now: datetime) -> End:
 
 
 def _finished(active: Active, code: str, message: str, now: datetime) -> Finish:
-    return Finish(_over(active, Outcome.FAILED, Reason(str(code), message), now))
+    return Finish(_over(active, RunOutcome.FAILED, Reason(str(code), message), now))
 
 
-def _over(active: Active, outcome: Outcome, reason: Reason, now: datetime) -> Run:
+def _over(active: Active, outcome: RunOutcome, reason: Reason, now: datetime) -> Run:
     return Run(
         name=active.name,
         application=active.application,

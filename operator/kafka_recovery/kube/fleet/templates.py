@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from kafka_recovery.kube.api import FIELD_MANAGER, Object
 from kafka_recovery.kube.fleet.pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
 from kafka_recovery.kube.fleet.ports import Job
-from kafka_recovery.kube.resources import GROUP
+from kafka_recovery.kube.machinery.api import FIELD_MANAGER, Object
+from kafka_recovery.kube.resources.kinds import GROUP
 
 APPLICATION_LABEL = f"{GROUP}/spark-application"
 """On every Pod of a job: its name. Neither operator's own label, so both are looked for alike."""

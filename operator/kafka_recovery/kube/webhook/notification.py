@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_recovery.kube.objects import Key
-from kafka_recovery.kube.resource_fields import NAME
+from kafka_recovery.kube.resources.fields import NAME
+from kafka_recovery.kube.resources.objects import Key
 
 VERSION = "4"
 MOST_ALERTS = 1000

@@ -18,8 +18,8 @@ from pathlib import Path
 from aiohttp import web
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.metrics import Heard, Metrics
-from kafka_recovery.kube.objects import Key
+from kafka_recovery.kube.machinery.metrics import Heard, Metrics
+from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
 from kafka_recovery.kube.webhook.limits import Bucket, Recent
 from kafka_recovery.kube.webhook.receiver import TOLD_EVERY, Receiver

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from kafka_recovery.domain.documents import read
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import read
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka

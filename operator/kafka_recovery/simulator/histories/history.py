@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster

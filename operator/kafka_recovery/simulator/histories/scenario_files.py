@@ -11,8 +11,8 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from kafka_recovery.domain.documents import InvalidDocument, as_data
-from kafka_recovery.domain.plain_yaml import Path, PlainLoader, repeated
+from kafka_recovery.formats.documents import InvalidDocument, as_data
+from kafka_recovery.formats.plain_yaml import Path, PlainLoader, repeated
 from kafka_recovery.simulator.histories.scenario import (
     VERSION,
     EngineRun,

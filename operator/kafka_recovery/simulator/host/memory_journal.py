@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
-from kafka_recovery.domain.documents import as_data, canonical, digest_of_canonical, read
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import as_data, canonical, digest_of_canonical, read
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
 from kafka_recovery.simulator.host.mortality import Process
 

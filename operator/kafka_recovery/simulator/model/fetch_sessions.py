@@ -8,7 +8,8 @@ from functools import partial
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.hosted import Host, Hosted
+from kafka_recovery.simulator.model.host import Copy
+from kafka_recovery.simulator.model.hosted import HostOfCopies
 from kafka_recovery.simulator.model.leading import Leading
 from kafka_recovery.simulator.model.messages import Fetch, Fetched, FetchPosition
 from kafka_recovery.simulator.model.scheduler import Timer
@@ -46,7 +47,7 @@ class Session:
 class FetchSessions:
     """All followers that fetch from this broker."""
 
-    broker: Host
+    broker: HostOfCopies
     sessions: dict[BrokerId, Session] = field(default_factory=dict)
 
     def fetch(self, request: Fetch, reply: Callable[[FetchAnswer], None]) -> None:
@@ -82,7 +83,7 @@ class FetchSessions:
         session = self.sessions.get(follower)
         return session.at if session is not None else -1e9
 
-    def moved(self, partition: Hosted) -> None:
+    def moved(self, partition: Copy) -> None:
         """The partition's log or high watermark has grown."""
         id, log = partition.id, partition.log
         for follower in partition.state.replicas:

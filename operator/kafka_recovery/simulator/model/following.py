@@ -9,7 +9,7 @@ from functools import partial
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.fetch_sessions import FetchAnswer
-from kafka_recovery.simulator.model.hosted import Host, Hosted
+from kafka_recovery.simulator.model.host import Copy, Host
 from kafka_recovery.simulator.model.log import Log
 from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, Fetch, Fetched, FetchPosition
 from kafka_recovery.simulator.model.scheduler import Timer
@@ -30,14 +30,14 @@ class Fetcher:
     broker: Host
     leader: BrokerId
     carry: Carry
-    following: dict[TopicPartition, Hosted] = field(default_factory=dict)
+    following: dict[TopicPartition, Copy] = field(default_factory=dict)
     changed: dict[TopicPartition, None] = field(default_factory=dict)
     forgotten: dict[TopicPartition, None] = field(default_factory=dict)
     first: bool = True
     number: int = 0
     timeout: Timer | None = None
 
-    def follow(self, partition: Hosted) -> None:
+    def follow(self, partition: Copy) -> None:
         """Fetch this partition too, under its present leader epoch."""
         self.following[partition.id] = partition
         self.changed[partition.id] = None
@@ -101,7 +101,7 @@ class Fetcher:
         self.first = True
         self._fetch()
 
-    def _take(self, partition: Hosted, fetched: Fetched) -> None:
+    def _take(self, partition: Copy, fetched: Fetched) -> None:
         log = partition.log
         if fetched.error is Error.OFFSET_OUT_OF_RANGE:
             self._return_to_range(partition, fetched)
@@ -126,18 +126,18 @@ class Fetcher:
         if fetched.batches or fetched.diverging is not None or fetched.error is not Error.NONE:
             self.changed[partition.id] = None
 
-    def _try_again(self, partition: Hosted) -> None:
+    def _try_again(self, partition: Copy) -> None:
         if self.following.get(partition.id) is partition:
             self.changed[partition.id] = None
 
-    def _return_to_range(self, partition: Hosted, fetched: Fetched) -> None:
+    def _return_to_range(self, partition: Copy, fetched: Fetched) -> None:
         """Beyond the leader's end: truncate to it. Before its start: begin there with nothing."""
         if fetched.end < partition.log.end:
             self.truncate(partition, fetched.end)
         elif fetched.start > partition.log.end:
             partition.log.begin_at(fetched.start)
 
-    def truncate(self, partition: Hosted, to: int) -> None:
+    def truncate(self, partition: Copy, to: int) -> None:
         """Drop what is after `to`; it is gone for good."""
         dropped = partition.log.truncate(to)
         if dropped:
@@ -146,7 +146,7 @@ class Fetcher:
             )
 
 
-def _position(partition: Hosted) -> FetchPosition:
+def _position(partition: Copy) -> FetchPosition:
     log = partition.log
     return FetchPosition(log.topic_id, partition.state.leader_epoch, log.end, log.latest_epoch)
 

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.host import Host
 from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, HeartbeatAnswer, Registration
 from kafka_recovery.simulator.model.timeline import What
 
-if TYPE_CHECKING:
-    from kafka_recovery.simulator.model.broker import Broker
+
+class Member(Host, Protocol):
+    """The broker process, as seen by its heartbeats."""
+
+    rack: str | None
+    legacy: bool
+    applied: int
+    is_open: bool
+    dead_directories: frozenset[TopicPartition]
+
+    @property
+    def incarnation(self) -> str:
+        """Tells this process from the broker's earlier ones."""
+        ...
+
+    def registered(self, epoch: int) -> None:
+        """The controller has admitted this incarnation under a broker epoch."""
+        ...
+
+    def stop_cleanly(self) -> None:
+        """The controller allows the end of a controlled shutdown."""
+        ...
 
 
 class Heartbeats:
     """`status` is what the controller last said; `fenced_itself`: it has not been reached for too long (KIP-343)."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Member) -> None:
         self.broker = broker
         self.status = BrokerStatus.INITIAL
         self.target = BrokerStatus.ACTIVE

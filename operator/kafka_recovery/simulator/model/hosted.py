@@ -1,77 +1,25 @@
-"""A broker's copy of one partition, and what the broker offers to the parts that lead, follow and serve it."""
+"""A broker's copies, each with the part of the leader that it may play."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Protocol
 
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.simulator.model.controller import Controllers
-from kafka_recovery.simulator.model.log import Log
-from kafka_recovery.simulator.model.metadata import BrokerState, PartitionState, TopicState
-from kafka_recovery.simulator.model.network import Network, Node
-from kafka_recovery.simulator.model.settings import Settings
-from kafka_recovery.simulator.model.switches import Switches
-from kafka_recovery.simulator.model.timeline import Timeline
-
-if TYPE_CHECKING:
-    from kafka_recovery.simulator.model.leading import Leading
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.simulator.model.host import Copy, Host
+from kafka_recovery.simulator.model.leading import Leading
 
 
 @dataclass(slots=True)
-class Hosted:
-    """`state` is the newest metadata the broker has acted on; `leading` stands while it leads."""
+class Hosted(Copy):
+    """`leading` stands while the broker leads the partition."""
 
-    id: TopicPartition
-    log: Log
-    state: PartitionState
     leading: Leading | None = None
 
 
-class Host(Protocol):
-    """The broker process, as seen by its parts."""
-
-    id: BrokerId
-    node: Node
-    network: Network
-    controllers: Controllers
-    settings: Settings
-    switches: Switches
-    timeline: Timeline
-    epoch: int
-
-    @property
-    def now(self) -> float:
-        """Virtual time."""
-        ...
+class HostOfCopies(Host, Protocol):
+    """The broker process, as seen by what serves its copies."""
 
     def hosted(self, id: TopicPartition) -> Hosted | None:
         """This broker's copy, if its metadata gives it one and the log directory is online."""
-        ...
-
-    def offline(self, id: TopicPartition) -> bool:
-        """Whether the copy lies in a dead log directory."""
-        ...
-
-    def broker_state(self, broker: BrokerId) -> BrokerState | None:
-        """A broker's registration by this broker's own metadata."""
-        ...
-
-    def topic_state(self, name: str) -> TopicState | None:
-        """A topic by this broker's own metadata."""
-        ...
-
-    def written(self, log: Log) -> None:
-        """The log has new records in the page cache."""
-        ...
-
-    def set_watermark(self, log: Log, high_watermark: int) -> None:
-        """Move a log's high watermark."""
-        ...
-
-    def forward(
-        self, kind: str, question: Callable[[], Any], answered: Callable[[Any], None], timeout: float | None
-    ) -> None:
-        """Ask the active controller, again after every failure to reach it; `answered(None)` after `timeout`."""
         ...

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.hosted import Host, Hosted
+from kafka_recovery.simulator.model.host import Copy, Host
 from kafka_recovery.simulator.model.log import Batch
 from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, IsrAnswer, IsrProposal, Produced
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -48,10 +48,10 @@ class Leading:
     """`proposal`: an ISR that was asked for and not decided yet; until then the larger of both holds (KIP-497)."""
 
     broker: Host
-    partition: Hosted
+    partition: Copy
     epoch: int
     epoch_start: int
-    moved: Callable[[Hosted], None]
+    moved: Callable[[Copy], None]
     heard_at: Callable[[BrokerId], float]
     followers: dict[BrokerId, Progress] = field(default_factory=dict)
     proposal: tuple[BrokerId, ...] | None = None

@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 
 from kafka_recovery.cli.kubectl.access import Kubernetes, Reach
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import ApiError, Object
-from kafka_recovery.kube.config_map_journal import ConfigMapJournal
-from kafka_recovery.kube.recovery_status import Known, Phase, plan_now, status_of
-from kafka_recovery.kube.resources import API_VERSION, APPROVALS, CLUSTERS, RECOVERIES, Kind
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
+from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, RECOVERIES, Kind
 from unit.cli.small_cluster import SmallCluster
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
 

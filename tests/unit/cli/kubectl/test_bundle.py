@@ -6,10 +6,10 @@ import json
 import tarfile
 from pathlib import Path
 
-from kafka_recovery.domain.documents import digest, read
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.kube.api import ApiError, Unanswered
-from kafka_recovery.kube.resources import CLUSTERS
+from kafka_recovery.formats.documents import digest, read
+from kafka_recovery.kube.machinery.api import ApiError, Unanswered
+from kafka_recovery.kube.resources.kinds import CLUSTERS
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from kafka_recovery.domain.documents import digest
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import ApiError
-from kafka_recovery.kube.recovery_status import Phase
-from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.status import Phase
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from kafka_recovery.cli.plan_files import read_plan
-from kafka_recovery.domain.documents import digest
+from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.recovery_status import Known, Phase
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.recoveries.status import Known, Phase
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster

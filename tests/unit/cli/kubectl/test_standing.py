@@ -6,10 +6,11 @@ import json
 
 import pytest
 
-from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.recovery_status import End, Known, Phase
-from kafka_recovery.kube.resources import APPROVALS, RECOVERIES
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 

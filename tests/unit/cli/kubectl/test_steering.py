@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from kafka_recovery.domain.documents import digest
+from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube import facts
-from kafka_recovery.kube.recovery_status import End, Known, Phase
-from kafka_recovery.kube.resources import CLUSTERS, RECOVERIES
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes
 

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from kafka_recovery.cli.exit_codes import ExitCode
 from kafka_recovery.cli.kubectl import commands
 from kafka_recovery.cli.kubectl.access import NO_SUCH_KIND
 from kafka_recovery.cli.kubectl.troubles import told
-from kafka_recovery.kube.api import ApiError, Conflict, NotFound, Unanswered
-from kafka_recovery.kube.resources import RECOVERIES
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Unanswered
+from kafka_recovery.kube.resources.kinds import RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 
 PREC = RECOVERIES.path("kafka", "prod-1")

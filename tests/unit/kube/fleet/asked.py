@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kafka_recovery.fleet.manifest import Loss, Manifest, Output, Snapshot, Summary, checksum, written
-from kafka_recovery.kube.api import Object
 from kafka_recovery.kube.fleet import naming
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.ports import Job
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.runs import Active
 from kafka_recovery.kube.fleet.steps import Found
-from kafka_recovery.kube.resources import RANKINGS
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.resources.kinds import RANKINGS
 from unit.kube.specs import RANKING, stored
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

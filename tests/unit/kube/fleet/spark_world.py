@@ -8,8 +8,6 @@ from typing import Any, cast
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.manifest import Expected, written
-from kafka_recovery.kube.api import Api, ApiError, NotFound, NotServed, Object
-from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.fleet.dialect import PLURAL, Adapter
 from kafka_recovery.kube.fleet.rankings import Rankings
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
@@ -17,11 +15,13 @@ from kafka_recovery.kube.fleet.results import understood
 from kafka_recovery.kube.fleet.runs import Active, remembered
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS
 from kafka_recovery.kube.fleet.steps import NoResult, Result
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.resources import POLICIES, RANKINGS
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, NotServed, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS
 from unit.kube.fleet.asked import NOON, manifest
 from unit.kube.fleet.schema import refusals, status_schema
-from unit.kube.journals import NAMESPACE
+from unit.kube.journal.journals import NAMESPACE
 from unit.kube.our_objects import OurObjects
 from unit.kube.specs import POLICY, RANKING
 

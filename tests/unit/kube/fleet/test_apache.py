@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
 from kafka_recovery.kube.fleet.apache import Apache
 from kafka_recovery.kube.fleet.ports import Phase, Seen
 from kafka_recovery.kube.fleet.resource import Share
+from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import after, ended, job, pod, waiting
 
 FAILED = {"currentStateSummary": "Failed", "message": "critical container failed"}

@@ -7,15 +7,15 @@ from typing import cast
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Api
 from kafka_recovery.kube.fleet.apache import Apache
 from kafka_recovery.kube.fleet.applications import Applications
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.kubeflow import Kubeflow
 from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Owner, Phase, Seen
+from kafka_recovery.kube.machinery.api import Api
 from unit.kube.fleet.asked import job, waiting
 from unit.kube.fleet.spark_world import PODS, Cluster
-from unit.kube.journals import NAMESPACE
+from unit.kube.journal.journals import NAMESPACE
 
 JOB = job()
 PATH = f"/apis/sparkoperator.k8s.io/v1beta2/namespaces/{NAMESPACE}/sparkapplications/{JOB.name}"

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
 from kafka_recovery.kube.fleet.kubeflow import Kubeflow, excerpt
 from kafka_recovery.kube.fleet.ports import Phase, Seen
 from kafka_recovery.kube.fleet.resource import Share, Volume
+from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import after, ended, job, pod, unschedulable, waiting
 
 REFUSED = """failed to submit spark application: failed to run spark-submit: WARNING: Using incubator modules

@@ -11,13 +11,13 @@ from typing import cast
 
 import pytest
 
-from kafka_recovery.kube.api import Api, ApiError, NotServed
-from kafka_recovery.kube.events import Events
 from kafka_recovery.kube.fleet.look_out import LookOut
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.resources import RANKINGS
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotServed
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.resources.kinds import RANKINGS
 from unit.kube.fleet.spark_world import KEY, SparkWorld
-from unit.kube.journals import NAMESPACE
+from unit.kube.journal.journals import NAMESPACE
 
 NOWHERE = {"evidence": "s3://fleet/evidence", "results": "nosuch://fleet/results"}
 UNSERVED = NotServed(404, "NotServed", "no such kind")

@@ -9,9 +9,9 @@ import pytest
 from kafka_recovery.kube.fleet import naming
 from kafka_recovery.kube.fleet.naming import below
 from kafka_recovery.kube.fleet.resource import read_ranking
-from kafka_recovery.kube.resources import RANKINGS
-from kafka_recovery.spark.__main__ import BAD_INPUT, main
-from kafka_recovery.spark.session import JAVA_OPTIONS
+from kafka_recovery.kube.resources.kinds import RANKINGS
+from kafka_recovery_spark.__main__ import BAD_INPUT, main
+from kafka_recovery_spark.session import JAVA_OPTIONS
 from unit.kube.fleet.asked import NOON, active, after, ranking
 from unit.kube.specs import RANKING, stored
 

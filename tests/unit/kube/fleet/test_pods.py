@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
 from kafka_recovery.kube.fleet.pods import driver_of, hindrance, last_words, ran, short
+from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import after, ended, pod, unschedulable, waiting
 
 TRACEBACK = """26/11/21 12:00:00 INFO SparkContext: Running Spark version 4.3.0
 Traceback (most recent call last):
   File "/opt/kafka-recovery/fleet_job.py", line 3, in <module>
-kafka_recovery.domain.documents.InvalidDocument: not telling
+kafka_recovery.formats.documents.InvalidDocument: not telling
 pyspark.errors.exceptions.captured.AnalysisException: [PATH_NOT_FOUND] no s3a://b/e
 26/11/21 12:00:09 INFO ShutdownHookManager: Shutdown hook called
 """

@@ -6,11 +6,12 @@ import random
 from collections.abc import Callable
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import ApiError
+from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.fleet.dialect import PLURAL, Adapter
-from kafka_recovery.kube.fleet.runs import Outcome, remembered
-from kafka_recovery.kube.resources import POLICIES
-from kafka_recovery.kube.work_queue import Requeue
+from kafka_recovery.kube.fleet.runs import remembered
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.fleet.asked import ended, waiting
 from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld
 from unit.kube.specs import POLICY
@@ -105,7 +106,7 @@ async def lived(seed: int) -> set[str]:
     assert remembers.active is None, f"seed {seed}"
     for run in remembers.runs:
         assert run.attempts <= 3, f"seed {seed}: {run}"
-        if run.outcome is Outcome.SUCCEEDED:
+        if run.outcome is RunOutcome.SUCCEEDED:
             assert run.result in life.honest, f"seed {seed}: {run}"
             assert run.checksum, f"seed {seed}: {run}"
     return {run.reason.code for run in remembers.runs}

@@ -7,16 +7,16 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.documents import canonical, digest_of_canonical
-from kafka_recovery.domain.policy_file import load_policy
-from kafka_recovery.kube.api import ApiError
+from kafka_recovery.formats.documents import canonical, digest_of_canonical
+from kafka_recovery.formats.policy_file import load_policy
 from kafka_recovery.kube.fleet.runs import State
 from kafka_recovery.kube.fleet.steps import LOOK
-from kafka_recovery.kube.resources import POLICIES
-from kafka_recovery.kube.work_queue import Requeue
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.fleet.asked import NIGHTLY, SUMMARY, WORST
 from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld, submitted
-from unit.kube.journals import NAMESPACE
+from unit.kube.journal.journals import NAMESPACE
 
 POLICY_COPY = f"/api/v1/namespaces/{NAMESPACE}/configmaps/prod-29921040-1"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kafka_recovery.kube.metrics import Metrics
-from kafka_recovery.kube.resources import RANKINGS
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.resources.kinds import RANKINGS
 from unit.kube.fleet.asked import NIGHTLY
 from unit.kube.fleet.spark_world import KEY, SparkWorld, submitted
 

@@ -7,13 +7,13 @@ from datetime import timedelta
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import ApiError
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.steps import GRACE
-from kafka_recovery.kube.resources import POLICIES
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.fleet.asked import NIGHTLY, ended, snapshot, waiting
 from unit.kube.fleet.spark_world import RUNNING_POD, SparkWorld, submitted
-from unit.kube.journals import NAMESPACE
+from unit.kube.journal.journals import NAMESPACE
 from unit.kube.specs import POLICY
 
 # What is missing is missed before anything is started

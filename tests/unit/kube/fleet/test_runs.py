@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
+from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.fleet.dialect import Adapter
-from kafka_recovery.kube.fleet.runs import Memory, Outcome, Run, State, Unreadable, as_status, remembered
+from kafka_recovery.kube.fleet.runs import Memory, Run, State, Unreadable, as_status, remembered
+from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import NOON, active, after, ranking
 
 ACTIVE = active(ranking(), driver="d", message="m", state=State.WAITING)
@@ -20,7 +21,7 @@ RUN = Run(
     2,
     NOON,
     after(minutes=1),
-    Outcome.SUCCEEDED,
+    RunOutcome.SUCCEEDED,
     Reason("Succeeded", "ten"),
     "ab" * 32,
     "s3://b/r",

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.api import Object
+from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.fleet.dialect import Adapter
-from kafka_recovery.kube.fleet.runs import Memory, Outcome, Run, State
+from kafka_recovery.kube.fleet.runs import Memory, Run, State
 from kafka_recovery.kube.fleet.status import status_of, summary_of
+from kafka_recovery.kube.machinery.api import Object
 from testbed.kstatus import Kstatus, kstatus
 from unit.kube.fleet.asked import NOON, SUMMARY, WORST, active, after, ranking
 from unit.kube.fleet.schema import refusals, status_schema
@@ -24,12 +25,12 @@ GOOD = Run(
     1,
     NOON,
     NOON,
-    Outcome.SUCCEEDED,
+    RunOutcome.SUCCEEDED,
     Reason("Succeeded", "ten"),
     "ab" * 32,
     "s3://b",
 )
-BAD = replace(GOOD, outcome=Outcome.FAILED, reason=Reason("DeadlineExceeded", "late"))
+BAD = replace(GOOD, outcome=RunOutcome.FAILED, reason=Reason("DeadlineExceeded", "late"))
 TROUBLE = Reason("NoSparkOperator", "install one")
 ONCE: dict[str, Any] = {"scheduled": False}
 NIGHTLY: dict[str, Any] = {"scheduled": True, "next_run": after(hours=14)}

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.domain.documents import InvalidDocument
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet.ports import Phase, Seen
 from kafka_recovery.kube.fleet.resource import FleetRanking
-from kafka_recovery.kube.fleet.runs import Active, Memory, Outcome, State
+from kafka_recovery.kube.fleet.runs import Active, Memory, State
 from kafka_recovery.kube.fleet.steps import (
     GRACE,
     LOOK,
@@ -57,7 +58,7 @@ def running(asked: FleetRanking = ONCE, number: int = 1, **fields: Any) -> Activ
     return active(asked, number, **{"state": State.RUNNING, **fields})
 
 
-def run_of(step: Step) -> tuple[Outcome, str]:
+def run_of(step: Step) -> tuple[RunOutcome, str]:
     assert isinstance(step, Finish)
     return step.run.outcome, step.run.reason.code
 
@@ -141,11 +142,11 @@ def test_what_is_edited_before_a_submission_is_what_is_asked_and_compared(edit: 
 def test_results_that_lie_where_spec_no_longer_says_are_not_used() -> None:
     moved = ranking(storage={"evidence": "s3://fleet/evidence", "results": "s3://fleet/elsewhere"})
 
-    assert run_of(step(moved, running(number=2), Seen(Phase.SUCCEEDED))) == (Outcome.FAILED, "QuestionChanged")
+    assert run_of(step(moved, running(number=2), Seen(Phase.SUCCEEDED))) == (RunOutcome.FAILED, "QuestionChanged")
 
 
 def test_a_submission_that_never_succeeds_ends_by_the_deadline() -> None:
-    assert run_of(step(ONCE, active(ONCE), Seen(Phase.GONE), hours=1)) == (Outcome.FAILED, "DeadlineExceeded")
+    assert run_of(step(ONCE, active(ONCE), Seen(Phase.GONE), hours=1)) == (RunOutcome.FAILED, "DeadlineExceeded")
 
 
 # While it runs
@@ -182,7 +183,7 @@ def test_a_longer_timeout_counts_at_once() -> None:
 
 def test_what_can_t_be_looked_at_is_waited_for_until_the_deadline() -> None:
     assert step(ONCE, running(), None, minutes=59) == Look(running())
-    assert run_of(step(ONCE, running(), None, hours=1)) == (Outcome.FAILED, "DeadlineExceeded")
+    assert run_of(step(ONCE, running(), None, hours=1)) == (RunOutcome.FAILED, "DeadlineExceeded")
 
 
 # How it is ended
@@ -194,7 +195,7 @@ ENDING = running(state=State.CANCELLING, ending=Reason("DeadlineExceeded", "late
 @pytest.mark.parametrize("phase", [Phase.FAILED, Phase.SUCCEEDED, Phase.GONE])
 def test_what_was_ended_ends_for_the_reason_it_was_ended_for(phase: Phase) -> None:
     """Also if it succeeded in that very moment: what was written down first holds."""
-    assert run_of(step(ONCE, ENDING, Seen(phase))) == (Outcome.FAILED, "DeadlineExceeded")
+    assert run_of(step(ONCE, ENDING, Seen(phase))) == (RunOutcome.FAILED, "DeadlineExceeded")
 
 
 def test_it_is_asked_again_and_then_made_to() -> None:
@@ -208,7 +209,7 @@ def test_an_object_that_can_t_be_deleted_is_left_and_the_run_is_over() -> None:
 
     assert step(ONCE, ENDING, held, seconds=twice - 1) == End(ENDING, by_force=True)
     assert isinstance(over, Finish)
-    assert (over.run.outcome, over.run.reason.code) == (Outcome.FAILED, "DeadlineExceeded")
+    assert (over.run.outcome, over.run.reason.code) == (RunOutcome.FAILED, "DeadlineExceeded")
     assert over.run.reason.message == (
         "late; SparkApplication prod-29921040-1 could not be deleted and is left: its finalizer waits for its operator"
     )
@@ -232,7 +233,7 @@ def test_a_changed_application_is_ended_and_not_tried_again() -> None:
 def test_what_a_changed_application_wrote_is_not_used(phase: Phase) -> None:
     changed = step(ONCE, running(), Seen(phase, changed="kubectl-edit"), found(ONCE, running()))
 
-    assert run_of(changed) == (Outcome.FAILED, "ApplicationChanged")
+    assert run_of(changed) == (RunOutcome.FAILED, "ApplicationChanged")
 
 
 # Success
@@ -248,14 +249,16 @@ def test_a_whole_manifest_is_success() -> None:
 
     assert isinstance(done, Finish)
     assert (done.run.outcome, done.run.reason) == (
-        Outcome.SUCCEEDED,
+        RunOutcome.SUCCEEDED,
         Reason("Succeeded", "10 partitions of 2 clusters"),
     )
     assert (done.run.checksum, done.run.ended_at, done.found) == (answer.checksum, after(minutes=2), answer)
 
 
 def test_a_success_is_read_even_if_nobody_looked_for_long() -> None:
-    assert run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), found(ONCE, running()), days=1))[0] is Outcome.SUCCEEDED
+    assert (
+        run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), found(ONCE, running()), days=1))[0] is RunOutcome.SUCCEEDED
+    )
 
 
 def test_a_storage_that_does_not_answer_is_waited_for() -> None:
@@ -263,13 +266,13 @@ def test_a_storage_that_does_not_answer_is_waited_for() -> None:
 
     assert waiting == Look(running(message=str(UNREACHABLE.reason)), LOOK_AT_RESULT)
     assert run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), UNREACHABLE, hours=1)) == (
-        Outcome.FAILED,
+        RunOutcome.FAILED,
         "ResultUnreadable",
     )
 
 
 def test_a_forged_manifest_is_not_tried_again() -> None:
-    assert run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), FORGED)) == (Outcome.FAILED, "ResultInvalid")
+    assert run_of(step(ONCE, running(), Seen(Phase.SUCCEEDED), FORGED)) == (RunOutcome.FAILED, "ResultInvalid")
 
 
 # Attempts
@@ -293,7 +296,7 @@ def test_what_may_pass_is_tried_again_as_often_as_was_said(seen: Seen, result: R
     assert first.active.started_at == NOON
     assert first.active.result != running().result
     assert code in first.active.message
-    assert run_of(step(asked, running(asked, 2), seen, result)) == (Outcome.FAILED, code)
+    assert run_of(step(asked, running(asked, 2), seen, result)) == (RunOutcome.FAILED, code)
 
 
 def test_pauses_grow_and_have_an_end() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kafka_recovery.domain.documents import InvalidDocument
+from kafka_recovery.formats.documents import InvalidDocument
 from unit.kube.fleet.asked import ranking
 
 INSIDE = [

@@ -16,7 +16,7 @@ from kafka_recovery.kube.fleet.results import INVALID, MISSING, UNREADABLE
 from kafka_recovery.kube.fleet.runs import State
 from kafka_recovery.kube.fleet.spark_operators import DIALECTS, NO_SPARK_OPERATOR
 from kafka_recovery.kube.fleet.steps import Failure
-from kafka_recovery.kube.resources import RANKINGS
+from kafka_recovery.kube.resources.kinds import RANKINGS
 from unit.kube.fleet.asked import ranking
 from unit.kube.specs import stored
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.metrics import Heard, Metrics
-from kafka_recovery.kube.objects import Key
+from kafka_recovery.kube.machinery.metrics import Heard, Metrics
+from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer, bound
 from unit.kube.webhook.payloads import payload

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.kube.metrics import Heard
+from kafka_recovery.kube.machinery.metrics import Heard
 from kafka_recovery.kube.webhook import receiver, server
 from kafka_recovery.kube.webhook.credentials import BadCredentials, TlsFiles
 from kafka_recovery.kube.webhook.receiver import AT_ONCE, LARGEST_BODY, REPEATED, TOLD_EVERY

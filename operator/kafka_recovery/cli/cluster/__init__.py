@@ -1,0 +1,1 @@
+"""The commands of `kafka-recovery` that open a Kafka cluster."""

@@ -1,0 +1,131 @@
+"""Port `Approvals` for the command line: a digest that was reviewed before, a person at the terminal, or nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
+
+from kafka_recovery.cli.cluster.journal_place import user
+from kafka_recovery.cli.cluster.progress import Watching
+from kafka_recovery.cli.terminal.render import write_aside
+from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.recovery.ports import Approvals
+
+TYPED = 8
+"""Characters of the digest a person types: enough to have looked at it, few enough to do it at night."""
+_ROWS_SHOWN = 40
+
+
+class Asking(Approvals, Protocol):
+    """Approvals that remember what they did not grant."""
+
+    @property
+    def missing(self) -> list[str]:
+        """Digests of the plans that were not approved, oldest first."""
+        ...
+
+    def withdraw(self) -> None:
+        """Nobody waits for an answer any more. Safe from a signal handler."""
+
+
+Awaits = Callable[[str | None], None]
+"""Told the digest that a person is being asked about, and None once they have answered."""
+
+
+def approvals_here(watching: Watching, awaits: Awaits) -> Asking:
+    """A person if there is one at the terminal, else nobody."""
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        return ApprovedByTyping(watching, awaits)
+    return NobodyToAsk()
+
+
+def approver(how: str) -> str:
+    """Who runs this command, for the journal."""
+    return f"{user()} ({how})"
+
+
+class ApprovedDigest:
+    """Exactly one plan was approved beforehand."""
+
+    def __init__(self, digest: str) -> None:
+        self._digest = digest
+        self.missing: list[str] = []
+
+    async def granted(self, plan: Plan, digest: str) -> str | None:
+        """Yes to that plan; no to every other, however alike."""
+        if digest == self._digest:
+            return approver("--approve")
+        self.missing.append(digest)
+
+    def withdraw(self) -> None:
+        """Nobody waits."""
+
+
+class NobodyToAsk:
+    """No terminal: what needs approval is not done, and the plan is shown for whoever reads the log."""
+
+    def __init__(self) -> None:
+        self.missing: list[str] = []
+
+    async def granted(self, plan: Plan, digest: str) -> str | None:
+        """No."""
+        self.missing.append(digest)
+        write_aside(plan_table(plan, _ROWS_SHOWN))
+
+    def withdraw(self) -> None:
+        """Nobody waits."""
+
+
+class ApprovedByTyping:
+    """A person at the terminal reads the plan and types the beginning of its digest."""
+
+    def __init__(self, watching: Watching, awaits: Awaits) -> None:
+        self._watching = watching
+        self._awaits = awaits
+        self._answer: asyncio.Future[str] | None = None
+        self._withdrawn = False
+        self.missing: list[str] = []
+
+    async def granted(self, plan: Plan, digest: str) -> str | None:
+        """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
+        self._watching.hide()
+        write_aside(plan_table(plan, _ROWS_SHOWN))
+        self._awaits(digest)
+        try:
+            typed = await self._ask(
+                f"To approve, type the first {TYPED} characters of the digest; anything else refuses: "
+            )
+        finally:
+            self._awaits(None)
+        typed = typed.strip().lower()
+        if len(typed) >= TYPED and digest.startswith(typed):
+            return approver("typed")
+        self.missing.append(digest)
+
+    def withdraw(self) -> None:
+        """As if nothing had been typed."""
+        self._withdrawn = True
+        self._settle("")
+
+    async def _ask(self, question: str) -> str:
+        if self._withdrawn:
+            return ""
+        loop = asyncio.get_running_loop()
+        self._answer = loop.create_future()
+        with suppress(OSError):  # a terminal that went away gives an empty answer, which is a no
+            print(printable(question), end="", file=sys.stderr, flush=True)
+        # A thread that waits for input could not be told to stop; the terminal says itself when there is a line.
+        loop.add_reader(sys.stdin.fileno(), lambda: self._settle(sys.stdin.readline()))
+        try:
+            return await self._answer
+        finally:
+            loop.remove_reader(sys.stdin.fileno())
+
+    def _settle(self, answer: str) -> None:
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)

@@ -1,0 +1,265 @@
+"""The commands that change the cluster: always over the engine, with the journal's lock held and signals minded."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from kafka_recovery.cli.cluster import plan_files
+from kafka_recovery.cli.cluster.approvals import ApprovedDigest, Asking, NobodyToAsk, approvals_here
+from kafka_recovery.cli.cluster.journal_place import Holder, JournalPlace, require_journal
+from kafka_recovery.cli.cluster.looking import reach
+from kafka_recovery.cli.cluster.progress import Watching, watching
+from kafka_recovery.cli.cluster.wiring import Connection, OpenCluster, Target, open_kafka
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.inputs import Wanted, journal_directory, read_partition_file, read_policy
+from kafka_recovery.cli.terminal.new_files import read_text
+from kafka_recovery.cli.terminal.render import Output, write_result
+from kafka_recovery.cli.terminal.running import Refusal, stopped
+from kafka_recovery.cli.terminal.signals import Interrupts
+from kafka_recovery.cli.terminal.tables import report_table, undone_table
+from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.cli.terminal.words import needs_approval
+from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.ports import JournalUnwritable
+
+_APPROVAL_MISSING = "ApprovalMissing"
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Everything a recovery works with: the open cluster, its journal with the lock held, and where that lies."""
+
+    connection: Connection
+    journal: FileJournal
+    place: JournalPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a recovery takes place, and who may end it. `journal` as given; None: the default directory."""
+
+    open_cluster: OpenCluster | None
+    target: Target
+    journal: Path | None
+    output: Output
+    interrupts: Interrupts
+
+    @asynccontextmanager
+    async def entered(self, command: str, policy: Policy, *, anew: bool) -> AsyncIterator[Room]:
+        """The cluster, open, and its journal, locked. `anew`: a journal is made if there is none.
+
+        The lock is held until all is done, also while a person is asked: what earlier runs left was put back before
+        the plan was made, and has to stay so until it is executed.
+        """
+        directory = journal_directory(self.journal)
+        if not anew:
+            require_journal(directory)
+        async with (self.open_cluster or open_kafka)(self.target) as connection:
+            id = await connection.cluster_id(policy)
+            journal = FileJournal(directory, id)
+            if not anew:
+                require_journal(directory / id, f" of cluster {id}")
+            place = JournalPlace(directory / id, Holder.here(command))
+            with place.locked(journal):
+                yield Room(connection, journal, place)
+
+    def command(self, words: str) -> str:
+        """A command line for the same cluster and journal, to be pasted into a shell."""
+        journal = f" --journal {shlex.quote(str(self.journal))}" if self.journal else ""
+        return f"kafka-recovery {words} {reach(self.target)}{journal}"
+
+
+async def recover(site: Site, policy_file: Path | None, wanted: Wanted) -> ExitCode:
+    """Plan, ask, elect, verify, until each partition has its outcome."""
+    policy = read_policy(policy_file)
+    async with site.entered("recover", policy, anew=True) as room:
+        room.place.remove_stale_plans()
+        return await carry_out(
+            site,
+            room,
+            policy,
+            lambda shown: approvals_here(shown, room.place.awaits),
+            lambda engine: engine.recover(wanted.scope, wanted.designated),
+        )
+
+
+async def execute(site: Site, file: Path | None, approve: str | None, policy_file: Path | None) -> ExitCode:
+    """Execute a plan file, a plan of the journal, or a file of designated leaders."""
+    if approve is not None and not re.fullmatch(r"[0-9a-f]{64}", approve):
+        raise InvalidDocument(f"--approve {approve!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)")
+    if file is None:
+        return await _execute_from_journal(site, approve, policy_file)
+    text = read_text(file, plan_files.LARGEST_FILE)
+    if plan_files.is_plan(text):
+        return await _execute_plan(site, plan_files.read_plan(text, str(file)), file, approve, policy_file)
+    if other := plan_files.other_kind(text):
+        raise InvalidDocument(f"{file}: is {other}; execute takes a plan or a file of designated leaders")
+    wanted = read_partition_file(file)
+    if not wanted.designated:
+        raise InvalidDocument(f"{file}: names partitions but no leaders; use recover --path-to-json-file {file}")
+    if approve:
+        plan = site.command(f"plan --path-to-json-file {shlex.quote(str(file))} --out plan.json")
+        raise InvalidDocument(f"--approve approves a plan, and {file} is none; make one of it first: {plan}")
+    return await recover(site, policy_file, wanted)
+
+
+async def resume(site: Site, policy_file: Path | None) -> ExitCode:
+    """Go on with every unfinished run of the journal; without a policy file, under the newest run's policy."""
+    policy = read_policy(policy_file)
+    async with site.entered("resume", policy, anew=False) as room:
+        runs = await room.journal.unfinished()
+        if not runs:
+            where = journal_directory(site.journal)
+            say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
+        if runs and policy_file is None:
+            policy = runs[-1].plan.policy
+        return await carry_out(site, room, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume())
+
+
+async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
+    """Put back every assignment order that is still ours. `config_maps`: an operator's journal, printed by kubectl."""
+    policy = Policy()
+    async with site.entered("undo", policy, anew=config_maps is not None) as room:
+        if config_maps:
+            taken = await _taken_over(config_maps, room)
+            say(f"{taken} unfinished run{'' if taken == 1 else 's'} of the operator taken over into {room.place.root}")
+        engine = Engine(room.connection.cluster, room.connection.election, room.journal, NobodyToAsk(), policy)
+        site.interrupts.gently(engine.stop)
+        report = await engine.undo()
+    write_result(site.output, report_document(report), undone_table(report))
+    if all(outcome.order_restored for outcome in report.outcomes):
+        return ExitCode.DONE
+    return stopped(site.interrupts) if site.interrupts.received else ExitCode.NOT_RECOVERED
+
+
+async def _taken_over(file: Path, room: Room) -> int:
+    try:
+        from kafka_recovery.cli.cluster.config_maps import take_over
+    except ImportError as missing:
+        raise Refusal(
+            ExitCode.BAD_INPUT, f"--configmaps needs pip install 'kafka-recovery-operator[operator]' ({missing})"
+        ) from None
+    return await take_over(file, room.journal, room.place.root.name)
+
+
+async def carry_out(
+    site: Site,
+    room: Room,
+    policy: Policy,
+    asking_by: Callable[[Watching], Asking],
+    act: Callable[[Engine], Awaitable[Report]],
+) -> ExitCode:
+    """Let the engine do `act`, show what became of it, and say what is left to do."""
+    with watching() as shown:
+        asking = asking_by(shown)
+        engine = Engine(room.connection.cluster, room.connection.election, room.journal, asking, policy, observer=shown)
+
+        def stop() -> None:
+            engine.stop()
+            asking.withdraw()
+
+        site.interrupts.gently(stop)
+        try:
+            report = await act(engine)
+        except (ClusterError, JournalUnwritable):
+            if await room.journal.unfinished():
+                say(f"What was begun is in the journal. To go on: {site.command('resume')}")
+            raise
+    unapproved = [
+        Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --approve {digest}"))
+        for digest in _unapproved(report, asking.missing)
+    ]
+    write_result(site.output, report_document(report, unapproved), report_table(report))
+    return conclude(site, report, unapproved)
+
+
+@dataclass(frozen=True, slots=True)
+class Unapproved:
+    """A plan that waits for a person: its digest, the file it lies in, and the command that approves it."""
+
+    digest: str
+    file: Path | None
+    command: str
+
+
+def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> dict[str, object]:
+    """The report with its kind, and the plans that wait for approval, as plain data."""
+    return {"kind": plan_files.REPORT, **as_data(report), "unapproved": [as_data(plan) for plan in unapproved]}
+
+
+def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
+    """The exit code, and the next command where one is needed."""
+    restored = all(outcome.order_restored for outcome in report.outcomes)
+    if report.recovered and restored:
+        return ExitCode.DONE
+    if site.interrupts.received:
+        begun = f"To go on: {site.command('resume')}" if report.plans else "Nothing was begun; run the command again."
+        say(f"Stopped by {site.interrupts.received.name}. {begun}")
+        return stopped(site.interrupts)
+    if not restored:
+        complain(f"some assignment orders are not restored yet. To try again: {site.command('undo')}")
+    for plan in unapproved:
+        complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
+        say(f"To approve exactly this plan: {plan.command}")
+    return ExitCode.APPROVAL if unapproved else ExitCode.NOT_RECOVERED
+
+
+def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:
+    """Digests of the plans that were not approved; a resumed run is not asked about, its elections are only refused."""
+    lacking = any(outcome.reason and outcome.reason.code == _APPROVAL_MISSING for outcome in report.outcomes)
+    return asked or (report.plans if lacking else ())
+
+
+async def _execute_plan(site: Site, plan: Plan, file: Path, approve: str | None, policy_file: Path | None) -> ExitCode:
+    found = digest(plan)
+    _same_policy(plan, policy_file)
+    command = site.command(f"execute {shlex.quote(str(file))} --approve {found}")
+    if approve not in (None, found):
+        _tell_unapproved(site, Unapproved(found, file, command))
+        raise Refusal(ExitCode.APPROVAL, f"{file} has the digest {found}; approved was {approve}, another plan")
+    if needs_approval(plan) and approve is None:
+        _tell_unapproved(site, Unapproved(found, file, command))
+        raise Refusal(ExitCode.APPROVAL, f"{file} needs approval. Once you have read it: {command}")
+    expected = site.target.expected_cluster_id
+    if expected not in (None, plan.cluster_id):
+        raise InvalidDocument(f"{file}: the plan is for cluster {plan.cluster_id}, --expect-cluster-id says {expected}")
+    site = replace(site, target=replace(site.target, expected_cluster_id=plan.cluster_id))
+    async with site.entered("execute", plan.policy, anew=True) as room:
+        return await carry_out(
+            site, room, plan.policy, lambda _: ApprovedDigest(found), lambda engine: engine.execute(plan)
+        )
+
+
+def _tell_unapproved(site: Site, plan: Unapproved) -> None:
+    """For programs only: a person reads the sentence that follows."""
+    if site.output is not Output.TABLE:
+        write_result(site.output, report_document(Report(()), [plan]), "")
+
+
+async def _execute_from_journal(site: Site, approve: str | None, policy_file: Path | None) -> ExitCode:
+    if approve is None:
+        raise InvalidDocument("execute what? Give a plan FILE, or with --approve the digest of a plan in the journal")
+    read_policy(policy_file)  # what is wrong with it is said before any broker is asked
+    async with site.entered("execute", Policy(), anew=False) as room:
+        plan = room.journal.plan(approve)
+        _same_policy(plan, policy_file)
+        return await carry_out(
+            site, room, plan.policy, lambda _: ApprovedDigest(approve), lambda engine: engine.execute(plan)
+        )
+
+
+def _same_policy(plan: Plan, policy_file: Path | None) -> None:
+    """A plan holds its own policy; another one on the command line would be a wish that nobody honours."""
+    if policy_file and read_policy(policy_file) != plan.policy:
+        raise InvalidDocument(f"--policy {policy_file} is not the policy the plan was made under; make a new plan")

@@ -1,0 +1,156 @@
+"""The commands that change nothing: they open a cluster, but use neither its elections nor a journal."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from kafka_recovery.cli.cluster import plan_files
+from kafka_recovery.cli.cluster.wiring import OpenCluster, Target, open_kafka
+from kafka_recovery.cli.terminal import inputs
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.explained import explanation_table
+from kafka_recovery.cli.terminal.inputs import Wanted, read_policy
+from kafka_recovery.cli.terminal.new_files import read_text, refuse_existing, write_new
+from kafka_recovery.cli.terminal.reasons import Told, grouped
+from kafka_recovery.cli.terminal.render import Output, write_result
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.tables import evidence_table, plan_table
+from kafka_recovery.cli.terminal.text import complain, say
+from kafka_recovery.cli.terminal.words import needs_approval, seconds
+from kafka_recovery.decision.explanation import explain as explained
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import InvalidDocument, as_data
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """The three ways to name partitions, as given; at most one may be used."""
+
+    all_offline: bool
+    partitions: tuple[str, ...]
+    file: Path | None
+
+    @property
+    def given(self) -> bool:
+        """Whether any was used."""
+        return bool(self.all_offline or self.partitions or self.file)
+
+    def wanted(self) -> Wanted:
+        """What they say together; raises InvalidDocument."""
+        return inputs.wanted(self.all_offline, self.partitions, self.file)
+
+    def __str__(self) -> str:
+        """As it was typed."""
+        words = ["--all-offline-partitions"] if self.all_offline else []
+        words += [f"--partition {shlex.quote(partition)}" for partition in self.partitions]
+        return " ".join(words + ([f"--path-to-json-file {shlex.quote(str(self.file))}"] if self.file else []))
+
+
+async def inspect(
+    open_cluster: OpenCluster | None, target: Target, policy_file: Path | None, which: Which, output: Output
+) -> ExitCode:
+    """Gather and show."""
+    policy = read_policy(policy_file)
+    scope = which.wanted().scope if which.given else ALL_OFFLINE
+    evidence = await gather(open_cluster, target, policy, scope)
+    write_result(output, as_data(evidence), evidence_table(evidence))
+    return all_seen(evidence)
+
+
+async def plan(
+    open_cluster: OpenCluster | None,
+    target: Target,
+    policy_file: Path | None,
+    which: Which,
+    out: Path | None,
+    output: Output,
+) -> ExitCode:
+    """Gather, decide and show; `out`: keep the plan as a file."""
+    policy = read_policy(policy_file)
+    wanted = which.wanted()
+    if out:
+        refuse_existing(out)
+    made = decide(await gather(open_cluster, target, policy, wanted.scope), policy, designated=wanted.designated)
+    document = plan_files.plan_document(made)
+    sound = not made.evidence.missing
+    if out and sound:
+        write_new(out, plan_files.as_text(document))
+    following = _next(made, target, policy_file, which, out) if sound else ""
+    write_result(output, document, plan_table(made), following)
+    code = all_seen(made.evidence)
+    if out and not sound:
+        complain(f"{out} was not written, because a partition that was named can't be looked at; leave it out")
+    return code
+
+
+async def explain(
+    open_cluster: OpenCluster | None,
+    target: Target,
+    policy_file: Path | None,
+    partition: str,
+    plan_file: Path | None,
+    output: Output,
+) -> ExitCode:
+    """Explain one decision of a plan file, or of a fresh look."""
+    id = inputs.partition(partition)
+    if plan_file:
+        made = plan_files.read_plan(read_text(plan_file, plan_files.LARGEST_FILE), str(plan_file))
+    elif target.bootstrap:
+        policy = read_policy(policy_file)
+        made = decide(await gather(open_cluster, target, policy, Scope((id,))), policy)
+    else:
+        raise InvalidDocument("explain what? Give --plan FILE, or --bootstrap-server to look now")
+    gone = next((missing for missing in made.evidence.missing if missing.id == id), None)
+    if gone:
+        raise Refusal(_unseen(gone.reason), f"{id} can't be looked at: {gone.reason}")
+    if all(decision.id != id for decision in made.decisions):
+        raise InvalidDocument(f"{plan_file}: the plan does not hold {id}")
+    explanation = explained(made, id)
+    write_result(output, as_data(explanation), explanation_table(explanation))
+    return ExitCode.DONE
+
+
+async def gather(open_cluster: OpenCluster | None, target: Target, policy: Policy, scope: Scope) -> Evidence:
+    """One look at the scope. It is announced once all that was given has been read and found right."""
+    rules = policy.widest_evidence_rules
+    async with (open_cluster or open_kafka)(target) as connection:
+        say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
+        return await connection.cluster.gather(scope, rules)
+
+
+def all_seen(evidence: Evidence) -> ExitCode:
+    """DONE; or name what can't be looked at: a mistyped name must not look like a partition that is well."""
+    missing = evidence.missing
+    for sentence in grouped(Told(each.id, each.reason, " can't be looked at") for each in missing):
+        complain(sentence)
+    return min((_unseen(each.reason) for each in missing), default=ExitCode.DONE)
+
+
+def _unseen(reason: Reason) -> ExitCode:
+    """Whose it is to put right that a partition can't be looked at: who named it, or who gives out ACLs."""
+    return ExitCode.UNAVAILABLE if reason.code.endswith("AuthorizationFailed") else ExitCode.BAD_INPUT
+
+
+def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, out: Path | None) -> str:
+    """The command that goes on from here."""
+    if not made.elections:
+        return "Next: nothing to execute."
+    if out is None:
+        policy = f" --policy {shlex.quote(str(policy_file))}" if policy_file else ""
+        return f"Next: kafka-recovery plan {reach(target)}{policy} {which} --out plan.json"
+    document = plan_files.plan_document(made)
+    approval = f" --approve {document['digest']}" if needs_approval(made) else ""
+    return f"Next: kafka-recovery execute {shlex.quote(str(out))} {reach(target)}{approval}"
+
+
+def reach(target: Target) -> str:
+    """The options that reach this cluster again, to be pasted into a shell."""
+    config = f" --command-config {shlex.quote(str(target.command_config))}" if target.command_config else ""
+    return f"--bootstrap-server {shlex.quote(target.bootstrap)}{config}"

@@ -1,0 +1,71 @@
+"""The plan as a file: what is reviewed, carried elsewhere, approved by its digest, and executed."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, as_data, digest, read
+
+LARGEST_FILE = 256 * 1024 * 1024
+"""Bytes; a plan takes about 4 KiB a partition."""
+_KIND = "RecoveryPlan"
+REPORT = "RecoveryReport"
+_POLICY = "a policy; it is given with --policy, to plan and to recover"
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """The plan with its kind and digest, as plain data."""
+    return {"kind": _KIND, "digest": digest(plan), "plan": as_data(plan)}
+
+
+def as_text(document: dict[str, Any]) -> str:
+    """The document as the text of a file."""
+    return json.dumps(document, indent=1) + "\n"
+
+
+def is_plan(text: str) -> bool:
+    """Whether the text means to be one of our plans, sound or not; else it may be a file of partitions."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(document, dict) and not document.keys().isdisjoint(("kind", "digest", "plan"))
+
+
+def other_kind(text: str) -> str | None:
+    """What the text is where a plan is wanted, if it is another of the files that we read or write."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return _POLICY if re.search(r"^(rules|spec|kind: *RecoveryPolicy)\b", text, re.MULTILINE) else None
+    if not isinstance(document, dict):
+        return None
+    if document.get("kind") == REPORT:
+        return "the report of a recovery, not its plan"
+    if document.get("kind") == "RecoveryPolicy" or "rules" in document:
+        return _POLICY
+    return "evidence, as inspect shows it" if {"cluster", "partitions"} <= document.keys() else None
+
+
+def read_plan(text: str, name: str) -> Plan:
+    """Raises InvalidDocument for anything but a plan that still has the digest it was written with."""
+    if other := other_kind(text):
+        raise InvalidDocument(f'{name}: is {other}; a plan is written by "kafka-recovery plan --out FILE"')
+    try:
+        document = json.loads(text)
+    except RecursionError:
+        raise InvalidDocument(f"{name}: is nested too deeply for a plan") from None
+    except json.JSONDecodeError as error:
+        raise InvalidDocument(f"{name}: line {error.lineno}, column {error.colno}: not JSON: {error.msg}") from None
+    except ValueError as error:
+        raise InvalidDocument(f"{name}: {error}") from None
+    if not isinstance(document, dict) or document.get("kind") != _KIND or "plan" not in document:
+        raise InvalidDocument(f'{name}: is not a plan; one is written by "kafka-recovery plan --out FILE"')
+    plan = read(Plan, json.dumps(document["plan"]).encode(), name)
+    found = digest(plan)
+    if document.get("digest") != found:
+        raise InvalidDocument(f"{name}: the plan was changed after it was made: its digest is {found}; make a new plan")
+    return plan

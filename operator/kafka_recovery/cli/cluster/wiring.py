@@ -1,0 +1,76 @@
+"""Where the command line meets a real cluster. Tests and the simulator hand in something else that opens."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.properties import read_security
+from kafka_recovery.cluster.security import Security
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.recovery.ports import Cluster, Election
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster, how to get in, and which id it must have. `bootstrap` is as it was typed."""
+
+    bootstrap: str
+    command_config: Path | None = None
+    expected_cluster_id: str | None = None
+    election_attempts: int = 3
+
+
+Listing = Callable[[timedelta], Awaitable[tuple[TopicPartition, ...]]]
+"""The names of all partitions that the principal may see, within the deadline for each page of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """An open cluster through its two ports, and the listing of what is in it."""
+
+    cluster: Cluster
+    election: Election
+    every_partition: Listing
+
+    async def cluster_id(self, policy: Policy) -> str:
+        """The id of the cluster that answers; names its journal."""
+        evidence = await self.cluster.gather(Scope(()), policy.widest_evidence_rules)
+        return evidence.cluster.cluster_id
+
+
+OpenCluster = Callable[[Target], AbstractAsyncContextManager[Connection]]
+
+
+@asynccontextmanager
+async def open_kafka(target: Target) -> AsyncIterator[Connection]:
+    """A real Kafka. Raises InvalidDocument for addresses, ClusterError for the rest."""
+    security = read_security(target.command_config) if target.command_config else Security()
+    async with KafkaCluster(_addresses(target.bootstrap), security, target.expected_cluster_id) as cluster:
+        election = AssignmentOrderElection(cluster, target.election_attempts)
+        yield Connection(cluster, election, cluster.every_partition)
+
+
+def _addresses(bootstrap: str) -> list[Address]:
+    try:
+        return [Address.parse(part) for part in bootstrap.split(",")]
+    except ValueError as error:
+        raise InvalidDocument(f"--bootstrap-server: {_port_problem(bootstrap) or error}") from None
+
+
+def _port_problem(bootstrap: str) -> str | None:
+    """Which address is right but for its port, if that is what is wrong."""
+    for part in bootstrap.split(","):
+        host, _, port = part.strip().rpartition(":")
+        if host and re.fullmatch("[0-9]{1,19}", port) and not 0 < int(port) < 65536:
+            return f"{part.strip()!r}: there is no port {port}; write host:port with a port from 1 to 65535"

@@ -1,0 +1,1 @@
+"""The commands of `kafka-recovery` for many clusters: evidence files, rankings, reports and rehearsals."""

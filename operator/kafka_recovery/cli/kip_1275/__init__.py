@@ -1,0 +1,1 @@
+"""The tool of KIP-1275."""

@@ -1,0 +1,1 @@
+"""What all programs share: options, input, output, errors, signals and the words that people read."""

@@ -1,0 +1,59 @@
+"""One decision, explained to a person."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+
+from kafka_recovery.cli.terminal.render import lines, table
+from kafka_recovery.decision.explanation import Explanation, Row
+from kafka_recovery.domain.plan import Verdict
+
+
+def explanation_table(explanation: Explanation) -> RenderableType:
+    """The verdict, a table of the replicas, and the sentences that give the reasons."""
+    headings = ("Rank", "Broker", "Rack", "Last epoch", "Log end", "Chosen lacks", "State", "Verdict", "Reason")
+    rows = [_row(row) for row in explanation.rows]
+    return Group(lines(_heading(explanation), ""), table(*headings, rows=rows), lines("", *_sentences(explanation)))
+
+
+def _heading(explanation: Explanation) -> str:
+    leader = f" broker {explanation.leader}" if explanation.leader is not None else ""
+    rule = f"rule {explanation.rule}, {explanation.candidate_order}" if explanation.rule else "no rule"
+    return f"{explanation.id}: {explanation.verdict}{leader} ({rule})"
+
+
+def _row(row: Row) -> tuple[object, ...]:
+    rank = "-" if row.rank is None else row.rank
+    reason = row.reason.code if row.reason else "-"
+    return (
+        rank,
+        row.broker,
+        row.rack or "-",
+        row.last_epoch,
+        row.log_end,
+        row.lacks or "-",
+        row.state,
+        row.verdict,
+        reason,
+    )
+
+
+def _sentences(explanation: Explanation) -> Iterator[str]:
+    if explanation.reason:
+        yield f"{explanation.verdict}: {explanation.reason}"
+    if explanation.why:
+        yield f"Why: {explanation.why}."
+    # A refusal for want of candidates quotes each replica's reason already.
+    quoted = explanation.reason.message if explanation.reason else ""
+    for row in explanation.rows:
+        if row.reason and row.reason.message not in quoted:
+            yield f"Broker {row.broker}: {row.reason}"
+    if explanation.loss:
+        yield f"Loss: {explanation.loss}"
+    for warning in explanation.warnings:
+        yield f"Warning: {warning}"
+    if explanation.would_change and explanation.verdict is not Verdict.NOTHING:
+        yield "What would change it:"
+        yield from (f"  - {change}" for change in explanation.would_change)

@@ -1,0 +1,90 @@
+"""What the command line and the files it names say, checked before any broker is asked."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from kafka_recovery.cli.terminal.new_files import read_text
+from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.formats import partition_files, policy_file
+from kafka_recovery.formats.documents import InvalidDocument
+
+_LARGEST_PARTITION = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which partitions, and the leaders a person chose for them, if any."""
+
+    scope: Scope
+    designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+
+
+def read_policy(path: Path | None) -> Policy:
+    """The policy file, or the default policy: every topic, and a person approves."""
+    return policy_file.load_policy(read_text(path, policy_file.LARGEST_FILE), str(path)) if path else Policy()
+
+
+def read_partition_file(path: Path) -> Wanted:
+    """A file of partitions in either form; raises InvalidDocument."""
+    found = partition_files.read_partitions(read_text(path, partition_files.LARGEST_FILE), str(path))
+    return Wanted(Scope(found.partitions), found.designated)
+
+
+def wanted(all_offline: bool, partitions: Sequence[str], file: Path | None) -> Wanted:
+    """Exactly one of the three ways to name partitions; raises InvalidDocument otherwise."""
+    options = ("--all-offline-partitions", "--partition", "--path-to-json-file")
+    given = [name for name, used in zip(options, (all_offline, partitions, file), strict=True) if used]
+    if not given:
+        raise InvalidDocument(f"which partitions? Give one of {', '.join(options)}")
+    if len(given) > 1:
+        raise InvalidDocument(f"{' and '.join(given)} exclude each other; give one of them")
+    if file:
+        return read_partition_file(file)
+    return Wanted(ALL_OFFLINE if all_offline else Scope(_each_once(tuple(map(partition, partitions)))))
+
+
+def _each_once(ids: tuple[TopicPartition, ...]) -> tuple[TopicPartition, ...]:
+    """As in a file: who names a partition twice may have meant another one."""
+    twice = next((id for id, times in Counter(ids).items() if times > 1), None)
+    if twice:
+        raise InvalidDocument(f"--partition {twice} is given twice; did you mean another one?")
+    return ids
+
+
+def partition(text: str) -> TopicPartition:
+    """One partition as `topic-index`; raises InvalidDocument with the form that is right."""
+    try:
+        id = TopicPartition.parse(text)
+    except ValueError as error:
+        raise InvalidDocument(str(error)) from None
+    if str(id) != text:
+        raise InvalidDocument(
+            f"{text!r} is not a partition: its number is written with a leading zero; did you mean {id}, or a "
+            f"partition of a topic {text!r}, such as {text}-0?"
+        )
+    problem = partition_files.topic_name_problem(id.topic)
+    if problem:
+        raise InvalidDocument(f"{text!r} is not a partition: the topic's name {problem}")
+    if id.partition > _LARGEST_PARTITION:
+        raise InvalidDocument(f"{text!r} is not a partition: its number is larger than {_LARGEST_PARTITION}")
+    return id
+
+
+def journal_directory(given: Path | None) -> Path:
+    """`--journal`, or `$XDG_STATE_HOME/kafka-recovery`, or `~/.local/state/kafka-recovery`."""
+    if given:
+        return given
+    state = os.environ.get("XDG_STATE_HOME", "")
+    if Path(state).is_absolute():  # the XDG specification: a relative path is to be ignored
+        return Path(state) / "kafka-recovery"
+    try:
+        return Path.home() / ".local" / "state" / "kafka-recovery"
+    except RuntimeError:
+        raise InvalidDocument("there is no home directory to keep the journal in; name one with --journal") from None

@@ -1,0 +1,61 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kafka_recovery.cli.terminal.render import Output
+
+BootstrapServer = Annotated[
+    str,
+    typer.Option("--bootstrap-server", metavar="HOST:PORT,…", help="Brokers to ask first; the others are found."),
+]
+CommandConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        metavar="FILE",
+        help="Java properties with the client's security settings, as Kafka's tools read.",
+    ),
+]
+ExpectClusterId = Annotated[
+    str | None,
+    typer.Option("--expect-cluster-id", metavar="ID", help="Do nothing if the cluster that answers has another id."),
+]
+PolicyFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="A RecoveryPolicy, or its spec, in YAML. Without one: every topic, and a person approves every election.",
+    ),
+]
+JournalDirectory = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        metavar="DIR",
+        help="Where plans are kept until all is done. [default: ${XDG_STATE_HOME:-~/.local/state}/kafka-recovery]",
+        show_default=False,
+    ),
+]
+OutputForm = Annotated[Output, typer.Option("--output", "-o", help="The form of the result on stdout.")]
+AllOffline = Annotated[
+    bool, typer.Option("--all-offline-partitions", help="Every partition without a leader that we may see.")
+]
+Partitions = Annotated[
+    list[str] | None,
+    typer.Option("--partition", metavar="TOPIC-INDEX", help="One partition, such as orders-17; may be repeated."),
+]
+PartitionFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--path-to-json-file",
+        metavar="FILE",
+        help='{"partitions": [{"topic": "orders", "partitions": [0, 3]}]}, or with designated leaders: '
+        '{"partitions": [{"topic": "orders", "partition": 0, "designatedLeader": 1}]}.',
+    ),
+]

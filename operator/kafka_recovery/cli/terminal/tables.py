@@ -1,0 +1,177 @@
+"""What each command shows to people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from kafka_recovery.cli.terminal import words
+from kafka_recovery.cli.terminal.reasons import Told, grouped
+from kafka_recovery.cli.terminal.render import cell, lines, table
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import PartitionOutcome, Report
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.formats.documents import digest
+
+_VERDICT_STYLES = {Verdict.ELECT: "green", Verdict.WAIT: "yellow", Verdict.REFUSE: "red", Verdict.NOTHING: "dim"}
+
+
+def evidence_table(evidence: Evidence) -> RenderableType:
+    """Every replica of every partition, with its log as its own broker measured it; `?` is unknown, never zero."""
+    cluster = evidence.cluster
+    heading = (
+        f"Cluster {cluster.cluster_id}, {len(evidence.partitions)} partitions, seen from broker {cluster.view_from}"
+    )
+    if not evidence.partitions and not evidence.missing:
+        return lines(f"Cluster {cluster.cluster_id}: no offline partitions.")
+    headings = (
+        "Partition",
+        "Epoch",
+        "Broker",
+        "Rack",
+        "Role",
+        "State",
+        "Last epoch",
+        "Log start",
+        "Log end",
+        "Problem",
+    )
+    shown = table(*headings, rows=_replica_rows(evidence))
+    problems = [
+        Told(partition.id, replica.problem, f" at broker {replica.broker}")
+        for partition in evidence.partitions
+        for replica in partition.replicas
+        if replica.problem
+    ]
+    gone = [Told(missing.id, missing.reason) for missing in evidence.missing]
+    return Group(lines(heading, ""), shown, _sentences([*problems, *gone]))
+
+
+def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
+    """Decisions, waves, loss classes and the digest; at most `rows` decisions (None: all)."""
+    shown = plan.decisions[:rows]
+    hidden = len(plan.decisions) - len(shown)
+    ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
+    reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
+    gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
+    summary = [words.verdicts(plan), words.waves(plan), words.loss_classes(plan), f"Digest: {digest(plan)}"]
+    return Group(
+        lines(f"Plan for cluster {plan.cluster_id}", ""),
+        _decisions(plan, shown),
+        lines(*ending),
+        _sentences([*reasons, *gone]),
+        lines("", *_warnings(plan), *summary),
+    )
+
+
+def report_table(report: Report) -> RenderableType:
+    """One line a partition, then what has to be known besides."""
+    if not report.outcomes:
+        return lines("Nothing to do.")
+    headings = ("Partition", "Outcome", "Leader", "Epoch", "Log end", "Why")
+    rows = (
+        (
+            done.id,
+            _outcome(done),
+            _or_dash(done.leader),
+            _or_dash(done.leader_epoch),
+            _or_dash(done.log_end),
+            _why(done),
+        )
+        for done in report.outcomes
+    )
+    warnings = [f"Warning: {done.id}: {warning}" for done in report.outcomes for warning in done.warnings]
+    reasons = [Told(done.id, done.reason) for done in report.outcomes if done.reason and not done.outcome.is_recovered]
+    return Group(table(*headings, rows=rows), _sentences(reasons), lines("", *warnings, _led(report)))
+
+
+def _led(report: Report) -> str:
+    """Who can be read and written again, whatever the outcome is called: a log end is a leader's own answer."""
+    led = [done for done in report.outcomes if done.leader is not None and done.log_end is not None]
+    doubtful = sum(not done.outcome.is_recovered for done in led)
+    but = f"; {doubtful} of them not as planned, see above" if doubtful else ""
+    return f"{len(led)} of {len(report.outcomes)} partitions have a leader that answers{but}."
+
+
+def _warnings(plan: Plan) -> Iterator[str]:
+    """Each warning once, with the first partition it is about."""
+    about: dict[str, list[TopicPartition]] = {}
+    for decision in plan.decisions:
+        for warning in (*decision.warnings, *_designated_worse(decision)):
+            about.setdefault(warning, []).append(decision.id)
+    for warning, ids in about.items():
+        yield f"Warning: {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {warning}"
+
+
+def _designated_worse(decision: Decision) -> Iterator[str]:
+    if words.worse_than_best(decision):
+        yield words.designated_warning(decision)
+
+
+def undone_table(report: Report) -> RenderableType:
+    """Which assignment orders are the original ones again."""
+    if not report.outcomes:
+        return lines("Nothing to undo: the journal holds no unfinished run.")
+    rows = ((done.id, "restored" if done.order_restored else "NOT restored") for done in report.outcomes)
+    return table("Partition", "Assignment order", rows=rows)
+
+
+def _sentences(reasons: Iterable[Told]) -> RenderableType:
+    """The whole reasons, below a table that has room for their codes only."""
+    shown = list(grouped(reasons))
+    return lines("", *shown) if shown else Group()
+
+
+def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:
+    for partition in evidence.partitions:
+        for replica in partition.replicas:
+            log = replica.log
+            yield (
+                partition.id,
+                partition.leader_epoch,
+                replica.broker,
+                words.rack(replica, evidence.cluster),
+                words.role(replica, partition),
+                words.broker_state(replica, evidence.cluster),
+                log.last_epoch if log else None,
+                log.start if log else None,
+                log.end if log else None,
+                replica.problem.code if replica.problem else "-",
+            )
+
+
+def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:
+    wave_of = {id: number for number, wave in enumerate(plan.waves, 1) for id in wave}
+    leads = {partition.id: partition.leader for partition in plan.evidence.partitions}
+    headings = ("Partition", "Verdict", "Wave", "Leader", "Log end", "Loss", "Approval", "Rule", "Why")
+    rows = (
+        (
+            decision.id,
+            cell(decision.verdict, _VERDICT_STYLES[decision.verdict]),
+            _or_dash(wave_of.get(decision.id)),
+            _or_dash(decision.leader),
+            _or_dash(decision.log_end),
+            words.loss_class(decision.loss),
+            words.approval(decision),
+            decision.rule or "-",
+            words.why(decision, leads.get(decision.id)),
+        )
+        for decision in decisions
+    )
+    return table(*headings, rows=rows)
+
+
+def _outcome(done: PartitionOutcome) -> Text:
+    return cell(done.outcome, "green" if done.outcome.is_recovered else "red")
+
+
+def _why(done: PartitionOutcome) -> str:
+    order = "" if done.order_restored else "its assignment order is not restored yet; "
+    return order + (done.reason.code if done.reason else "") or "-"
+
+
+def _or_dash(value: object) -> object:
+    return "-" if value is None else value

@@ -1,0 +1,372 @@
+"""Reconciling WatchedCluster objects: each is opened, watched, told about in its status, and closed when it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters import status as cluster_status
+from kafka_recovery.kube.clusters.cool_down import CoolDown
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.opening import NOT_OPEN, untaken_of, why_not_open
+from kafka_recovery.kube.clusters.same_kafka import SameKafka
+from kafka_recovery.kube.clusters.strimzi import StrimziPending, others, way_in
+from kafka_recovery.kube.machinery.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.resources.kinds import (
+    API_VERSION,
+    CLUSTERS,
+    RECOVERIES,
+    WatchedCluster,
+    read_cluster,
+)
+from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.kube.watching.incidents import Incident
+from kafka_recovery.kube.watching.last_seen import LastSeen
+from kafka_recovery.kube.watching.outages import name_from, outages_left
+from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
+from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.wave import Timing
+
+_LOG = logging.getLogger(__name__)
+
+RESYNC = timedelta(seconds=30)
+"""How often Secrets are read again and the status says when the last look was."""
+
+AGAIN = timedelta(seconds=5)
+"""The same while the cluster can't be seen: a Secret may be what is mended."""
+
+
+class Clusters:
+    """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have.
+
+    `opened`: told of each recovery that was just created here; a watch would tell some time later. `last_seen`: what
+    earlier snapshots tell of a cluster, by its id. `timing`: of the waves of its recoveries.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        events: Events,
+        metrics: Metrics,
+        pace: Pace,
+        fence: Callable[[], None],
+        *,
+        soon: Callable[[Key, timedelta], None],
+        changed: Callable[[Key], None],
+        opened: Callable[[Key], None],
+        claims: Callable[[Key], Mapping[TopicPartition, str]],
+        last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
+        timing: Timing | None = None,
+    ) -> None:
+        self.api = api
+        self._objects = Objects(api)
+        self._events = events
+        self._metrics = metrics
+        self._pace = pace
+        self._fence = fence
+        self._soon = soon
+        self._changed = changed
+        self.opened = opened
+        self.claims = claims
+        self._last_seen = last_seen
+        self._timing = timing or Timing()
+        self._open: dict[Key, OpenCluster] = {}
+        self._problems: dict[Key, Reason] = {}
+        self._same = SameKafka()
+        self._met: set[str] = set()
+        self._cool_downs: dict[str, CoolDown] = {}
+        """By Kafka's cluster id."""
+
+    def get(self, key: Key) -> OpenCluster | Reason:
+        """The open cluster, or why there is none."""
+        unknown = Reason("WatchedClusterMissing", f"there is no WatchedCluster {key[1]} in namespace {key[0]}")
+        return self._open.get(key) or self._problems.get(key) or unknown
+
+    def open(self) -> Sequence[OpenCluster]:
+        """Every open one."""
+        return tuple(self._open.values())
+
+    def beat(self) -> None:
+        """Tell metrics when each cluster answered last; called several times a second."""
+        now = SystemClock().monotonic()
+        for cluster in self._open.values():
+            view = cluster.watcher.view
+            if view.pulsed_at is not None:
+                self._metrics.probed(cluster.label, now - view.pulsed_at)
+
+    def tell(self, key: Key) -> None:
+        """Have a cluster's recoveries look again."""
+        self._changed(key)
+
+    def soon(self, key: Key) -> None:
+        """Have a cluster's status written."""
+        self._soon(key, timedelta(0))
+
+    def policy_changed(self, policy: Key) -> None:
+        """Look again at the clusters that name it, and have their recoveries look again."""
+        for key, cluster in self._open.items():
+            if (key[0], cluster.spec.policy_name) == policy:
+                self._soon(key, timedelta(0))
+                self._changed(key)
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """Make one cluster's connection, watcher and status what they should be; returns when to look again."""
+        try:
+            raw = await self.api.get(CLUSTERS.path(*key))
+        except NotFound:
+            self._problems.pop(key, None)
+            self._soon_all(self._same.forget(key))
+            await self._close(key)
+            return None
+        try:
+            await self._meet(key[0])
+            spec = self._read(key, raw)
+            cluster = await self._opened(key, spec, raw)
+        except (*NOT_OPEN, ApiError) as problem:
+            reason = why_not_open(problem)
+            self._problems[key] = reason
+            await self._close(key)
+            self._metrics.not_watched("/".join(key))
+            old = raw.get("status", {})
+            await self._write(
+                raw, cluster_status.unopened(reason, raw["metadata"]["generation"], old, datetime.now(UTC))
+            )
+            return AGAIN
+        self._problems.pop(key, None)
+        await self._read_policy(cluster)
+        old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
+        view = cluster.watcher.view
+        was_well = _of(old.get("conditions", ()), "Ready").get("status") == "True"
+        if was_well and view.scanned_at is None and view.scan_fault is None and view.isolated is None:
+            return AGAIN  # the first look has not ended yet, which is no reason to take back what was told
+        await self._write(
+            raw,
+            cluster_status.watched(
+                view,
+                cluster.policy,
+                cluster.cool_down.last,
+                len(set(self.claims(key).values())),
+                spec.meta.generation,
+                old,
+                datetime.now(UTC),
+                self._same.doubled(key) or cluster.damaged,
+                cluster.incarnations,
+            ),
+        )
+        return RESYNC if cluster.reachable() else AGAIN
+
+    async def stop(self) -> None:
+        """The process ends."""
+        for key in list(self._open):
+            await self._close(key)
+
+    def _read(self, key: Key, raw: Object) -> WatchedCluster:
+        """What is wanted of a cluster. Raises InvalidDocument, DuplicateCluster."""
+        try:
+            spec = read_cluster(raw)
+        except InvalidDocument:
+            self._soon_all(self._same.forget(key))
+            raise
+        self._soon_all(self._same.met(spec))
+        self._same.let_act(key)
+        return spec
+
+    async def _meet(self, namespace: str) -> None:
+        """Know all of a namespace before the first one is opened: which one is the oldest decides who acts."""
+        if namespace in self._met:
+            return
+        for raw in await self.api.list_all(CLUSTERS.path(namespace)):
+            with suppress(InvalidDocument):
+                self._same.met(read_cluster(raw))
+        self._met.add(namespace)
+
+    def _soon_all(self, keys: Collection[Key]) -> None:
+        for key in keys:
+            self.soon(key)
+
+    def _kept(self, cluster: OpenCluster, spec: WatchedCluster, raw: Object) -> OpenCluster:
+        """The same connection; recoveries hear at once that something else is wanted of it, such as to go on."""
+        changed = cluster.spec.meta.generation != spec.meta.generation
+        cluster.spec, cluster.raw = spec, raw
+        if changed:
+            self._changed(cluster.key)
+        return cluster
+
+    async def _opened(self, key: Key, spec: WatchedCluster, raw: Object) -> OpenCluster:
+        """The cluster, open with what its spec and Secrets say now."""
+        cluster = self._open.get(key)
+        same = cluster is not None and cluster.spec.meta.uid == spec.meta.uid
+        try:
+            found = await way_in(self.api, spec)
+        except StrimziPending:
+            if cluster is None or not same or cluster.spec.strimzi != spec.strimzi:
+                raise
+            return self._kept(cluster, spec, raw)  # Strimzi forgets the addresses of a Kafka in trouble
+        if cluster and same and cluster.fingerprint == found.fingerprint:
+            return self._kept(cluster, spec, raw)
+        await asyncio.to_thread(found.security.tls_context)  # the system's certificates take long to read: only now
+        if cluster:
+            _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
+        await self._close(key)
+        earlier = await self._earlier_recoveries(spec.cluster_id)
+        untaken = untaken_of(key, earlier)
+        kafka = KafkaCluster(found.servers, found.security, spec.cluster_id)
+        desk = ClusterDesk(self, key, spec.cluster_id)
+        watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
+        unread = Reason("NoPolicy", "not read yet")
+        cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
+        cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
+        cluster.untaken = untaken
+        cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
+        if _is_of(raw, spec.cluster_id):
+            cluster.cool_down.remember(raw["status"])
+            told = raw["status"].get("brokerStates", ())
+            cluster.incarnations = {int(each["id"]): int(each["incarnation"]) for each in told}
+        for each in earlier:
+            watcher.leave_alone(outages_left(each.get("status", {})), name_from(key[0], each["metadata"]))
+        await asyncio.gather(cluster.look_for_orphans(self.api), self._read_policy(cluster))
+        self._open[key] = cluster
+        with about(cluster=cluster.label):
+            cluster.task = asyncio.create_task(watcher.run(), name=f"watcher {key[0]}/{key[1]}")
+        cluster.task.add_done_callback(lambda task: self._watcher_ended(cluster, task))
+        self._changed(key)
+        return cluster
+
+    async def _earlier_recoveries(self, cluster_id: str) -> list[Object]:
+        """Recoveries of a Kafka, whichever WatchedCluster they name: the open ones, and those that left something."""
+        found: list[Object] = []
+        for namespace in sorted(self._same.namespaces(cluster_id)):
+            params = {"fieldSelector": "status.outcome!=Recovered"}
+            found += await self.api.list_all(RECOVERIES.path(namespace), params=params)
+        return [each for each in found if each["spec"]["clusterId"] == cluster_id]
+
+    def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
+        """A defect of ours ended it: say so, and open the cluster anew."""
+        if not task.cancelled() and task.exception():
+            _LOG.error("the watcher of %s ended; it is started again", cluster.label, exc_info=task.exception())
+            cluster.fingerprint = ""
+            self._soon(cluster.key, timedelta(seconds=1))
+
+    async def _close(self, key: Key) -> None:
+        if cluster := self._open.pop(key, None):
+            await cluster.aclose()
+            self._changed(key)
+        self._metrics.forget("/".join(key))
+
+    async def _read_policy(self, cluster: OpenCluster) -> None:
+        before = cluster.policy
+        name = cluster.spec.policy_name
+        if name is None:
+            cluster.policy = Reason("NoPolicy", "spec.policyRef is not set: the cluster is observed only")
+        else:
+            try:
+                cluster.policy = (await self._objects.policy((cluster.key[0], name))).policy
+            except NotFound:
+                cluster.policy = Reason("RecoveryPolicyMissing", f"there is no RecoveryPolicy {name}: observed only")
+            except InvalidDocument as invalid:
+                cluster.policy = Reason("InvalidPolicy", f"{invalid}: observed only")
+        if before != cluster.policy:
+            cluster.watcher.look_again()
+            self._changed(cluster.key)
+
+    def policy(self, key: Key) -> Policy | None:
+        """The rules of an open cluster, if it has good ones, and if all of its open recoveries are known."""
+        cluster = self._open.get(key)
+        if cluster is None or cluster.untaken or isinstance(cluster.policy, Reason):
+            return None
+        return cluster.policy
+
+    def seen(self, key: Key, view: WatchView) -> None:
+        """The watcher saw something else than before."""
+        offline = None if view.scanned_at is None else len(view.offline)
+        unclean = None if view.unclean is None else len(view.unclean.topics)
+        self._metrics.watched("/".join(key), offline, view.isolated is not None, unclean)
+        self._soon(key, timedelta(milliseconds=200))
+        self._changed(key)
+
+    async def _write(self, raw: Object, status: dict[str, Any]) -> None:
+        meta = raw["metadata"]
+        try:
+            await self.api.apply_status(CLUSTERS.path(meta["namespace"], meta["name"]), raw, status)
+        except Conflict as lost:
+            raise Requeue from lost
+        except NotFound:
+            return
+        for kind in _WELL:
+            before = _of(raw.get("status", {}).get("conditions", ()), kind)
+            after = _of(status["conditions"], kind)
+            if after and before.get("reason") != after["reason"] and after["status"] != "Unknown":
+                warn = after["status"] != _WELL[kind]
+                with about(cluster=f"{meta['namespace']}/{meta['name']}"):
+                    _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
+                await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+def _is_of(raw: Object, cluster_id: str) -> bool:
+    """Whether a WatchedCluster's status tells of this Kafka; of one that was never seen, it tells of no other."""
+    status = raw.get("status", {})
+    return bool(status) and status.get("clusterId", cluster_id) == cluster_id
+
+
+_WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False"}
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterDesk:
+    """Port `Desk`: what the watcher of one cluster asks and tells."""
+
+    clusters: Clusters
+    key: Key
+    cluster_id: str
+
+    def policy(self) -> Policy | None:
+        """The policy of now; None: observe only."""
+        return self.clusters.policy(self.key)
+
+    def open(self) -> Mapping[TopicPartition, str]:
+        """Partitions in open recoveries of this cluster, by the recovery's name."""
+        return self.clusters.claims(self.key)
+
+    def changed(self, view: WatchView) -> None:
+        """Something is not as it was."""
+        self.clusters.seen(self.key, view)
+
+    async def open_incident(self, incident: Incident) -> None:
+        """Have a PartitionRecovery for it; one of that name that is there already will do. Raises NotOpened."""
+        namespace, name = self.key
+        body = {
+            "apiVersion": API_VERSION,
+            "kind": RECOVERIES.kind,
+            "metadata": {"name": incident.name, "namespace": namespace},
+            "spec": {
+                "clusterRef": {"name": name},
+                "clusterId": self.cluster_id,
+                "scope": {"partitions": incident.scope},
+            },
+        }
+        try:
+            await self.clusters.api.create(RECOVERIES.path(namespace), body)
+        except AlreadyExists:
+            return
+        except ApiError as error:
+            raise NotOpened(str(error)) from error
+        self.clusters.opened((namespace, incident.name))
+        _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
+
+
+def _of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
+    return next((each for each in conditions if each.get("type") == kind), {})

@@ -1,0 +1,116 @@
+"""How to get into a watched cluster: what its spec names, with the Secrets that it refers to."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.errors import InvalidConfiguration
+from kafka_recovery.cluster.security import Password, Protocol, Sasl, Security, Store, StoreKind, Tls
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
+from kafka_recovery.kube.resources.kinds import Certificates, SaslSpec, TlsSpec, WatchedCluster
+
+
+class SecretMissing(Exception):
+    """A Secret, or a key of it, is not there or is empty."""
+
+    def __init__(self, secret: str, key: str | None, where: str) -> None:
+        what = f"Secret {secret} is not there" if key is None else f"Secret {secret} has no key {key}, or it is empty"
+        super().__init__(f"{where}: {what}; create it in the namespace of the WatchedCluster")
+
+    @property
+    def reason(self) -> Reason:
+        """For a condition."""
+        return Reason("SecretMissing", str(self))
+
+
+class SecretForbidden(InvalidConfiguration):
+    """The operator's Role does not let it read a Secret."""
+
+    code = "SecretForbidden"
+
+    def __init__(self, secret: str, where: str) -> None:
+        super().__init__(f"{where}: the operator may not get Secret {secret}; its Role needs the verb get on secrets")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Where and how to talk to the cluster, and a fingerprint that changes with anything in it."""
+
+    servers: tuple[Address, ...]
+    security: Security
+    fingerprint: str = field(repr=False)
+
+
+async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
+    """Read the Secrets as they are now. Raises SecretMissing, ApiError.
+
+    Whether they hold certificates shows when `security.tls_context()` is made: once, by who opens a connection.
+    """
+    reader = _Reader(api, cluster.meta.namespace)
+    tls = await reader.tls(cluster.tls) if cluster.tls else None
+    sasl = await reader.sasl(cluster.sasl) if cluster.sasl else None
+    protocol = {
+        (False, False): Protocol.PLAINTEXT,
+        (True, False): Protocol.SSL,
+        (False, True): Protocol.SASL_PLAINTEXT,
+        (True, True): Protocol.SASL_SSL,
+    }[tls is not None, sasl is not None]
+    return Credentials(cluster.bootstrap_servers, Security(protocol, tls, sasl), reader.fingerprint(cluster))
+
+
+class _Reader:
+    def __init__(self, api: Api, namespace: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._hash = hashlib.sha256()
+        self._secrets: dict[str, Mapping[str, str]] = {}
+
+    async def tls(self, spec: TlsSpec) -> Tls:
+        trust = identity = None
+        if isinstance(spec.ca, Certificates):
+            trust = Store(StoreKind.PEM, pem=spec.ca.pem, setting=spec.ca.source)
+        elif spec.ca:
+            pem = await self._value(spec.ca.name, spec.ca.key, "spec.tls.caSecretRef")
+            trust = Store(StoreKind.PEM, pem=pem, setting=f"Secret {spec.ca.name}, {spec.ca.key}")
+        if own := spec.certificate:
+            where = "spec.tls.certSecretRef"
+            key = await self._value(own.name, own.key_key, where)
+            chain = await self._value(own.name, own.cert_key, where)
+            identity = Store(StoreKind.PEM, pem=f"{key}\n{chain}", setting=f"Secret {own.name}")
+        return Tls(trust, identity)
+
+    async def sasl(self, spec: SaslSpec) -> Sasl:
+        password = await self._value(spec.password.name, spec.password.key, "spec.sasl.passwordSecretRef")
+        return Sasl(spec.mechanism, Password(spec.username, password))
+
+    def fingerprint(self, cluster: WatchedCluster) -> str:
+        spec = (cluster.cluster_id, cluster.bootstrap_servers, cluster.tls, cluster.sasl, cluster.strimzi)
+        self._hash.update(repr(spec).encode())
+        return self._hash.hexdigest()
+
+    async def _value(self, secret: str, key: str, where: str) -> str:
+        if secret not in self._secrets:
+            try:
+                found = await self._api.get(f"/api/v1/namespaces/{self._namespace}/secrets/{secret}")
+            except NotFound:
+                raise SecretMissing(secret, None, where) from None
+            except ApiError as error:
+                if error.status == HTTPStatus.FORBIDDEN:
+                    raise SecretForbidden(secret, where) from None
+                raise
+            self._secrets[secret] = found.get("data") or {}
+        try:
+            text = base64.b64decode(self._secrets[secret].get(key, ""), validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            text = ""
+        if not text:
+            raise SecretMissing(secret, key, where)
+        self._hash.update(f"{secret}/{key}:{text}".encode())
+        return text

@@ -1,0 +1,206 @@
+"""A watched cluster that is open: its connection, its watcher, and what a recovery in it needs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.domain.election import Ballot, ElectionAnswer
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters.cool_down import CoolDown
+from kafka_recovery.kube.clusters.measured import MeasuredCluster
+from kafka_recovery.kube.journal.orphans import orphaned
+from kafka_recovery.kube.machinery.api import Api, Object
+from kafka_recovery.kube.machinery.metrics import Metrics, Step
+from kafka_recovery.kube.resources.kinds import WatchedCluster
+from kafka_recovery.kube.watching.incidents import unruled
+from kafka_recovery.kube.watching.last_seen import LastSeen
+from kafka_recovery.kube.watching.outages import Outage, outages_left, outages_seen
+from kafka_recovery.kube.watching.watcher import Watcher
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.ports import Approvals, Cluster, Election, Journal, Observer
+from kafka_recovery.recovery.supervision import Supervision, Unsupervised
+from kafka_recovery.recovery.wave import Timing
+
+SCAN_DEADLINE = timedelta(seconds=10)
+
+
+class FencedElection:
+    """Port `Election`: nothing is sent to Kafka once the Lease may be another's."""
+
+    def __init__(self, election: Election, fence: Callable[[], None], metrics: Metrics) -> None:
+        self._election = election
+        self._fence = fence
+        self._metrics = metrics
+
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        self._fence()
+        return await self._election.designate(ballots)
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        self._fence()
+        with self._metrics.timing(Step.ELECT):
+            return await self._election.elect(ballots)
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        self._fence()
+        return await self._election.restore(ballots)
+
+
+@dataclass
+class OpenCluster:
+    """`raw` and `spec`: the WatchedCluster as it was read last. `fingerprint`: of what the connection was made with."""
+
+    spec: WatchedCluster
+    raw: Object
+    fingerprint: str
+    kafka: KafkaCluster
+    watcher: Watcher
+    fence: Callable[[], None]
+    metrics: Metrics
+    policy: Policy | Reason
+    task: asyncio.Task[None] | None = None
+    cool_down: CoolDown = field(default_factory=CoolDown)
+    incarnations: Mapping[int, int] = field(default_factory=dict)
+    """How often each broker had come back when this was opened, by its id."""
+    untaken: dict[str, datetime] = field(default_factory=dict)
+    """Open recoveries that an earlier process knew and this one does not yet, by when they were made: until all are
+    known no incident is opened, and no younger recovery is begun."""
+    last_seen: LastSeen = field(default_factory=LastSeen)
+    orphans: Mapping[TopicPartition, str] = field(default_factory=dict)
+    """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
+    damaged: Reason | None = None
+    """Why these may be any, so that nobody is elected: what such a recovery left can't be read."""
+    timing: Timing = Timing()
+    _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _next_look: asyncio.Task[None] | None = None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Namespace and name."""
+        return self.spec.meta.namespace, self.spec.meta.name
+
+    @property
+    def label(self) -> str:
+        """The metrics' label."""
+        return "/".join(self.key)
+
+    @property
+    def measured(self) -> Cluster:
+        """The cluster as engines and approvals look at it."""
+        return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen)
+
+    def isolated(self) -> Reason | None:
+        """Why our own look at this cluster can't be trusted, if it can't, or its orders be taken for the original."""
+        why = self.watcher.view.isolated
+        return Reason("Isolated", f"{why.code}: {why.message}") if why else self.damaged
+
+    def reachable(self) -> bool:
+        """Whether the last look was good."""
+        return self.watcher.view.isolated is None
+
+    def cooling(self, recovery_uid: str, lasts: timedelta | None) -> Reason | None:
+        """Why no automatic election of this recovery may follow the last one of another yet, if so."""
+        return self.cool_down.why(lasts, recovery_uid)
+
+    def taken(self, recovery: str) -> str | None:
+        """This recovery's partitions are known now, or it is none any more; returns the oldest that is left."""
+        if recovery in self.untaken:
+            del self.untaken[recovery]
+            self.watcher.look_again()
+        return min(self.untaken, key=lambda name: (self.untaken[name], name), default=None)
+
+    def outages(self, partitions: Collection[TopicPartition], plan: Plan | None) -> tuple[Outage, ...]:
+        """Those of these partitions that are without a leader, as the watcher saw them last.
+
+        As the plan did, if this process has seen nothing yet.
+        """
+        view = self.watcher.view
+        seen: Iterable[Outage] = (Outage.of(each.partition) for each in view.offline)
+        if view.scanned_at is None and plan is not None:
+            seen = outages_seen(plan)
+        return tuple(outage for outage in seen if outage.id in partitions)
+
+    def offline_since(self, partitions: Collection[TopicPartition]) -> datetime:
+        """Since when the first of these partitions is seen to be without a leader; now, if none is."""
+        view, ids = self.watcher.view, frozenset(partitions)
+        first = min((each.since for each in view.offline if each.partition.id in ids), default=view.at)
+        return datetime.now(UTC) - (view.at - first)
+
+    def holds_back(self, finished: Mapping[str, Any]) -> bool:
+        """Whether a recovery with this status left what is offline still, or may be: it keeps others from it."""
+        left = outages_left(finished)
+        offline = {Outage.of(each.partition) for each in self.watcher.view.offline}
+        return bool(left) and (self.watcher.view.scanned_at is None or not left.isdisjoint(offline))
+
+    async def look_for_orphans(self, api: Api) -> None:
+        """Know the partitions of runs that nobody ended, and whose recovery was removed by force.
+
+        One look serves all who asked for it before it began: after a restart that is each recovery. Raises ApiError.
+        """
+        if self._next_look is None:
+            self._next_look = asyncio.create_task(self._look_for_orphans(api))
+        await asyncio.shield(self._next_look)
+
+    async def _look_for_orphans(self, api: Api) -> None:
+        async with self._looking:
+            self._next_look = None  # who asks from now on wants a later one
+            await self._find_orphans(api)
+
+    async def _find_orphans(self, api: Api) -> None:
+        namespace, _ = self.key
+        found: dict[TopicPartition, str] = {}
+        damaged: Reason | None = None
+        for journal in await orphaned(api, namespace, self.spec.cluster_id, ()):
+            try:
+                altered = await journal.altered()
+            except InvalidDocument as why:
+                message = f"a deleted recovery may have altered any order here, so nobody is elected: {why}"
+                damaged = Reason("OrphanDamaged", message)
+                continue
+            found |= dict.fromkeys(altered, f"{journal.recovery.name} (deleted, its orders not restored yet)")
+        self.orphans, self.damaged = found, damaged
+
+    async def offline_by(self, policy: Policy) -> Sequence[TopicPartition]:
+        """What is offline now and the policy wants something done about, as for an incident."""
+        found = await self.kafka.scan(SCAN_DEADLINE)
+        covered = (each.id for each in found.offline if unruled(each, policy, policy.rule_for(each.id.topic)) is None)
+        return tuple(sorted(covered))
+
+    def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
+        """The engine for one recovery in this cluster."""
+        election, timing = self._election(), self.timing
+        return Engine(self.measured, election, journal, approvals, supervision, observer=observer, timing=timing)
+
+    def undoer(self, journal: Journal) -> Engine:
+        """An engine that only puts back what a journal says is altered."""
+        nobody, timing = _NobodyToAsk(), self.timing
+        return Engine(self.kafka, self._election(), journal, nobody, Unsupervised(Policy()), timing=timing)
+
+    async def aclose(self) -> None:
+        """Stop watching and close every connection."""
+        if self.task:
+            self.task.cancel()
+            await asyncio.gather(self.task, return_exceptions=True)
+        await self.last_seen.stop()
+        await self.kafka.__aexit__(None, None, None)
+
+    def _election(self) -> Election:
+        return FencedElection(AssignmentOrderElection(self.kafka), self.fence, self.metrics)
+
+
+class _NobodyToAsk:
+    async def granted(self, plan: object, digest: str) -> str | None:
+        return None

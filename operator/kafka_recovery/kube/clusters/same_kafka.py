@@ -1,0 +1,83 @@
+"""WatchedClusters that name one and the same Kafka: two of them would act on it side by side. The oldest acts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.resources.kinds import WatchedCluster
+from kafka_recovery.kube.resources.objects import Key
+
+
+class DuplicateCluster(Exception):
+    """An older WatchedCluster has the same clusterId, so nothing is done for this one."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.reason = Reason("DuplicateCluster", message)
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class _Claim:
+    created_at: datetime
+    key: Key
+    cluster_id: str
+    uid: str
+
+
+@dataclass(slots=True)
+class SameKafka:
+    """Every WatchedCluster that this process can read, in all of its namespaces; those of others are not known."""
+
+    _claims: dict[Key, _Claim] = field(default_factory=dict)
+    _namespaces: dict[str, set[str]] = field(default_factory=dict)
+
+    def met(self, spec: WatchedCluster) -> Collection[Key]:
+        """A cluster as it is now; returns the others that have to be looked at again because of it."""
+        meta = spec.meta
+        key = meta.namespace, meta.name
+        claim = _Claim(meta.created_at, key, spec.cluster_id, meta.uid)
+        if self._claims.get(key) == claim:
+            return ()
+        self._namespaces.setdefault(spec.cluster_id, set()).add(meta.namespace)
+        left = self.forget(key)
+        self._claims[key] = claim
+        return {*left, *(other.key for other in self._others(claim))}
+
+    def forget(self, key: Key) -> Collection[Key]:
+        """It is gone, or can't be understood; returns the others as above."""
+        claim = self._claims.pop(key, None)
+        return [other.key for other in self._others(claim)] if claim else ()
+
+    def namespaces(self, cluster_id: str) -> Collection[str]:
+        """Where recoveries of this Kafka may be: wherever a WatchedCluster of it ever was."""
+        return self._namespaces.get(cluster_id, ())
+
+    def let_act(self, key: Key) -> None:
+        """Raises DuplicateCluster if an older one acts."""
+        claim = self._claims[key]
+        oldest = min(self._others(claim), default=claim)
+        if oldest < claim:
+            raise DuplicateCluster(f"{_named(oldest)}, which is older, {_same(claim)}: only that one acts; delete one")
+
+    def doubled(self, key: Key) -> Reason | None:
+        """What is to be said of one that acts though it is not the only one."""
+        claim = self._claims.get(key)
+        others = self._others(claim) if claim else ()
+        if claim is None or not others:
+            return None
+        first, more = _named(min(others)), f" (and {len(others) - 1} more)" if len(others) > 1 else ""
+        return Reason("DuplicateCluster", f"{first}{more} {_same(claim)}: only this one, the oldest, acts; delete one")
+
+    def _others(self, claim: _Claim) -> Collection[_Claim]:
+        return [each for each in self._claims.values() if each.cluster_id == claim.cluster_id and each.key != claim.key]
+
+
+def _named(claim: _Claim) -> str:
+    return f"WatchedCluster {'/'.join(claim.key)}"
+
+
+def _same(claim: _Claim) -> str:
+    return f"has the same clusterId {claim.cluster_id}"

@@ -1,0 +1,164 @@
+"""The status of a WatchedCluster, from what its watcher sees. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
+from typing import Any
+
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.clusters.cool_down import LastAutomatic
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, condition, merged
+from kafka_recovery.kube.watching.waits import WAITS
+from kafka_recovery.kube.watching.watch import BrokerState
+from kafka_recovery.kube.watching.watcher import WatchView
+
+FIRST = 10
+"""So many topics are named, and so many whom partitions wait for."""
+
+_KEPT = ("clusterId", "brokerStates", "lastProbe", "lastAutomaticElection")
+_SIGHTS = ("clusterId", "brokers", "brokerStates", "offlinePartitions", "lastProbe")
+
+_CONNECTING = Reason("Connecting", "no broker has answered yet")
+
+
+def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The status of a cluster that can't even be looked at. What was known before stays, and how old that is."""
+    unknown = Reason("NotWatched", "it is not being looked at: see Ready")
+    return {
+        "observedGeneration": generation,
+        **{name: old[name] for name in _KEPT if name in old},
+        "conditions": _conditions(why, unknown, unknown, generation, old, now),
+    }
+
+
+def watched(
+    view: WatchView,
+    policy: Policy | Reason,
+    last: LastAutomatic | None,
+    recoveries: int,
+    generation: int,
+    old: Mapping[str, Any],
+    now: datetime,
+    doubled: Reason | None = None,
+    incarnations: Mapping[int, int] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there.
+
+    `incarnations`: how often each broker had come back before it was watched by this process.
+    """
+    ready = doubled or _ready(view, policy)
+    status: dict[str, Any] = {
+        **(_seen_before(old) if view.pulsed_at is None else {}),
+        "observedGeneration": generation,
+        **(_brokers(view, old, now, incarnations) if view.pulsed_at is not None or "brokers" not in old else {}),
+        "openRecoveries": recoveries,
+        "conditions": _conditions(ready, _healthy(view), _isolation(view), generation, old, now),
+    }
+    if view.scanned_at is not None:
+        status["offlinePartitions"] = len(view.offline)
+    if view.cluster_id:
+        status["clusterId"] = view.cluster_id
+    if view.unclean is not None and view.unclean.topics:
+        topics = view.unclean.topics
+        status["uncleanElectionTopics"] = {"count": len(topics), "first": list(topics[:FIRST])}
+    if waits := Counter(why for why in view.left.values() if why.code in WAITS):
+        told = sorted(waits.items(), key=lambda item: (-item[1], item[0].code, item[0].message))[:FIRST]
+        status["waitsFor"] = [
+            {"reason": why.code, "message": printable(why.message)[:LONGEST_MESSAGE], "partitions": number}
+            for why, number in told
+        ]
+    if view.pulsed_at is not None:
+        status["lastProbe"] = _instant(now - (view.at - view.pulsed_at))
+    if last:
+        status["lastAutomaticElection"] = {"at": _instant(last.at), "recoveryUid": last.recovery_uid}
+    return status
+
+
+def _seen_before(old: Mapping[str, Any]) -> dict[str, Any]:
+    """What an earlier process saw, while this one has seen nothing: `lastProbe` tells how old that is."""
+    return {name: old[name] for name in _SIGHTS if name in old}
+
+
+def _brokers(view: WatchView, old: Mapping[str, Any], now: datetime, incarnations: Mapping[int, int]) -> dict[str, Any]:
+    """How many there are, and how each of them does."""
+    states = Counter(broker.state for broker in view.brokers)
+    return {
+        "brokers": {
+            "registered": len(view.brokers) - states[BrokerState.UNREGISTERED],
+            "fenced": states[BrokerState.FENCED],
+            "unreachable": states[BrokerState.UNREACHABLE],
+        },
+        "brokerStates": [
+            {
+                "id": int(broker.id),
+                "state": str(broker.state),
+                "since": _since(broker.id, str(broker.state), old, now - (view.at - broker.since)),
+                "incarnation": incarnations.get(int(broker.id), 0) + broker.incarnation,
+            }
+            for broker in view.brokers
+        ],
+    }
+
+
+def _ready(view: WatchView, policy: Policy | Reason) -> Reason | None:
+    """Why observing does not work, or works without rules."""
+    if view.pulsed_at is None:
+        return view.isolated or _CONNECTING
+    if view.isolated and view.at - view.pulsed_at > timedelta(seconds=10):
+        return view.isolated
+    return policy if isinstance(policy, Reason) and policy.code != "NoPolicy" else None
+
+
+def _healthy(view: WatchView) -> Reason | None:
+    if view.scanned_at is None:
+        return Reason("NotScanned", "its partitions have not been gone through yet")
+    if view.offline:
+        first = view.offline[0].partition.id
+        more = f" and {len(view.offline) - 1} more" if len(view.offline) > 1 else ""
+        return Reason("OfflinePartitions", f"{first}{more} have no leader")
+    if view.isolated:
+        return Reason("NotSeen", "what it looks like can't be seen at the moment: see Isolated")
+    if view.scan_fault:
+        return view.scan_fault
+
+
+def _isolation(view: WatchView) -> Reason | None:
+    return view.isolated or (_CONNECTING if view.pulsed_at is None else None)
+
+
+def _conditions(
+    unready: Reason | None,
+    sick: Reason | None,
+    isolated: Reason | None,
+    generation: int,
+    old: Mapping[str, Any],
+    now: datetime,
+) -> Sequence[Mapping[str, Any]]:
+    ready = unready or Reason("Watching", "it is looked at several times a second")
+    health = sick or Reason("AllLed", "every partition has a leader")
+    alone = isolated or Reason("Trusted", "what is seen can be relied on")
+    said = (
+        ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
+        ("KafkaHealthy", None if health.code in _UNKNOWN else sick is None, health),
+        ("Isolated", None if alone.code in _UNKNOWN else isolated is not None, alone),
+    )
+    new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
+    return merged(old.get("conditions", ()), new, now)
+
+
+_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting"})
+
+
+def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:
+    """As it was told before, while the state is the same: clocks drift, and a status must not change for that."""
+    known: Mapping[str, Any] = next((each for each in old.get("brokerStates", ()) if each.get("id") == int(broker)), {})
+    return str(known["since"]) if known.get("state") == state and "since" in known else _instant(at)
+
+
+def _instant(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,294 @@
+"""The journal in the cluster: every fact of a PartitionRecovery's plans is an immutable ConfigMap next to it.
+
+The order of writing is what a crash can't break. A run begins: our finalizer, the approval, `begun`. It ends:
+`finished`, the owner references, the finalizer away. Until the end nobody owns the ConfigMaps, so that a deletion, even
+one in the foreground, can't take them while an assignment order is altered; what is owned has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+from uuid import uuid4
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical, read
+from kafka_recovery.kube.journal.facts import ConfigMaps, Fact, Facts, RecoveryRef, damaged, unwritable
+from kafka_recovery.kube.journal.finalizer import OrderFinalizer
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, Run
+
+BLANK = 1.0
+"""Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
+0.1 s if anything at all was written just before: the API server waits until its cache is as new (KEP-2340)."""
+
+
+VAIN_KEPT = 3
+"""Runs that ended without an election are kept so many of: enough to read what was tried, and no flood."""
+
+
+class JournalTaken(JournalUnwritable):
+    """Another process keeps this journal as well, so this one changes nothing more; whoever looks again goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Approval:
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaveStart:
+    """`writer`: the journal object that began the wave; to begin one is to win it."""
+
+    wave: int
+    partitions: tuple[str, ...]
+    writer: str
+
+
+@dataclass(frozen=True, slots=True)
+class _WaveEnd:
+    wave: int
+    outcomes: tuple[PartitionOutcome, ...]
+
+
+_Note = TypeVar("_Note", _Approval, WaveStart, _WaveEnd)
+
+
+class ConfigMapJournal:
+    """Port `Journal` for one PartitionRecovery.
+
+    What is written says no time (a ConfigMap has its own), so that writing it again after a lost answer meets the same
+    content. Writing raises JournalUnwritable, reading ApiError, both InvalidDocument for what was tampered with.
+    """
+
+    def __init__(self, api: ConfigMaps, namespace: str, name: str, uid: str, cluster_id: str) -> None:
+        self.recovery = recovery = RecoveryRef(name, uid)
+        self._facts = Facts(api, namespace, recovery, cluster_id)
+        self._finalizer = OrderFinalizer(api, namespace, recovery)
+        self._writer = uuid4().hex
+        self._begun = False
+        self._blank_until = 0.0
+
+    @property
+    def begun(self) -> bool:
+        """Whether a run of this recovery was ever begun, as far as was written or read here."""
+        return self._begun
+
+    async def record(self, plan: Plan) -> str:
+        """Keep the plan; returns its digest. Raises PlanFinished for one that has ended."""
+        raw = await asyncio.to_thread(canonical, plan)
+        digest = digest_of_canonical(raw)
+        earlier = await self._facts.keep(digest, "plan", raw)
+        if earlier is not None:
+            if earlier != raw:
+                raise InvalidDocument(damaged(self._facts.config_map(digest, "plan"), "it holds another plan"))
+            if await self._facts.find(digest, "finished"):
+                raise PlanFinished(f"plan {digest[:12]} has been executed to its end; make a new plan for what is left")
+        return digest
+
+    async def approved(self, digest: str, by: str | None) -> None:
+        """Keep that the run begins, and who approved it; the first approval stands.
+
+        Raises InvalidDocument if the plan was deleted or replaced while somebody read it: a run without its plan could
+        never be undone.
+        """
+        await self._raw_plan(await self._fact_of_plan(digest), digest)
+        self._blank_until = 0.0
+        await self._finalizer.put_on()
+        if by is not None:
+            await self._facts.keep(digest, "approval", canonical(_Approval(by)))
+        await self._facts.keep(digest, "begun", b"{}")
+        self._begun = True
+
+    async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
+        """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
+        self._blank_until = 0.0
+        raw = canonical(WaveStart(wave, tuple(map(str, partitions)), self._writer))
+        earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
+        if earlier not in (None, raw):
+            raise JournalTaken(
+                f"wave {wave} of plan {digest[:12]} was begun by another process (are two operators running without "
+                "their Lease?), or by a try of this one that was answered late; it is looked at again"
+            )
+
+    async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
+        """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
+
+        Raises JournalTaken if another process ended it.
+        """
+        raw = canonical(_WaveEnd(wave, tuple(outcomes)))
+        earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
+        if outcomes and earlier not in (None, raw):
+            raise JournalTaken(
+                f"wave {wave} of plan {digest[:12]} was ended by another process, which took this run over; "
+                "it is looked at again"
+            )
+
+    async def finished(self, digest: str) -> None:
+        """Keep that nothing is left to do or undo; the plan's ConfigMaps then go with their recovery."""
+        await self._facts.keep(digest, "finished", b"{}")
+        await self.settle()
+
+    async def unfinished(self) -> Sequence[Run]:
+        """Runs that began and did not end, oldest first."""
+        return [await self._run(of_plan) for of_plan in by_plan(await self._notes()) if is_unfinished(of_plan)]
+
+    async def ended(self) -> Mapping[str, Plan]:
+        """Plans whose runs came to their end, by digest."""
+        notes = by_plan(await self._notes())
+        begun = [of_plan[0].plan for of_plan in notes if not is_unfinished(of_plan) and any(map(_is_begun, of_plan))]
+        return dict([await self._plan(await self._fact_of_plan(prefix), prefix) for prefix in begun])
+
+    async def outcomes(self) -> Sequence[PartitionOutcome]:
+        """What became of the waves of all of this recovery's plans, oldest first."""
+        plans = by_plan(await self._notes())
+        ends = [fact for of_plan in plans for fact in of_plan if fact.name.endswith("-ended")]
+        return [outcome for fact in ends for outcome in (await self._read(_WaveEnd, fact)).outcomes]
+
+    async def kept(self, digest: str) -> Plan | None:
+        """A recorded plan that has not ended; None if there is none of this digest, or it has.
+
+        A status that was restored from a backup may name a plan of an earlier recovery: that is none of this one's.
+        """
+        fact = await self._facts.own(digest, "plan")
+        if fact is None or await self._facts.find(digest, "finished"):
+            return None
+        return (await self._plan(fact, digest))[1]
+
+    async def plan(self, digest: str) -> Plan:
+        """A recorded plan, wherever its run stands. Raises InvalidDocument if it is not whole and as it was."""
+        if not re.fullmatch(r"[0-9a-f]{64}", digest):
+            raise InvalidDocument(f"{digest!r} is not a plan's digest (64 hexadecimal digits)")
+        return (await self._plan(await self._fact_of_plan(digest), digest))[1]
+
+    async def plans(self) -> list[Plan]:
+        """Every plan recorded for this recovery, oldest first, whatever became of it."""
+        return [(await self._plan(fact, fact.plan))[1] for fact in await self._facts.plans()]
+
+    async def discard(self, digest: str) -> None:
+        """Let the last plan of a recovery, which will never begin, go with it."""
+        await self._never_begun(digest)
+        await self._facts.hand_over(digest)
+
+    async def replace(self, digest: str) -> None:
+        """Delete a recorded plan that never began and that another one takes the place of: there may be many."""
+        await self._never_begun(digest)
+        await self._facts.remove(digest)
+
+    async def forget_vain(self) -> None:
+        """Delete all but the newest of the runs that ended without an election: who is refused tries for days."""
+        vain = [of_plan[0].plan for of_plan in by_plan(await self._notes()) if await self._was_vain(of_plan)]
+        for prefix in vain[:-VAIN_KEPT]:
+            await self._facts.remove(prefix)
+
+    async def _was_vain(self, of_plan: Sequence[Fact]) -> bool:
+        """Whether a run ended, and each of its waves with refusals alone: nobody was elected, every order is back."""
+        names = {fact.name for fact in of_plan}
+        if "finished" not in names:
+            return False
+        ends = [await self._read(_WaveEnd, fact) for fact in of_plan if fact.name.endswith("-ended")]
+        return len(ends) == sum(name.endswith("-started") for name in names) and all(
+            end.outcomes and all(each.outcome is Outcome.REFUSED and each.order_restored for each in end.outcomes)
+            for end in ends
+        )
+
+    async def _never_begun(self, digest: str) -> None:
+        if await self._facts.find(digest, "begun"):
+            raise ValueError(f"plan {digest[:12]} has begun: it can be finished, not discarded")
+
+    async def settle(self) -> None:
+        """Do what is left of ended plans: owner references, then our finalizer away if no run is unfinished.
+
+        Needed after a crash in `finished` or before `begun`; harmless at any time, and due before the recovery is
+        marked finished or when it is being deleted.
+        """
+        try:
+            plans = by_plan(await self._notes())
+        except ApiError as error:
+            raise unwritable(f"the journal of PartitionRecovery {self.recovery.name}", error) from error
+        for of_plan in plans:
+            if any(fact.name == "finished" and not fact.owned for fact in of_plan):
+                await self._facts.hand_over(of_plan[0].plan)
+        if not any(map(is_unfinished, plans)):
+            await self._finalizer.take_off()
+
+    async def let_go(self) -> None:
+        """Take our finalizer off though a run may be unfinished; its journal is then an orphan's."""
+        await self._finalizer.take_off()
+
+    async def _notes(self) -> list[Fact]:
+        if time.monotonic() < self._blank_until:
+            return []
+        notes = await self._facts.notes()
+        self._blank_until = 0.0 if notes else time.monotonic() + BLANK
+        self._begun = self._begun or any(fact.name == "begun" for fact in notes)
+        return notes
+
+    async def _run(self, facts: Sequence[Fact]) -> Run:
+        """The run that the facts about one plan tell of."""
+        by_name = {fact.name: fact for fact in facts}
+        starts = [await self._read(WaveStart, fact) for fact in facts if fact.name.endswith("-started")]
+        ends = [await self._read(_WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
+        started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
+        ended = {end.wave: end.outcomes for end in ends}
+        prefix = facts[0].plan
+        for wave in ended.keys() - started.keys():
+            name = self._facts.config_map(prefix, f"wave-{wave:04}-started")
+            raise InvalidDocument(damaged(name, "it is missing, though the wave's end is there"))
+        if "begun" not in by_name:
+            raise InvalidDocument(damaged(self._facts.config_map(prefix, "begun"), "it is missing, though waves began"))
+        approval = by_name.get("approval")
+        fact = await self._facts.find(prefix, "plan")
+        if fact is None:
+            name = self._facts.config_map(prefix, "plan")
+            raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
+        digest, plan = await self._plan(fact, prefix)
+        approved_by = (await self._read(_Approval, approval)).by if approval else None
+        return Run.of_waves(digest, plan, approved_by, started, ended)
+
+    async def _fact_of_plan(self, digest: str) -> Fact:
+        fact = await self._facts.find(digest, "plan")
+        if fact is None:
+            name = self._facts.config_map(digest, "plan")
+            raise InvalidDocument(f"ConfigMap {name} is not there: plan {digest[:12]} was never recorded, or deleted")
+        return fact
+
+    async def _plan(self, fact: Fact, wanted: str) -> tuple[str, Plan]:
+        """The plan and its digest, which begins with `wanted`."""
+        digest, raw = await self._raw_plan(fact, wanted)
+        return digest, await asyncio.to_thread(read, Plan, raw, fact.config_map)
+
+    async def _raw_plan(self, fact: Fact, wanted: str) -> tuple[str, bytes]:
+        raw = await self._facts.content(fact)
+        digest = digest_of_canonical(raw)
+        if not digest.startswith(wanted):
+            raise InvalidDocument(damaged(fact.config_map, f"it was replaced: it holds plan {digest}, not {wanted}"))
+        return digest, raw
+
+    async def _read(self, kind: type[_Note], fact: Fact) -> _Note:
+        return read(kind, await self._facts.content(fact), fact.config_map)
+
+
+def by_plan(notes: Iterable[Fact]) -> list[list[Fact]]:
+    """Facts about one plan together, in the order in which they come."""
+    plans: dict[str, list[Fact]] = {}
+    for fact in notes:
+        plans.setdefault(fact.plan, []).append(fact)
+    return list(plans.values())
+
+
+def _is_begun(note: Fact) -> bool:
+    return note.name == "begun"
+
+
+def is_unfinished(notes: Iterable[Fact]) -> bool:
+    """Whether the facts about a plan tell of a run that has not ended. A `begun` that is owned was finished before."""
+    owned = {fact.name: fact.owned for fact in notes}
+    began = any(name == "begun" or name.startswith("wave-") for name in owned)
+    return began and "finished" not in owned and not owned.get("begun", False)

@@ -1,0 +1,339 @@
+"""Facts in ConfigMaps: small documents of one PartitionRecovery, immutable, whole or not at all, never rewritten.
+
+A fact is one ConfigMap, its head, under a name that everybody can work out: `<recovery>-<plan>-<fact>`. What is too
+large for one lies in further parts, whose names hold the beginning of their content's hash and which are created before
+the head: a writer that died half-way leaves parts that nobody reads, and another content can't meet them.
+
+    prod-1f0c9a2b7d-9f86d081884c7d65-plan                     head: SHA-256 of the whole, names of the parts
+    prod-1f0c9a2b7d-9f86d081884c7d65-plan-001-5e884898        part
+    prod-1f0c9a2b7d-9f86d081884c7d65-wave-0001-started
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import gzip
+import hashlib
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
+
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.resources.kinds import (
+    API_VERSION,
+    CLUSTER_LABEL,
+    FINALIZER,
+    GROUP,
+    PLAN_LABEL,
+    RECOVERIES,
+    RECOVERY_LABEL,
+    RECOVERY_UID_LABEL,
+    label_value,
+)
+from kafka_recovery.recovery.ports import JournalUnwritable
+
+FACT_LABEL = f"{GROUP}/fact"
+"""Its value is the fact's name, or `part`."""
+OWNED_LABEL = f"{GROUP}/owned"
+"""Set together with the owner reference, because a selector can't ask for that."""
+AT = f"{GROUP}/at"
+"""Annotation: when, by the writer's clock. The API server's creationTimestamp knows whole seconds only."""
+
+PART = "part"
+LARGEST_PART = 700 * 1024
+"""Bytes before base64, which makes 933 KiB of them: a ConfigMap holds 1 MiB, a request to etcd 1.5 MiB."""
+LARGEST_FACT = 1 << 30
+"""Bytes after decompression: what more than a plan of 200,000 partitions takes is no plan."""
+
+_CONTENT = "json.gz"
+_PLAN_LENGTH = 16
+
+
+class ConfigMaps(Protocol):
+    """What of the API is needed here; see `kube.api.Api`."""
+
+    async def get(self, path: str) -> Object:
+        """An object."""
+        ...
+
+    async def list_all(self, path: str, *, params: Mapping[str, str] | None = None) -> list[Object]:
+        """All objects of a collection."""
+        ...
+
+    async def create(self, path: str, body: Mapping[str, Any]) -> Object:
+        """Create an object."""
+        ...
+
+    async def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        """Merge a change."""
+        ...
+
+    async def delete(self, path: str, *, uid: str | None = None) -> None:
+        """Delete an object; gone already is fine."""
+        ...
+
+
+class RecoveryRef(NamedTuple):
+    """A PartitionRecovery: a name can be used again, a uid can't."""
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A fact's head as it was read: `plan` is the first 16 digits of its plan's digest, `written` sorts by age."""
+
+    plan: str
+    name: str
+    config_map: str
+    recovery: RecoveryRef
+    owned: bool
+    written: tuple[str, str]
+    head: Object
+
+    @classmethod
+    def of(cls, head: Object) -> Fact:
+        """Raises InvalidDocument for a ConfigMap that lacks what every fact has."""
+        meta = head["metadata"]
+        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
+        if not head.get("immutable"):
+            raise InvalidDocument(damaged(meta["name"], "it is not immutable, so the operator did not write it"))
+        try:
+            return cls(
+                labels[PLAN_LABEL],
+                labels[FACT_LABEL],
+                meta["name"],
+                RecoveryRef(annotations[RECOVERY_LABEL], labels[RECOVERY_UID_LABEL]),
+                OWNED_LABEL in labels,
+                (meta["creationTimestamp"], annotations.get(AT, "")),
+                head,
+            )
+        except KeyError as missing:
+            raise InvalidDocument(damaged(meta["name"], f"it lacks {missing}")) from None
+
+
+class Facts:
+    """The facts of one PartitionRecovery. Writing raises JournalUnwritable, reading ApiError; both InvalidDocument."""
+
+    def __init__(self, api: ConfigMaps, namespace: str, recovery: RecoveryRef, cluster_id: str) -> None:
+        self._api = api
+        self._namespace = namespace
+        self._recovery = recovery
+        self._cluster_id = cluster_id
+
+    async def keep(self, digest: str, name: str, raw: bytes) -> bytes | None:
+        """Keep a fact about a plan. None: it is kept now; bytes: what was kept under its name earlier, which stands."""
+        packed = await asyncio.to_thread(gzip.compress, raw, 6, mtime=0)
+        first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
+        head = self.config_map(digest, name)
+        whole = {"sha256": hashlib.sha256(raw).hexdigest()}
+        try:
+            parts = [await self._keep_part(digest, head, number, chunk) for number, chunk in enumerate(others, 1)]
+            if parts:
+                whole["parts"] = " ".join(parts)
+            await self._api.create(self._path(), self._config_map(head, digest, name, first) | {"data": whole})
+        except AlreadyExists:
+            return await self._earlier(digest, name)
+        except ApiError as error:
+            raise unwritable(f"ConfigMap {self._namespace}/{head}", error) from error
+
+    async def find(self, digest: str, name: str) -> Fact | None:
+        """A fact by its name; None: it is not there. Raises InvalidDocument for that of another recovery."""
+        config_map = self.config_map(digest, name)
+        try:
+            fact = Fact.of(await self._api.get(self._path(config_map)))
+        except NotFound:
+            return None
+        if fact.recovery.uid != self._recovery.uid:
+            raise InvalidDocument(
+                f"ConfigMap {config_map} was written for an earlier PartitionRecovery {fact.recovery.name} (uid "
+                f"{fact.recovery.uid}): look at its partitions' assignment orders, then delete it"
+            )
+        return fact
+
+    async def own(self, digest: str, name: str) -> Fact | None:
+        """A fact of this very recovery; that of an earlier one with its name is none."""
+        found = await self._facts(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]},{FACT_LABEL}={name}")
+        return found[0] if found else None
+
+    async def notes(self) -> list[Fact]:
+        """All facts but the plans themselves, oldest first."""
+        return await self._facts(f"{FACT_LABEL} notin (plan,{PART})")
+
+    async def plans(self) -> list[Fact]:
+        """The plans, oldest first."""
+        return await self._facts(f"{FACT_LABEL}=plan")
+
+    async def content(self, fact: Fact) -> bytes:
+        """The document. Raises InvalidDocument saying which ConfigMap is missing or was changed."""
+        data = fact.head.get("data") or {}
+        chunks = [_chunk(fact.head)]
+        for part in data.get("parts", "").split():
+            if not re.fullmatch(rf"{re.escape(fact.config_map)}-[0-9]{{3,}}-[0-9a-f]{{8}}", part):
+                raise InvalidDocument(damaged(fact.config_map, f"it names a part that is none: {part[:80]!r}"))
+            try:
+                chunks.append(_chunk(await self._api.get(self._path(part))))
+            except NotFound:
+                raise InvalidDocument(damaged(part, f"it is missing, and {fact.config_map} is not whole")) from None
+        raw = await asyncio.to_thread(_unpacked, b"".join(chunks), fact.config_map)
+        if hashlib.sha256(raw).hexdigest() != data.get("sha256"):
+            raise InvalidDocument(damaged(fact.config_map, "its content has another SHA-256 than it says"))
+        return raw
+
+    async def hand_over(self, digest: str) -> None:
+        """Let all facts about a plan go with their PartitionRecovery. What says that it is finished comes last."""
+        objects = await self._listed(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]},!{OWNED_LABEL}")
+        owner = {
+            "apiVersion": API_VERSION,
+            "kind": RECOVERIES.kind,
+            "name": self._recovery.name,
+            "uid": self._recovery.uid,
+        }
+        for meta in sorted((each["metadata"] for each in objects), key=_finished_last):
+            change = {"uid": meta["uid"], "labels": {OWNED_LABEL: "true"}, "ownerReferences": [owner]}
+            try:
+                await self._api.patch(self._path(meta["name"]), {"metadata": change})
+            except (NotFound, Conflict):
+                continue  # it is gone with its owner already, or another one: the next listing tells
+            except ApiError as error:
+                raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
+
+    async def remove(self, digest: str) -> None:
+        """Delete all facts about a plan, in an order in which no half of it is ever taken for whole.
+
+        That it began goes first, then the plan; that it has ended goes last.
+        """
+        objects = await self._listed(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]}")
+        order = {"begun": 0, PART: 2, "finished": 3}
+        for meta in sorted(
+            (each["metadata"] for each in objects), key=lambda meta: order.get(meta["labels"][FACT_LABEL], 1)
+        ):
+            try:
+                await self._api.delete(self._path(meta["name"]), uid=meta["uid"])
+            except Conflict:
+                continue  # another one of that name: it is not ours to delete
+            except ApiError as error:
+                raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
+
+    def config_map(self, digest: str, name: str) -> str:
+        """The name of a fact's head."""
+        return f"{self._recovery.name}-{digest[:_PLAN_LENGTH]}-{name}"
+
+    async def _earlier(self, digest: str, name: str) -> bytes:
+        config_map = f"ConfigMap {self._namespace}/{self.config_map(digest, name)}"
+        try:
+            fact = await self.find(digest, name)
+            if fact is None:
+                raise JournalUnwritable(f"{config_map} was deleted while it was being written")
+            return await self.content(fact)
+        except ApiError as error:
+            raise unwritable(config_map, error) from error
+
+    async def _keep_part(self, digest: str, head: str, number: int, chunk: bytes) -> str:
+        name = f"{head}-{number:03}-{hashlib.sha256(chunk).hexdigest()[:8]}"
+        try:
+            await self._api.create(self._path(), self._config_map(name, digest, PART, chunk))
+        except AlreadyExists:
+            if _chunk(await self._api.get(self._path(name))) != chunk:
+                raise InvalidDocument(damaged(name, "its content is not the one in its name")) from None
+        return name
+
+    def _config_map(self, name: str, digest: str, fact: str, content: bytes) -> Object:
+        labels = {
+            CLUSTER_LABEL: label_value(self._cluster_id),
+            RECOVERY_LABEL: label_value(self._recovery.name),
+            RECOVERY_UID_LABEL: self._recovery.uid,
+            PLAN_LABEL: digest[:_PLAN_LENGTH],
+            FACT_LABEL: fact,
+        }
+        annotations = {
+            CLUSTER_LABEL: self._cluster_id,
+            RECOVERY_LABEL: self._recovery.name,
+            AT: datetime.now(UTC).isoformat(timespec="microseconds"),
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {
+                "name": name,
+                "namespace": self._namespace,
+                "labels": labels,
+                "annotations": annotations,
+            },
+            "immutable": True,
+            "binaryData": {_CONTENT: base64.b64encode(content).decode()},
+        }
+
+    async def _facts(self, selector: str) -> list[Fact]:
+        return sorted(map(Fact.of, await self._listed(selector)), key=lambda fact: (fact.written, fact.name))
+
+    async def _listed(self, selector: str) -> list[Object]:
+        params = {"labelSelector": f"{RECOVERY_UID_LABEL}={self._recovery.uid},{selector}"}
+        return await self._api.list_all(self._path(), params=params)
+
+    def _path(self, name: str | None = None) -> str:
+        return path(self._namespace, name)
+
+
+def path(namespace: str, name: str | None = None) -> str:
+    """Of a namespace's ConfigMaps, or of one of them."""
+    collection = f"/api/v1/namespaces/{namespace}/configmaps"
+    return collection if name is None else f"{collection}/{name}"
+
+
+def damaged(config_map: str, how: str) -> str:
+    """What to tell a person about a ConfigMap that is not what was written."""
+    return (
+        f"ConfigMap {config_map}: {how}. Restore it from a backup of the namespace; or compare its partitions' "
+        "assignment orders with those you want, mend them with kafka-reassign-partitions, delete the ConfigMaps of "
+        f"this plan and then the finalizer {FINALIZER}"
+    )
+
+
+def unwritable(what: str, error: ApiError) -> JournalUnwritable:
+    """Why a record can't be kept, and what would help."""
+    return JournalUnwritable(f"{what} can't be written: {error.message} ({_hint(error)})")
+
+
+def _hint(error: ApiError) -> str:
+    if error.status == 403 and "being terminated" in error.message:
+        return "the namespace is being deleted: nothing is begun in it any more"
+    if error.status == 403 and "quota" in error.message:
+        return "raise the namespace's ResourceQuota"
+    if error.status == 403:
+        return "the operator's Role needs get, list, create, patch, delete on configmaps, patch on partitionrecoveries"
+    if error.status == 404:
+        return "the namespace is gone"
+    if error.may_pass:
+        return "it may have been written all the same; the next try looks first"
+    return "an admission webhook or policy refuses it, or it is a defect of the operator"
+
+
+def _chunk(config_map: Object) -> bytes:
+    try:
+        return base64.b64decode(config_map["binaryData"][_CONTENT], validate=True)
+    except (KeyError, TypeError, binascii.Error):
+        name = config_map["metadata"]["name"]
+        raise InvalidDocument(damaged(name, f"it has no readable {_CONTENT}")) from None
+
+
+def _unpacked(packed: bytes, name: str) -> bytes:
+    try:
+        unzip = zlib.decompressobj(wbits=31)
+        raw = unzip.decompress(packed, LARGEST_FACT)
+    except zlib.error as error:
+        raise InvalidDocument(damaged(name, f"its content can't be decompressed ({error})")) from None
+    if not unzip.eof:
+        raise InvalidDocument(damaged(name, "its content is cut off, or larger than any plan"))
+    return raw
+
+
+def _finished_last(meta: Object) -> tuple[bool, str]:
+    return meta["labels"][FACT_LABEL] == "finished", meta["name"]

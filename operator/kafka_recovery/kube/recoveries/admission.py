@@ -1,0 +1,66 @@
+"""Whether the API server checks who approves: without that an approval proves nothing about its author."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
+from kafka_recovery.kube.resources.kinds import GROUP, Meta
+
+APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
+"""The name of the ValidatingAdmissionPolicy and of its binding, see manifests/admission/."""
+
+_IN_FORCE_AFTER = timedelta(seconds=2)
+"""So long an API server may take until it applies a new policy, give or take the second in which it was made."""
+
+_API = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Admission:
+    """Looks for our policy and its binding each time that an approval is about to count."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    async def __call__(self, approval: Meta) -> Reason | None:
+        """Why this approval can't be trusted, if it can't."""
+        since = await self._in_force_since()
+        if isinstance(since, Reason):
+            return since
+        if approval.created_at > since + _IN_FORCE_AFTER:
+            return None
+        said = f"it was written before {APPROVALS_POLICY} was in force as it is now"
+        return Reason("WrittenUnchecked", f"{said}, so perhaps nobody checked who wrote it: write it anew")
+
+    async def _in_force_since(self) -> datetime | Reason:
+        """Since when both are as they are now; or what is missing."""
+        changed: list[datetime] = []
+        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
+            try:
+                found = await self._api.get(f"{_API}/{plural}/{APPROVALS_POLICY}")
+            except NotFound:
+                return _missing(f"{plural}/{APPROVALS_POLICY} is not there; kubectl apply -f manifests/admission/")
+            except ApiError as error:
+                return _missing(f"{plural}/{APPROVALS_POLICY} can't be read ({error}): see manifests/rbac/")
+            if plural.endswith("bindings") and found["spec"].get("policyName") != APPROVALS_POLICY:
+                return _missing(f"{plural}/{APPROVALS_POLICY} binds another policy (spec.policyName)")
+            if plural.endswith("bindings") and "Deny" not in found["spec"].get("validationActions", ()):
+                return _missing(f"{plural}/{APPROVALS_POLICY} does not deny (spec.validationActions)")
+            changed.append(_changed_at(found["metadata"]))
+        return max(changed)
+
+
+def _changed_at(meta: Mapping[str, Any]) -> datetime:
+    """When it was made, or changed if its spec was at any time: a binding may have audited only until then."""
+    if meta.get("generation") == 1:
+        return datetime.fromisoformat(meta["creationTimestamp"])
+    ours = [each for each in meta.get("managedFields", ()) if "time" in each and not each.get("subresource")]
+    return max(datetime.fromisoformat(at) for at in (meta["creationTimestamp"], *(each["time"] for each in ours)))
+
+
+def _missing(what: str) -> Reason:
+    message = f"nobody checks who writes approvals, so no plan that may lose records is executed: {what}"
+    return Reason("AdmissionPolicyMissing", message)

@@ -1,0 +1,278 @@
+"""Port `Approvals` on RecoveryApproval objects: waiting until a person says yes or no to exactly this plan."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.sameness import difference
+from kafka_recovery.domain.election import Ranked, Scope
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
+from kafka_recovery.kube.recoveries.status import ApprovedBy, PlanNow, plan_now
+from kafka_recovery.kube.recoveries.supervision import KubeSupervision
+from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
+from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.ports import Clock, Cluster
+
+_LOG = logging.getLogger(__name__)
+
+LOOK = timedelta(seconds=5)
+"""How often approvals are listed when nobody told that there is a new one."""
+
+_FOREVER = timedelta(days=365)
+
+
+def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow) -> Reason | None:
+    """Why an approval does not hold for this plan of this recovery; None if it does.
+
+    Its author was checked at the door: the admission policy binds `approver` to the authenticated user, who needs the
+    verb `approve`.
+    """
+    said = f"RecoveryApproval {approval.meta.name}"
+    if (approval.meta.namespace, approval.recovery_name) != recovery or approval.recovery_uid != uid:
+        return Reason(
+            "OtherRecovery", f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it anew"
+        )
+    if approval.decision is Word.REFUSE:
+        return None
+    if approval.plan_digest != plan.digest:
+        return Reason(
+            "OtherPlan", f"{said} is for plan {approval.plan_digest[:12]}; the plan is {plan.digest[:12]} now: read it"
+        )
+    order = list(LossClass)
+    if approval.max_loss_class and order.index(plan.worst) > order.index(approval.max_loss_class):
+        return Reason(
+            "LossClassExceeded", f"{said} allows {approval.max_loss_class}; an election of the plan is {plan.worst}"
+        )
+    return None
+
+
+def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Reason | None:
+    """Why a yes means nothing beside what counts already: a no."""
+    if counts is None or counts.decision is not Word.REFUSE or approval.decision is Word.REFUSE:
+        return None
+    said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
+    return Reason("Refused", f"{said}: the recovery ends")
+
+
+async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[RecoveryApproval]:
+    """Those of a recovery that has ended whose authors were told nothing; none where they can't be read."""
+    try:
+        said = await objects.approvals(recovery)
+    except (ApiError, InvalidDocument) as error:
+        _LOG.warning("approvals can't be read, so none is answered any more: %s", error)
+        return ()
+    return [each for each in said if each.recovery_uid == uid and not each.answered]
+
+
+def too_late(end: Reason) -> Reason:
+    """The answer to them."""
+    return Reason("TooLate", f"the recovery has ended: {end}")
+
+
+@dataclass
+class KubeApprovals:
+    """Asks for as long as the plan holds. Looks again whenever the evidence grew older than `maxAge`, or rules changed.
+
+    `refused`: who ended the recovery, and why. `void`: why the plan asked about last does not hold any more.
+    `answered` tells an author whether the approval counts; False: that could not be told yet. Every one is answered,
+    also those that another one's no comes before, and when the recovery has ended (`close`).
+    `admission`: why an approval can't be trusted (the admission policy is not installed, or was not when it was
+    written); then no lossy plan is executed.
+    """
+
+    objects: Objects
+    recovery: Key
+    uid: str
+    cluster: Cluster
+    supervision: KubeSupervision
+    progress: Progress
+    admission: Callable[[Meta], Awaitable[Reason | None]]
+    answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
+    designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+    ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
+    clock: Clock = field(default_factory=SystemClock)
+    wake: asyncio.Event = field(default_factory=asyncio.Event)
+    refused: Reason | None = None
+    void: Reason | None = None
+    _asked: set[str] = field(default_factory=set)
+    _answers: dict[str, Reason | None] = field(default_factory=dict)
+
+    async def granted(self, plan: Plan, digest: str) -> str | None:
+        """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
+
+        Elections that need no approval don't wait for those that do: asked for the first time about a plan with both,
+        the answer is None, and the engine elects what it may; asked for the rest of it, a person is waited for.
+        """
+        self.void = None
+        self.progress.planned(plan, digest)
+        now = await self.supervision.mandate()
+        if digest not in self._asked and any(not now.wants_approval(decision) for decision in plan.elections.values()):
+            self._asked.add(digest)
+            return None
+        look = _Look(plan, self.clock)
+        shown = plan_now(plan, digest, look.expires_at)
+        while True:
+            self.wake.clear()
+            now = await self.supervision.mandate()
+            if now.halted:
+                return None
+            said, reason = await self._said(shown)
+            if self._is_no(said):
+                return None
+            doubt = await self._doubt(plan, now.policy, look)
+            if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
+                self.void = doubt
+                return None
+            if said and doubt is None and reason is None:
+                self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
+                return said.approver
+            self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
+            await self._a_while(look.good_until)
+
+    async def hear(self) -> Reason | None:
+        """Why the recovery ends, if somebody refused the plan that is shown; also while nothing may be elected."""
+        plan = self.progress.plan_shown
+        if plan is not None:
+            self._is_no((await self._said(plan))[0])
+        return self.refused
+
+    def _is_no(self, said: RecoveryApproval | None) -> bool:
+        if said is None or said.decision is not Word.REFUSE:
+            return False
+        why = f": {said.reason}" if said.reason else ""
+        self.refused = Reason("ApprovalRefused", f"{said.approver} refused the plan{why}")
+        return True
+
+    async def close(self, end: Reason) -> None:
+        """The recovery ends: whatever was said about it and got no answer, in this process or another, gets this."""
+        for approval in await unanswered(self.objects, self.recovery, self.uid):
+            if approval.meta.uid not in self._answers:
+                await self._answer(approval, too_late(end))
+
+    async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:
+        """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""
+        if self.clock.monotonic() < look.good_until and policy == look.policy:
+            return None
+        changed = await self._changed(plan, policy)
+        if changed is None:
+            look.was_good(self.clock, policy)
+        return changed
+
+    async def _said(self, plan: PlanNow) -> tuple[RecoveryApproval | None, Reason | None]:
+        """The approval that counts, and why none is acted on, if so. One that says no comes before all others."""
+        try:
+            said = await self.objects.approvals(self.recovery)
+        except (ApiError, InvalidDocument) as error:
+            _LOG.warning("approvals can't be read: %s", error)
+            return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
+        counts: RecoveryApproval | None = None
+        held: Reason | None = None
+        for approval in sorted(said, key=lambda each: each.decision is not Word.REFUSE):
+            against = objection(approval, self.recovery, self.uid, plan) or _outvoted(approval, counts)
+            if against is None and counts is None:
+                counts = approval
+                held = None if approval.decision is Word.REFUSE else await self._held(plan, approval)
+            await self._answer(approval, against or held)
+        return counts, held
+
+    async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
+        """Tell its author, once for each answer."""
+        uid = approval.meta.uid
+        if (uid not in self._answers or self._answers[uid] != against) and await self.answered(approval, against):
+            self._answers[uid] = against
+
+    async def _held(self, plan: PlanNow, approval: RecoveryApproval) -> Reason | None:
+        """Why even a good approval is not acted on now."""
+        caution = self.supervision.caution
+        if caution and caution.code == "ObserveOnly":
+            return caution
+        return None if plan.worst is LossClass.LOSSLESS else await self.admission(approval.meta)
+
+    async def _changed(self, plan: Plan, policy: Policy) -> Reason | None:
+        """Why the plan would be another one now. A clean member that came back is seen by the re-check of its wave."""
+        scope = Scope(tuple(plan.elections))
+        try:
+            evidence = await self.cluster.gather(scope, policy.widest_evidence_rules)
+        except ClusterFault as fault:
+            return Reason("EvidenceTooOld", f"the cluster can't be looked at again: {fault.reason}")
+        done = self._done(plan, evidence)
+        before = _as_before(evidence, plan, done)
+        now = decide(before, policy, waited=_FOREVER, designated=self.designated, ranked=self.ranked)
+        left = tuple(decision for decision in plan.decisions if decision.id not in done)
+        return difference(replace(plan, decisions=left), now)
+
+    def _done(self, plan: Plan, evidence: Evidence) -> set[TopicPartition]:
+        """What has its end and a leader, or is gone: nobody is asked about it any more, unless it is offline again."""
+        offline = {partition.id for partition in evidence.partitions if partition.leader is None}
+        return plan.elections.keys() - set(self.progress.open_partitions(plan.elections)) - offline
+
+    def _why_asked(self, digest: str) -> Reason:
+        if caution := self.supervision.caution:
+            return caution
+        name = self.recovery[1]
+        return Reason(
+            "AwaitingApproval",
+            f"plan {digest[:12]} waits for a RecoveryApproval; read it: kubectl kafka-recovery plan {name}",
+        )
+
+    async def _a_while(self, until: timedelta) -> None:
+        left = until - self.clock.monotonic()
+        pause = min(left, LOOK) if left > timedelta(0) else LOOK  # else it was looked at just now, in vain
+        with suppress(TimeoutError):
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
+            async with asyncio.timeout(pause.total_seconds()):
+                await self.wake.wait()
+
+
+def _as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:
+    """What is seen now, but what is done as it was planned: which of several equals leads depends on the others."""
+    planned = (partition for partition in plan.evidence.partitions if partition.id in done)
+    others = (partition for partition in evidence.partitions if partition.id not in done)
+    at = evidence.cluster.observed_at
+    return replace(evidence, partitions=(*(_measured(each, at) for each in planned), *others))
+
+
+def _measured(partition: PartitionEvidence, at: datetime) -> PartitionEvidence:
+    """The same logs, measured at another moment: else they would be refused for their age."""
+    logs = ((replica, replica.log) for replica in partition.replicas)
+    replicas = tuple(replace(replica, log=log and replace(log, observed_at=at)) for replica, log in logs)
+    return replace(partition, replicas=replicas)
+
+
+class _Look:
+    """The last look at which a plan held, and under which rules.
+
+    `good_until` (monotonic): as long as the evidence may be old. `expires_at`: without another good look by then the
+    plan is void.
+    """
+
+    def __init__(self, plan: Plan, clock: Clock) -> None:
+        """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
+        self._lasts = evidence_lasts(plan)
+        self.policy = plan.policy
+        looked_at = plan.evidence.cluster.observed_at
+        age = clock.now() - looked_at
+        # A look from the future tells that a clock was set, not how old it is.
+        left = max(timedelta(0), self._lasts - age) if age >= timedelta(0) else timedelta(0)
+        self.good_until = clock.monotonic() + left
+        self.expires_at = clock.now() + left + self._lasts
+
+    def was_good(self, clock: Clock, policy: Policy) -> None:
+        """The plan was found to hold just now."""
+        self.policy = policy
+        self.good_until = clock.monotonic() + self._lasts
+        self.expires_at = clock.now() + 2 * self._lasts

@@ -1,0 +1,209 @@
+"""What a recovery's run tells: the engine's observer, from which status, metrics and logs are made."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.measured import tell_of
+from kafka_recovery.kube.machinery.metrics import Metrics, Step
+from kafka_recovery.kube.recoveries.status import ELECTED, ApprovedBy, Known, Phase, PlanNow, RankedBy, plan_now
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class Progress:
+    """Port `Observer` for one recovery.
+
+    `changed` is called after every change, `electing` before every wave with whether a person approved it; they must be
+    quick and not raise. `label`: the cluster's, for metrics.
+    """
+
+    changed: Callable[[], None]
+    electing: Callable[[bool], None]
+    metrics: Metrics
+    label: str
+    phase: Phase = Phase.PLANNING
+    reason: Reason = field(default_factory=lambda: Reason("Planning", "every replica is being asked"))
+    total: int = 0
+    outcomes: dict[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    plan: Plan | None = None
+    plan_shown: PlanNow | None = None
+    decided_last: Plan | None = None
+    approval: ApprovedBy | None = None
+    ranked: RankedBy | None = None
+    end: End | None = None
+    news: list[Reason] = field(default_factory=list)
+    """What an event should say though the conditions may have gone on already."""
+    awaiting_since: datetime | None = None
+    fresh: bool = True
+    """Whether this process has nothing to say yet that an earlier one may not have said better."""
+    _wave_began: float | None = None
+    _begun: dict[str, PlanNow] = field(default_factory=dict)
+    _causes: Counter[str] = field(default_factory=Counter)
+
+    def known(self) -> Known:
+        """What the status says now."""
+        return Known(
+            self.phase,
+            self.reason,
+            self.total,
+            self.outcomes,
+            self.plan_shown,
+            self.approval,
+            self.end,
+            tuple(self._begun.values()),
+            ranked=self.ranked,
+        )
+
+    def enter(self, phase: Phase, reason: Reason) -> None:
+        """A new phase, or another reason for the present one."""
+        if phase is not Phase.AWAITING_APPROVAL and self.awaiting_since:
+            self.metrics.took(Step.APPROVE, datetime.now(UTC) - self.awaiting_since)
+            self.awaiting_since = None
+        if (phase, reason) != (self.phase, self.reason):
+            self.fresh = False
+            self.phase, self.reason = phase, reason
+            self.changed()
+
+    def ended(self, end: End, reason: Reason) -> None:
+        """The recovery is over."""
+        self.end, self.fresh = end, False
+        self.phase, self.reason = Phase.ENDED, reason
+        self.changed()
+
+    def decided(self, plan: Plan, took: timedelta) -> None:
+        """A plan was made; it may elect nobody."""
+        self.decided_last = plan
+        self.metrics.decided(took)
+        tell_of(plan, self.metrics, self.label)
+
+    def planned(self, plan: Plan, digest: str) -> None:
+        """A plan was made and is durable."""
+        if self.plan_shown is None or self.plan_shown.digest != digest:
+            self._keep_begun()
+            self.approval = None
+            self.plan_shown = _as_shown(plan, digest)
+        self.plan = plan
+        _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
+        self.changed()
+
+    def carried_out(self, plan: Plan, digest: str) -> None:
+        """An earlier process carried it out: what it may have lost counts on."""
+        self._begun[digest] = _as_shown(plan, digest)
+
+    def plan_void(self, why: Reason) -> None:
+        """The plan that was shown does not hold any more, and no approval of it counts."""
+        _LOG.warning("the plan is void: %s", why)
+        if self.plan_shown:
+            message = f"plan {self.plan_shown.digest[:12]} is void, and so is any approval of it: {why.message}"
+            self.news.append(Reason(why.code, message))
+        self._keep_begun()
+        self.plan, self.plan_shown, self.approval = None, None, None
+        self.enter(Phase.PLANNING, why)
+
+    def _keep_begun(self) -> None:
+        """What is shown no longer may have been begun by an earlier process, of whose waves nobody told this one."""
+        elected = (self.outcomes.get(id) for id in (self.plan.elections if self.plan else ()))
+        if self.plan_shown and any(each and each.outcome in ELECTED for each in elected):
+            self._begun.setdefault(self.plan_shown.digest, self.plan_shown)
+
+    def awaiting(self, expires_at: datetime, reason: Reason) -> None:
+        """Somebody has to say yes, by then; after that the plan is looked at again."""
+        self.awaiting_since = self.awaiting_since or datetime.now(UTC)
+        if self.plan_shown is not None:
+            shown, self.plan_shown = (
+                self.plan_shown,
+                replace(self.plan_shown, expires_at=expires_at, needs_approval=True),
+            )
+            if shown != self.plan_shown:
+                self.changed()
+        self.enter(Phase.AWAITING_APPROVAL, reason)
+
+    def approved(self, approval: ApprovedBy) -> None:
+        """Somebody did."""
+        self.approval = approval
+        self.changed()
+
+    def wave_started(self, wave: int, waves: int, partitions: int) -> None:
+        """A wave is about to be elected."""
+        _LOG.info("wave %d of %d: %d partitions", wave, waves, partitions)
+        self._wave_began = time.monotonic()
+        if self.plan_shown:
+            self._begun[self.plan_shown.digest] = self.plan_shown
+        self.electing(self.approval is not None)
+        self.enter(Phase.ELECTING, Reason("Electing", f"wave {wave} of {waves} is being elected"))
+
+    def concluded(self, outcome: PartitionOutcome) -> None:
+        """One partition has an outcome."""
+        known, self.outcomes[outcome.id] = self.outcomes.get(outcome.id), outcome
+        if known == outcome:
+            return
+        if outcome.outcome.is_recovered and self._wave_began is not None:
+            self.metrics.took(Step.VERIFY, timedelta(seconds=time.monotonic() - self._wave_began))
+        partition = str(outcome.id)
+        level = _LEVELS.get(outcome.outcome, logging.INFO)
+        _LOG.log(level, "%s: %s %s", partition, outcome.outcome, outcome.reason or "", extra={"partition": partition})
+        self.changed()
+
+    def told(self, report: Report) -> None:
+        """Log why partitions are refused: once a cause, for there may be thousands, and not again at each try."""
+        refused = [each for each in report.outcomes if each.outcome is Outcome.REFUSED]
+        causes = Counter(each.reason.code for each in refused if each.reason)
+        if causes == self._causes:
+            return
+        self._causes = causes
+        for code, count in causes.most_common():
+            first = next(each for each in refused if each.reason and each.reason.code == code)
+            _LOG.warning("%d refused: %s, the first: %s: %s", count, code, first.id, first.reason)
+
+    def waiting(self, why: Reason, duration: timedelta) -> None:
+        """The engine waits: for a clean member to return, or out of quarantine."""
+        self.enter(Phase.PLANNING, Reason("Waiting", f"{why.message} (waits {duration.total_seconds():g} s)"))
+
+    def any_failed(self) -> bool:
+        """Whether an election did not verify."""
+        return any(outcome.outcome is Outcome.FAILED for outcome in self.outcomes.values())
+
+    def open_partitions(self, scope: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of the scope that are neither recovered nor failed nor gone."""
+        return sorted(id for id in scope if not is_final(self.outcomes.get(id)))
+
+    def unrecovered(self, scope: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Those of the scope without a verified leader."""
+        return {id for id in scope if (known := self.outcomes.get(id)) is None or not known.outcome.is_recovered}
+
+
+_LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.UNKNOWN: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
+
+GONE = frozenset({"UnknownPartition", "UnknownTopic", "TopicGone"})
+"""Reasons that no waiting mends: what they speak of is not there."""
+
+
+def is_final(outcome: PartitionOutcome | None) -> bool:
+    """Whether nothing more will be done about a partition in this recovery."""
+    if outcome is None or not outcome.order_restored or outcome.outcome is Outcome.UNKNOWN:
+        return False
+    if outcome.outcome is Outcome.REFUSED:
+        return outcome.reason is not None and outcome.reason.code in GONE
+    return True
+
+
+def _as_shown(plan: Plan, digest: str) -> PlanNow:
+    return plan_now(plan, digest, plan.evidence.cluster.observed_at + evidence_lasts(plan))
+
+
+def evidence_lasts(plan: Plan) -> timedelta:
+    """How old this plan's evidence may grow until it is looked at again: the shortest maxAge of its rules."""
+    rules = {decision.rule for decision in plan.decisions}
+    ages = [rule.evidence.max_age for rule in plan.policy.rules if rule.name in rules]
+    return min(ages, default=timedelta(minutes=1))

@@ -1,0 +1,447 @@
+"""Reconciling PartitionRecovery objects: each open one has its run, and its status says what the run knows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple
+
+from kafka_recovery.domain.election import Ranked
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import End
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters.clusters import Clusters
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.fleet.results import StoredResults
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.machinery.api import Api, NotFound, Object
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.recoveries.abort import ended_unworked
+from kafka_recovery.kube.recoveries.admission import Admission
+from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.progress import Progress
+from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
+from kafka_recovery.kube.recoveries.run import RecoveryRun
+from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
+from kafka_recovery.kube.recoveries.supervision import KubeSupervision
+from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.kinds import (
+    FINALIZER,
+    PartitionRecovery,
+    read_recovery,
+)
+from kafka_recovery.kube.resources.objects import Key, Objects
+
+RESYNC = timedelta(minutes=1)
+AGAIN = timedelta(seconds=10)
+"""The same while there is no run."""
+SHOWN_EVERY = timedelta(milliseconds=200)
+SHOWN_EACH = timedelta(microseconds=100)
+"""Progress is written so long after it was made, plus so much for each partition: a status with all in it is work for
+the API server."""
+GIVE_UP_UNDOING = timedelta(minutes=10)
+"""So long a deletion waits for orders to be restored, counted from when Kafka could be reached for it."""
+
+
+_STUCK = frozenset({"JournalDamaged", "OtherCluster"})
+"""Why a recovery can't be taken up that a person has to mend."""
+
+_MISSING = "WatchedClusterMissing"
+_NOT_YET = Reason("ClusterNotOpenYet", "its WatchedCluster is being opened")
+_SOON = frozenset({_NOT_YET, LOOKING})
+
+
+@dataclass
+class _Open:
+    """A recovery that this process works on. `offline_at`: since when a partition of it is known to have no leader."""
+
+    uid: str
+    generation: int
+    created_at: datetime
+    offline_at: datetime
+    cluster: OpenCluster
+    run: RecoveryRun
+    journal: ConfigMapJournal
+    task: asyncio.Task[None]
+    undoing_since: datetime | None = None
+
+
+class _Untaken(NamedTuple):
+    """A recovery that can't be worked on for now: the cluster that it is for, and why."""
+
+    cluster: str
+    why: Reason
+    stuck: bool
+
+
+class Recoveries:
+    """All open recoveries of this operator. `soon(key, after)`: have a key reconciled."""
+
+    def __init__(
+        self,
+        api: Api,
+        clusters: Clusters,
+        events: Events,
+        metrics: Metrics,
+        house: Callable[[], Awaitable[House]],
+        soon: Callable[[Key, timedelta], None],
+    ) -> None:
+        self._api = api
+        self._house = house
+        self._admission = Admission(api)
+        self._objects = Objects(api)
+        self._clusters = clusters
+        self._told = Told(api, events)
+        self._metrics = metrics
+        self._soon = soon
+        self._open: dict[Key, _Open] = {}
+        self._leaving: set[asyncio.Task[None]] = set()
+        """Runs of recoveries that are gone: they restore what they altered, and end."""
+        self._scopes = Scopes(soon)
+        self._results = StoredResults()
+        self._untaken: dict[Key, _Untaken] = {}
+
+    def wake(self, matching: Callable[[Key, str], bool]) -> None:
+        """Have runs look again whose (key, cluster name) match: their cluster, policy or an approval changed."""
+        for key, open_ in self._open.items():
+            if matching(key, open_.cluster.spec.meta.name):
+                if self._is_current(open_):
+                    open_.run.wake()
+                else:
+                    self._soon(key, timedelta(0))
+        for key, untaken in self._untaken.items():
+            if matching(key, untaken.cluster):
+                self._soon(key, timedelta(0))
+
+    def approval_seen(self, key: Key) -> None:
+        """Somebody said something about a plan of this recovery; a no is heard in the middle of a wave as well."""
+        self.wake(lambda other, cluster: other == key)
+        if key in self._open:
+            self._open[key].run.listen()
+
+    def claims(self, cluster: Key) -> Mapping[TopicPartition, str]:
+        """The partitions of a cluster that an open recovery has, and its name; the oldest one has them.
+
+        But whoever is at work on them keeps them, and of one whose journal was not read yet nobody knows whether it is.
+        """
+        ours = [(open_.created_at, key, open_) for key, open_ in self._open.items() if open_.cluster.key == cluster]
+        taken: dict[TopicPartition, str] = {}
+        for _, key, open_ in sorted(ours, key=lambda each: each[:2], reverse=True):
+            taken |= dict.fromkeys(open_.run.progress.open_partitions(open_.run.scope), key[1])
+        for _, key, open_ in ours:
+            taken |= dict.fromkeys(() if open_.run.taken_up else open_.run.scope, key[1])
+        for _, key, open_ in ours:
+            taken |= dict.fromkeys(open_.run.holds, key[1])
+        known = self._clusters.get(cluster)
+        return taken if isinstance(known, Reason) else {**known.orphans, **taken}
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """Make one recovery's run and status what they should be; returns when to look again."""
+        try:
+            raw = await self._objects.raw_recovery(key)
+        except NotFound:
+            self._drop(key, deleted=True)
+            return None
+        if raw.get("status", {}).get("finished"):
+            self._drop(key)
+            return None
+        try:
+            recovery = read_recovery(raw)
+        except InvalidDocument as wrong:
+            invalid = Reason("InvalidSpec", str(wrong))
+            if key not in self._open:  # else its own run holds: it can't read it either
+                if key not in self._untaken or self._untaken[key].why != invalid:
+                    self._drop(key)  # once: it wakes others, and those this one
+                self._not_taken(key, _Untaken(raw["spec"]["clusterRef"]["name"], invalid, stuck=True))
+            await self._told.untaken(raw, invalid, stuck=True)
+            journal = ConfigMapJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
+            return await self._let_go_in_time(raw, journal, invalid)
+        await self._leave_what_is_past(key, recovery)
+        if key not in self._open and (waits := await self._take_up(key, recovery)):
+            stuck = waits.code in _STUCK
+            self._not_taken(key, _Untaken(recovery.cluster_name, waits, stuck))
+            if recovery.abort and waits not in _SOON and await self._ended_without_run(raw, key, recovery):
+                return None
+            if waits not in _SOON:  # that is over in a moment, and nothing to tell
+                await self._told.untaken(raw, waits, stuck=stuck)
+                await self._let_go_in_time(raw, self._journal(key, recovery), waits)
+            return AGAIN
+        open_ = self._open[key]
+        if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
+            open_.generation = recovery.meta.generation
+            open_.run.wake()
+        await self._give_up_undoing(raw, open_)
+        self._count(open_.cluster)
+        end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
+        await self._tell(raw, key, recovery, open_)
+        if end:
+            self._drop(key)
+            return None
+        return RESYNC
+
+    async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: _Open) -> None:
+        """Write what the run knows; what an earlier process told holds until this one knows better."""
+        progress = open_.run.progress
+        if progress.fresh and recovery.status.get("observedGeneration") == recovery.meta.generation:
+            return
+        if not open_.run.taken_up:
+            await self._told.untaken(raw, progress.reason, stuck=progress.phase is Phase.STUCK)
+            return
+        known = self._known(key, open_)
+        if await self._told.known(raw, recovery, known) and known.end:
+            worst = str(known.worst) if known.worst else None
+            took = datetime.now(UTC) - open_.offline_at
+            self._metrics.recovery_ended(open_.cluster.label, str(known.end), worst, took)
+        await self._told.news(raw, progress.news)
+
+    def _known(self, key: Key, open_: _Open) -> Known:
+        """What the run knows; of one that has ended also what it leaves, which nobody takes up again by himself."""
+        known = open_.run.progress.known()
+        if known.end is None:
+            return known
+        progress = open_.run.progress
+        left = open_.cluster.outages(progress.unrecovered(open_.run.scope), progress.decided_last or progress.plan)
+        open_.cluster.watcher.leave_alone(left, key[1])
+        return replace(known, left=left)
+
+    def _not_taken(self, key: Key, untaken: _Untaken) -> None:
+        self._untaken[key] = untaken
+        cluster = self._clusters.get((key[0], untaken.cluster))
+        if not isinstance(cluster, Reason):
+            self._count(cluster)
+
+    async def _ended_without_run(self, raw: Object, key: Key, recovery: PartitionRecovery) -> bool:
+        """End an aborted recovery that nobody can work on; False: that can't be, for now."""
+        left = await ended_unworked(raw, recovery, self._journal(key, recovery), self._objects, self._told)
+        if left is None:
+            return False
+        cluster = self._clusters.get((key[0], recovery.cluster_name))
+        if not isinstance(cluster, Reason):
+            cluster.watcher.leave_alone(left, key[1])
+            worst, took = recovery.status.get("plan", {}).get("lossClass"), datetime.now(UTC) - recovery.meta.created_at
+            self._metrics.recovery_ended(cluster.label, str(End.ABORTED), worst, took)
+        self._drop(key)
+        return True
+
+    def _count(self, cluster: OpenCluster) -> None:
+        """Tell metrics how many recoveries of a cluster are open, and since when plans wait for an approval."""
+        progress = [each.run.progress for each in self._open.values() if each.cluster is cluster]
+        untaken = [each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
+        stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(each.stuck for each in untaken)
+        cautions = [each.run.supervision.caution for each in self._open.values() if each.cluster is cluster]
+        idle = sum(each is not None and each.code == "ObserveOnly" for each in cautions)
+        idle += sum(each.why not in _SOON for each in untaken)
+        self._metrics.recoveries_open(cluster.label, len(progress) + len(untaken), stuck, idle)
+        since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != "ObserveOnly"]
+        self._metrics.awaiting_approval(cluster.label, since)
+
+    async def stop(self) -> None:
+        """The process ends: leave everything as it is, the next one goes on."""
+        tasks = [*self._leaving, *(open_.task for open_ in self._open.values())]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(self._scopes.stop(), *tasks, return_exceptions=True)
+        self._results.close()
+
+    def _is_current(self, open_: _Open) -> bool:
+        """Whether its cluster is the one that is open now: a changed password, for one, makes another one of it."""
+        return self._clusters.get(open_.cluster.key) is open_.cluster
+
+    async def _leave_what_is_past(self, key: Key, recovery: PartitionRecovery) -> None:
+        """End the run of an object that had this name before; leave one whose cluster was closed as a crash would."""
+        open_ = self._open.get(key)
+        if open_ and open_.uid != recovery.meta.uid:
+            self._drop(key)
+        elif open_ and not self._is_current(open_):
+            del self._open[key]
+            open_.task.cancel()
+            await asyncio.gather(open_.task, return_exceptions=True)
+
+    async def _take_up(self, key: Key, recovery: PartitionRecovery) -> Reason | None:
+        """Start the run of a recovery; returns why that can't be, for now."""
+        cluster = self._clusters.get((key[0], recovery.cluster_name))
+        if isinstance(cluster, Reason):
+            return await self._why_not_open((key[0], recovery.cluster_name), cluster)
+        waits = await self._start(key, recovery, cluster)
+        if waits is None or waits.code == "JournalDamaged":
+            self._taken(cluster, key)
+        if waits is None and (before := self._untaken.pop(key, None)) and before.why not in _SOON:
+            self._open[key].run.progress.fresh = False  # what was told meanwhile is over
+        return waits
+
+    def _taken(self, cluster: OpenCluster, key: Key) -> None:
+        """Its partitions are known: who waited for that may begin, the oldest of those that are left."""
+        first = cluster.taken(key[1])
+        mine = {other for other, each in self._untaken.items() if (other[0], each.cluster) == cluster.key}
+        self.wake(lambda other, name: other in mine and first in (None, other[1]))
+
+    async def _why_not_open(self, cluster: Key, told: Reason) -> Reason:
+        """A process that has just started has not opened it yet: that is no reason to call it missing."""
+        if told.code != _MISSING:
+            return told
+        try:
+            await self._objects.cluster(cluster)
+        except (NotFound, InvalidDocument):
+            return told
+        return _NOT_YET
+
+    async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
+        if recovery.cluster_id != cluster.spec.cluster_id:
+            message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
+            return Reason("OtherCluster", f"{message} {cluster.spec.cluster_id}; delete this recovery")
+        age = recovery.meta.created_at, key[1]  # as in `claims`
+        if any((made, name) < age for name, made in cluster.untaken.items() if name != key[1]):
+            return _NOT_YET
+        journal = self._journal(key, recovery)
+        try:
+            scope = await self._scopes.of(key, recovery, cluster, journal)
+        except ClusterFault as fault:
+            return fault.reason
+        except InvalidDocument as damaged:
+            return Reason("JournalDamaged", str(damaged))
+        if isinstance(scope, Reason):
+            return scope
+        run = self._run(key, recovery, cluster, journal, scope)
+        with about(cluster=cluster.label, recovery="/".join(key)):
+            task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
+        meta = recovery.meta
+        offline_at = min(meta.created_at, cluster.offline_since(scope))
+        self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, offline_at, cluster, run, journal, task)
+        return None
+
+    def _journal(self, key: Key, recovery: PartitionRecovery) -> ConfigMapJournal:
+        return ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
+
+    def _run(
+        self,
+        key: Key,
+        recovery: PartitionRecovery,
+        cluster: OpenCluster,
+        journal: ConfigMapJournal,
+        scope: Sequence[TopicPartition],
+    ) -> RecoveryRun:
+        uid = recovery.meta.uid
+
+        def electing(approved: bool) -> None:
+            if not approved:
+                cluster.cool_down.elected(uid)
+                self._clusters.soon(cluster.key)
+
+        pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
+        leaders: dict[TopicPartition, Ranked] = {}
+        progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
+        supervision = KubeSupervision(
+            self._objects,
+            key,
+            uid,
+            recovery.cluster_name,
+            self._house,
+            cluster,
+            begun=lambda: journal.begun,
+            failed=progress.any_failed,
+            named=who_named(recovery),
+            refused=lambda: approvals.refused,
+        )
+        approvals = KubeApprovals(
+            self._objects,
+            key,
+            uid,
+            cluster.measured,
+            supervision,
+            progress,
+            self._admission,
+            answered=self._told.answer,
+            designated=recovery.designated,
+            ranked=leaders,
+        )
+
+        ranked = RankedLeaders(self._api, self._results, recovery, scope, leaders, progress)
+
+        def held_elsewhere() -> Mapping[TopicPartition, str]:
+            others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
+            return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
+
+        supervision.caution = _only_observed(recovery.status)
+        approval = recovery.status.get("approval")
+        return RecoveryRun(
+            engine=lambda: cluster.engine(journal, approvals, supervision, progress),
+            journal=journal,
+            approvals=approvals,
+            supervision=supervision,
+            progress=progress,
+            scope=scope,
+            held_elsewhere=held_elsewhere,
+            designated=recovery.designated,
+            ranked=leaders,
+            name_leaders=ranked.name_leaders,
+            shown=recovery.status.get("plan", {}).get("digest"),
+            approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
+            look_around=lambda: cluster.look_for_orphans(self._api),
+            elected_before=lambda at: cluster.cool_down.elected_earlier(at, uid),
+        )
+
+    async def _give_up_undoing(self, raw: Object, open_: _Open) -> None:
+        """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off."""
+        if not _leaving_for(raw) or open_.run.progress.end:
+            return
+        if not open_.cluster.reachable():
+            open_.undoing_since = None
+            return
+        now = datetime.now(UTC)
+        open_.undoing_since = open_.undoing_since or now
+        if now - open_.undoing_since >= GIVE_UP_UNDOING:
+            await self._let_go(raw, open_.journal, "its assignment orders could not be restored in ten minutes")
+
+    async def _let_go_in_time(self, raw: Object, journal: ConfigMapJournal, why: Reason) -> timedelta | None:
+        """The same where there is no run that could restore anything, and why; returns when to look again."""
+        leaving = _leaving_for(raw)
+        if leaving >= GIVE_UP_UNDOING:
+            await self._let_go(raw, journal, f"ten minutes after its deletion no order could be restored for it: {why}")
+        return AGAIN if leaving else None
+
+    async def _let_go(self, raw: Object, journal: ConfigMapJournal, why: str) -> None:
+        """Let a deleted recovery go though orders of its may be altered."""
+        await journal.let_go()
+        await self._told.let_go(raw, why)
+
+    def _drop(self, key: Key, *, deleted: bool = False) -> None:
+        for cluster in self._clusters.open():
+            if cluster.key[0] == key[0]:
+                self._taken(cluster, key)
+                if deleted:
+                    cluster.watcher.forget(key[1])
+        untaken = self._untaken.pop(key, None)
+        self._scopes.forget(key)
+        open_ = self._open.pop(key, None)
+        if open_ is None:
+            left = self._clusters.get((key[0], untaken.cluster)) if untaken else None
+            if isinstance(left, OpenCluster):
+                self._count(left)
+            return
+        self._count(open_.cluster)
+        self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
+        if open_.run.progress.end is None:
+            self._leaving.add(open_.task)
+            open_.task.add_done_callback(self._leaving.discard)
+            open_.run.wake()  # it sees that its object is gone, and restores what it altered
+
+
+def _only_observed(status: Mapping[str, Any]) -> Reason | None:
+    """What an earlier process said, until the rules were read again."""
+    ready: Mapping[str, Any] = next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
+    return Reason(ready["reason"], ready["message"]) if ready.get("reason") == "ObserveOnly" else None
+
+
+def _leaving_for(raw: Object) -> timedelta:
+    """How long its deletion has waited for us; zero: it does not."""
+    meta = raw["metadata"]
+    since = meta.get("deletionTimestamp")
+    waits = since and FINALIZER in (meta.get("finalizers") or ())
+    return datetime.now(UTC) - datetime.fromisoformat(since) if waits else timedelta(0)

@@ -1,0 +1,360 @@
+"""One PartitionRecovery on its way: a task that runs the engine until every partition has its end, and waits between.
+
+It keeps nothing that a restart would miss: plans, approvals and waves are in the journal, all else is looked at anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum, auto
+
+from kafka_recovery.domain.election import Ranked, Scope
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.progress import Progress
+from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
+from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
+
+_LOG = logging.getLogger(__name__)
+
+SHORTEST_PAUSE = timedelta(seconds=2)
+LONGEST_PAUSE = timedelta(minutes=5)
+"""Between two tries while nobody tells of a change, doubling."""
+
+LONGEST_HOLD = timedelta(seconds=15)
+"""The same while nothing may be done: the operator's own ConfigMap is read, not watched."""
+
+BREATH = timedelta(milliseconds=500)
+"""Between two tries however much changes: each of them asks every replica."""
+
+_TROUBLE = (ClusterFault, JournalUnwritable, InvalidDocument, PlanFinished, PlanForAnotherCluster, ApiError)
+
+
+class _Step(Enum):
+    """What the engine is asked next."""
+
+    RESUME = auto()
+    """Go on with what the journal knows as begun; it restores orders even where nothing may be elected."""
+    EXECUTE = auto()
+    """Ask for the plan that was shown, so that an approval of it counts also after a restart or a suspension."""
+    RECOVER = auto()
+    """Look and decide anew."""
+
+
+async def _nobody_else() -> None:
+    pass
+
+
+def _told_nobody(at: datetime) -> None:
+    pass
+
+
+async def nobody_named(policy: Policy) -> Reason | None:
+    """No leaders are named but those of the spec."""
+    return None
+
+
+@dataclass
+class RecoveryRun:
+    """`scope`: the partitions, frozen. `held_elsewhere`: those that another recovery has, and which one.
+
+    `look_around`: asked once before the first try, so that `held_elsewhere` knows what a recovery left that is gone.
+    `elected_before`: told since when an earlier process may have elected without asking anybody.
+    `name_leaders`: asked before each plan under the policy in force; fills `ranked`, or says why it can't.
+    `shown`: the digest of the plan that the status showed when the operator started, and `approval` who approved it.
+    `taken_up`: whether the journal was read; until then an earlier process knows more about it.
+    """
+
+    engine: Callable[[], Engine]
+    journal: ConfigMapJournal
+    approvals: KubeApprovals
+    supervision: KubeSupervision
+    progress: Progress
+    scope: Sequence[TopicPartition]
+    held_elsewhere: Callable[[], Mapping[TopicPartition, str]]
+    designated: Mapping[TopicPartition, BrokerId]
+    ranked: Mapping[TopicPartition, Ranked]
+    shown: str | None
+    approval: ApprovedBy | None
+    name_leaders: Callable[[Policy], Awaitable[Reason | None]] = nobody_named
+    look_around: Callable[[], Awaitable[None]] = _nobody_else
+    elected_before: Callable[[datetime], None] = _told_nobody
+    taken_up: bool = False
+    holds: frozenset[TopicPartition] = frozenset()
+    """What the engine has in its hands, or has begun: no other recovery may touch it, not even an older one."""
+    _step: _Step = _Step.RECOVER
+    _plan: Plan | None = None
+    _restored: bool = False
+    """While nothing may be elected: whether everything that was begun has its own order again."""
+    _pause: timedelta = SHORTEST_PAUSE
+    _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _listening: asyncio.Task[Reason | None] | None = None
+
+    def wake(self) -> None:
+        """Something changed: look again now, also for an approval."""
+        self._pause = SHORTEST_PAUSE
+        self._woken.set()
+        self.approvals.wake.set()
+
+    def listen(self) -> None:
+        """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
+        if self.taken_up:
+            self._listening = asyncio.create_task(self.approvals.hear(), name="hearing what was said")
+
+    async def go(self) -> None:
+        """Until the recovery has ended. Cancelled only when the process ends: what is open then is resumed."""
+        self.progress.total = len(self.scope)
+        while not self.progress.end:
+            self._woken.clear()
+            try:
+                if not self.taken_up:
+                    await self._begin()
+                at_once = await self._once()
+            except _TROUBLE as trouble:
+                at_once = False
+                self._met(trouble)
+            except Exception:  # noqa: BLE001 - a defect in one recovery must neither end nor hide it
+                at_once = False
+                _LOG.exception("the recovery met an error of our own")
+                self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
+            if not self.progress.end and not at_once:
+                await self._a_while()
+
+    def _met(self, trouble: Exception) -> None:
+        """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
+        of_cluster = isinstance(trouble, ClusterFault)
+        reason = trouble.reason if isinstance(trouble, ClusterFault) else _reason(trouble)
+        _LOG.warning("the recovery can't go on: %s", reason)
+        self.progress.enter(Phase.HELD if of_cluster else Phase.STUCK, reason)
+        if isinstance(trouble, PlanFinished):
+            self._plan, self._step = None, _Step.RECOVER
+        elif self._step is _Step.RECOVER and self.taken_up and not of_cluster:
+            self._step = _Step.RESUME
+
+    async def _begin(self) -> None:
+        """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
+        outcomes, _ = await asyncio.gather(self.journal.outcomes(), self.look_around())
+        unfinished = await self.journal.unfinished()
+        for outcome in outcomes:
+            self.progress.concluded(outcome)
+        self.holds = frozenset(id for run in unfinished for id in run.begun)
+        ended = await self._remember_what_ended()
+        if unfinished:
+            self._step = _Step.RESUME
+            self._show(unfinished[-1].plan, unfinished[-1].digest)
+        elif self.shown and (plan := await self.journal.kept(self.shown)):
+            self._show(plan, self.shown)
+            if plan.elections:
+                self._plan, self._step = plan, _Step.EXECUTE
+        elif ended:
+            digest = self.shown if self.shown and self.shown in ended else list(ended)[-1]
+            self._show(ended[digest], digest)
+        for run in unfinished:
+            if run.begun and run.approved_by is None:  # a crash may have come before the status that tells of it
+                self.elected_before(run.plan.evidence.cluster.observed_at)
+        told = self.progress.plan_shown
+        if self.shown and (told is None or told.digest != self.shown):
+            self.progress.fresh = False  # a status from a backup shows a plan that is not there any more
+        self.taken_up = True
+        self.progress.changed()
+
+    async def _remember_what_ended(self) -> Mapping[str, Plan]:
+        """What earlier plans may have lost is told on; that one of them can't be read any more holds nothing up."""
+        try:
+            ended = await self.journal.ended()
+        except InvalidDocument as damaged:
+            _LOG.warning("what an earlier plan may have lost can't be told any more: %s", damaged)
+            return {}
+        for digest, plan in ended.items():
+            self.progress.carried_out(plan, digest)
+        return ended
+
+    def _show(self, plan: Plan, digest: str) -> None:
+        """What the status says of a plan must outlive the process that wrote it."""
+        self.progress.planned(plan, digest)
+        if self.approval and digest == self.shown:
+            self.progress.approved(self.approval)
+
+    async def _once(self) -> bool:
+        """One try; whether the next one should follow at once."""
+        mandate = await self.supervision.mandate()
+        halt = mandate.halted
+        if halt and halt.code in OVER:
+            return await self._call_off(halt)
+        if refused := await self.approvals.hear():
+            return await self._call_off(refused, End.REFUSED)
+        self._restored = self._restored and halt is not None
+        if halt and (self._restored or self._step is not _Step.RESUME):
+            self.progress.enter(Phase.HELD, halt)
+            return False
+        if self._step is not _Step.RESUME and (unknown := await self.name_leaders(mandate.policy)):
+            self.progress.enter(Phase.HELD if may_pass(unknown) else Phase.STUCK, unknown)
+            return False
+        tried = self._step
+        report = await self._try()
+        for outcome in report.outcomes:
+            self.progress.concluded(outcome)
+        self.progress.told(report)
+        self._restored = halt is not None and all(outcome.order_restored for outcome in report.outcomes)
+        return await self._judge(tried)
+
+    async def _try(self) -> Report:
+        engine = self.engine()
+        if self._step is _Step.RESUME:
+            self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
+            return await engine.resume()
+        shown = frozenset(self._plan.elections if self._plan else ())
+        if self._step is _Step.EXECUTE and self._plan and self.held_elsewhere().keys().isdisjoint(shown):
+            self.holds |= shown
+            return await engine.execute(self._plan)
+        self._trying(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
+        free = self._free()
+        self.holds |= frozenset(free)
+        return await engine.recover(Scope(free), self.designated, self.ranked)
+
+    def _trying(self, phase: Phase, reason: Reason) -> None:
+        """To try again what is stuck is no progress yet: tools that watch must not see it come and go."""
+        if self.progress.phase is not Phase.STUCK:
+            self.progress.enter(phase, reason)
+
+    def _free(self) -> tuple[TopicPartition, ...]:
+        """What is open and not in another recovery's hands."""
+        elsewhere = self.held_elsewhere()
+        left = self.progress.open_partitions(self.scope)
+        for id in left:
+            if id in elsewhere:
+                message = f"PartitionRecovery {elsewhere[id]} has it; looked at again when that ended"
+                reason = Reason("InAnotherRecovery", message)
+                self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, reason))
+        return tuple(id for id in left if id not in elsewhere)
+
+    async def _judge(self, tried: _Step) -> bool:
+        """What the outcomes mean for the next step; whether that should follow at once."""
+        if self.approvals.refused:
+            return True
+        unfinished = await self.journal.unfinished()
+        self.holds = frozenset(id for run in unfinished for id in run.begun)
+        left = self.progress.open_partitions(self.scope)
+        if not left and not unfinished:
+            await self._discard_unbegun()
+            await self.journal.settle()
+            await self._end_well()
+            return True
+        halt = (await self.supervision.mandate()).halted
+        reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
+        if self.approvals.void:
+            await self._discard_unbegun(replaced=True)
+            self.progress.plan_void(self.approvals.void)
+            self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
+            return True
+        if any(reason.code == "ApprovalMissing" for reason in reasons):
+            self._plan = unfinished[-1].plan if unfinished else self.progress.plan
+            self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
+            if halt:
+                self.progress.enter(Phase.HELD, halt)
+            return halt is None
+        self._step = _Step.RESUME if unfinished else _Step.RECOVER
+        if halt:
+            self.progress.enter(Phase.HELD, halt)
+            return False
+        if tried is not _Step.RECOVER and not unfinished:
+            return True
+        await self.journal.forget_vain()
+        await self._keep_refusals()
+        self.progress.enter(Phase.STUCK, _foremost(reasons))
+        return False
+
+    async def _keep_refusals(self) -> None:
+        """Keep a plan that elects nobody as well, once for each cause, so that its refusals can be explained."""
+        plan = self.progress.decided_last
+        if plan is None or plan.elections:
+            return
+        causes = {(each.id, each.reason.code if each.reason else None) for each in plan.decisions}
+        if causes != self._refusals:
+            await self._discard_unbegun(replaced=True)
+            self.progress.planned(plan, await self.journal.record(plan))
+            self._refusals = causes
+
+    async def _call_off(self, why: Reason, end: End = End.ABORTED) -> bool:
+        """Put orders back and end. An election has no undo: what leads stays."""
+        self.progress.enter(Phase.RESTORING, why)
+        if await self.journal.unfinished():
+            undone = (await self.engine().undo()).outcomes
+            for outcome in undone:
+                self.progress.concluded(outcome)
+            _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
+        if await self.journal.unfinished():
+            return False
+        await self._discard_unbegun()
+        await self.journal.settle()  # a crash may have left the finalizer where no run was begun
+        await self._end(end, why)
+        return True
+
+    async def _discard_unbegun(self, *, replaced: bool = False) -> None:
+        """A plan that will never be begun goes with the recovery; one that another takes the place of goes now."""
+        shown = self.progress.plan_shown
+        begun = {run.digest for run in await self.journal.unfinished()}
+        if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
+            await (self.journal.replace if replaced else self.journal.discard)(shown.digest)
+
+    async def _end(self, end: End, why: Reason) -> None:
+        """Over; whoever said something about it and got no answer gets one first."""
+        await self.approvals.close(why)
+        self.progress.ended(end, why)
+
+    async def _end_well(self) -> None:
+        failed = [outcome for _, outcome in sorted(self.progress.outcomes.items()) if outcome.outcome is Outcome.FAILED]
+        recovered = sum(outcome.outcome.is_recovered for outcome in self.progress.outcomes.values())
+        if failed:
+            first = failed[0]
+            message = f"{len(failed)} of {len(self.scope)} did not verify, the first: {first.id}: {first.reason}"
+            await self._end(End.FAILED, Reason("NotVerified", message))
+        elif recovered == 0:
+            message = "none of its partitions is there any more: their topics were deleted, or can't be seen"
+            message = message if self.scope else "nothing was offline under the policy's rules when it was taken up"
+            await self._end(End.REFUSED, Reason("NothingLeft", message))
+        else:
+            message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
+            await self._end(End.RECOVERED, Reason("Recovered", message))
+
+    async def _a_while(self) -> None:
+        longest = LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE
+        pause, self._pause = min(self._pause, longest), min(self._pause * 2, LONGEST_PAUSE)
+        await asyncio.sleep(BREATH.total_seconds())
+        with suppress(TimeoutError):
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
+            async with asyncio.timeout((pause - BREATH).total_seconds()):
+                await self._woken.wait()
+
+
+def _foremost(reasons: Sequence[Reason]) -> Reason:
+    """The reason most partitions have; it stands for all in a condition."""
+    if not reasons:
+        return Reason("NotYetRecovered", "partitions are left without a leader")
+    codes = [reason.code for reason in reasons]
+    first = max(dict.fromkeys(codes), key=codes.count)
+    reason = next(reason for reason in reasons if reason.code == first)
+    more = f" (and {codes.count(first) - 1} more like it)" if codes.count(first) > 1 else ""
+    return Reason(reason.code, reason.message + more)
+
+
+def _reason(trouble: BaseException) -> Reason:
+    if isinstance(trouble, InvalidDocument):
+        return Reason("JournalDamaged", str(trouble))
+    return Reason("KubernetesUnreachable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))

@@ -1,0 +1,276 @@
+"""The status of a PartitionRecovery, from what its run has told so far. Pure: values in, a mapping out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import canonical
+from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+from kafka_recovery.kube.watching.outages import Outage, left_offline
+
+FIRST = 10
+"""So many refusals and failures are told in the status; the plan and the journal have all of them."""
+
+
+ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+"""Ends of a partition that no clean member brought about."""
+
+
+class Phase(StrEnum):
+    """What is going on. The words are the reasons of the conditions."""
+
+    PLANNING = "Planning"
+    AWAITING_APPROVAL = "AwaitingApproval"
+    ELECTING = "Electing"
+    HELD = "Held"
+    """Nothing is done for the moment, for a reason that is not the partitions': suspended, isolated, no cluster."""
+    STUCK = "Stuck"
+    """Partitions are refused; looked at again when the cluster changes."""
+    RESTORING = "Restoring"
+    ENDED = "Ended"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanNow:
+    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured."""
+
+    digest: str
+    policy_digest: str
+    made_at: datetime
+    expires_at: datetime
+    elections: int
+    needs_approval: bool
+    worst: LossClass
+    at_most: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovedBy:
+    """The object that approved the plan, and who wrote it."""
+
+    name: str
+    uid: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class RankedBy:
+    """The run of a FleetRanking whose leaders are designated, its manifest's checksum, and how many of them."""
+
+    run: str
+    checksum: str
+    leaders: int
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Everything a status is made of. `total`: partitions of the frozen scope; 0 while it is not known."""
+
+    phase: Phase
+    reason: Reason
+    total: int = 0
+    outcomes: Mapping[TopicPartition, PartitionOutcome] = field(default_factory=dict)
+    plan: PlanNow | None = None
+    approval: ApprovedBy | None = None
+    end: End | None = None
+    begun: tuple[PlanNow, ...] = ()
+    """Plans of which waves were elected: what they may have lost is not forgotten for a later plan."""
+    left: tuple[Outage, ...] = ()
+    """What it leaves without a leader, now that it has ended."""
+    ranked: RankedBy | None = None
+
+    @property
+    def electing(self) -> tuple[PlanNow, ...]:
+        """The plan that is shown and those that were begun, as far as they elect anybody."""
+        plans = {plan.digest: plan for plan in (*self.begun, self.plan) if plan and plan.elections}
+        return tuple(plans.values())
+
+    @property
+    def lasting(self) -> PlanNow | None:
+        """The plan that is shown; of a recovery that has ended without one, the last that was begun."""
+        return self.plan or (self.begun[-1] if self.begun and self.end else None)
+
+    @property
+    def worst(self) -> LossClass | None:
+        """The worst loss class of all of them; None: nobody is elected, so nothing is lost.
+
+        A leader that was elected by a plan which can't be read any more may have lost anything.
+        """
+        elected = any(outcome.outcome in ELECTED for outcome in self.outcomes.values())
+        unseen = LossClass.UNKNOWN if elected else None
+        return max((plan.worst for plan in self.electing), key=list(LossClass).index, default=unseen)
+
+
+def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
+    """What of a plan a person should see at a glance."""
+    elected = plan.elections.values()
+    losses = [decision.loss for decision in elected if decision.loss]
+    order = list(LossClass)
+    worst = max((loss.loss_class for loss in losses), key=order.index, default=LossClass.LOSSLESS)
+    bounds = [loss.at_most for loss in losses]
+    return PlanNow(
+        digest=digest,
+        policy_digest=hashlib.sha256(canonical(plan.policy)).hexdigest(),
+        made_at=plan.evidence.cluster.observed_at,
+        expires_at=expires_at,
+        elections=len(elected),
+        needs_approval=any(decision.needs_approval for decision in elected),
+        worst=worst,
+        at_most=None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds),
+    )
+
+
+def status_of(known: Known, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The whole status that we own; conditions keep their transition times where nothing flipped."""
+    status: dict[str, Any] = {
+        "observedGeneration": generation,
+        "finished": known.end is not None,
+        "partitions": _counts(known),
+        "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
+    }
+    if known.end:
+        status["outcome"] = str(known.end)
+        status["finishedAt"] = old.get("finishedAt") or _instant(now)
+    if known.left:
+        status["leftOffline"] = left_offline(known.left)
+    if plan := (_plan(known.lasting) if known.lasting else {}) | _cost(known):
+        status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
+    if known.ranked:
+        status["ranking"] = asdict(known.ranked)
+    if known.approval:
+        status["approval"] = {"name": known.approval.name, "uid": known.approval.uid, "by": known.approval.by}
+    for word, kinds in (("refusals", {Outcome.REFUSED, Outcome.UNKNOWN}), ("failures", {Outcome.FAILED})):
+        told = [outcome for _, outcome in sorted(known.outcomes.items()) if outcome.outcome in kinds]
+        if told:
+            status[word] = [_told(outcome) for outcome in told[:FIRST]]
+    return status
+
+
+def untaken(why: Reason, generation: int, old: Mapping[str, Any], now: datetime, *, stuck: bool) -> dict[str, Any]:
+    """The status while nobody can work on it: what an earlier process told of plan and partitions still stands.
+
+    `stuck`: no waiting mends it.
+    """
+    how = Standing.STUCK if stuck else Standing.WORKING
+    kept = {kind: each for each in old.get("conditions", ()) if (kind := each.get("type")) in _BESIDES}
+    conditions = [*standing(how, why.code, why.message, generation), *kept.values()]
+    told = {name: value for name, value in old.items() if name not in ("conditions", "observedGeneration")}
+    return {
+        **told,
+        "finished": False,
+        "observedGeneration": generation,
+        "conditions": merged(old.get("conditions", ()), conditions, now),
+    }
+
+
+def aborted(
+    why: Reason, generation: int, old: Mapping[str, Any], now: datetime, left: Sequence[Outage]
+) -> dict[str, Any]:
+    """The last status of a recovery that ends without a run: what was told of plan and partitions still stands."""
+    return {
+        **untaken(why, generation, old, now, stuck=True),
+        "finished": True,
+        "outcome": str(End.ABORTED),
+        "finishedAt": _instant(now),
+        **({"leftOffline": left_offline(left)} if left else {}),
+    }
+
+
+_BESIDES = ("Planned", "Approved", "Verified")
+
+
+def _counts(known: Known) -> dict[str, int]:
+    by = Counter(outcome.outcome for outcome in known.outcomes.values())
+    recovered = sum(count for outcome, count in by.items() if outcome.is_recovered)
+    refused, failed = by[Outcome.REFUSED] + by[Outcome.UNKNOWN], by[Outcome.FAILED]
+    total = max(known.total, recovered + refused + failed)
+    waiting = total - recovered - refused - failed
+    return {"total": total, "recovered": recovered, "refused": refused, "failed": failed, "waiting": waiting}
+
+
+def _plan(plan: PlanNow) -> dict[str, Any]:
+    return {
+        "digest": plan.digest,
+        "policyDigest": plan.policy_digest,
+        "madeAt": _instant(plan.made_at),
+        "expiresAt": _instant(plan.expires_at),
+        "elections": plan.elections,
+        "needsApproval": plan.needs_approval,
+    }
+
+
+def _cost(known: Known) -> dict[str, Any]:
+    """What the elections may lose; nothing where there are none."""
+    if known.worst is None:
+        return {}
+    bounds = [plan.at_most for plan in known.electing] or [None]
+    proven = None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds)
+    return {"lossClass": str(known.worst)} | ({} if proven is None else {"atMost": proven})
+
+
+def _told(outcome: PartitionOutcome) -> dict[str, str]:
+    reason = outcome.reason or Reason(str(outcome.outcome), "no reason was given")
+    return {"partition": str(outcome.id), "reason": reason.code, "message": _cut(reason.message)}
+
+
+def _conditions(known: Known, generation: int) -> Sequence[Mapping[str, Any]]:
+    """Every type, always: a condition that is absent can't be waited for."""
+    good = known.end is End.RECOVERED
+    how = Standing.DONE if good else Standing.STUCK if known.end or known.phase is Phase.STUCK else Standing.WORKING
+    return (
+        *standing(how, known.reason.code, known.reason.message, generation),
+        condition("Planned", known.lasting is not None, *_planned(known), generation),
+        condition("Approved", *_approved(known), generation),
+        condition("Verified", good, *_verified(known), generation),
+    )
+
+
+def _planned(known: Known) -> tuple[str, str]:
+    if known.lasting is None:
+        return "NoPlan", "no plan with an election was made yet"
+    return "Planned", f"plan {known.lasting.digest[:12]} elects {_leaders(known.lasting.elections)}"
+
+
+def _leaders(count: int) -> str:
+    return {0: "nobody", 1: "1 leader"}.get(count, f"{count} leaders")
+
+
+def _approved(known: Known) -> tuple[bool, str, str]:
+    if known.plan is None:
+        return False, "NoPlan", "there is nothing to approve yet"
+    if known.approval:
+        return True, "Approved", f"{known.approval.by} approved it by RecoveryApproval {known.approval.name}"
+    if known.phase is Phase.AWAITING_APPROVAL:
+        return False, known.reason.code, known.reason.message
+    if not known.plan.needs_approval:
+        return True, "NotNeeded", "by the policy nobody has to be asked"
+    return False, "NotApproved", f"nobody approved plan {known.plan.digest[:12]}"
+
+
+def _verified(known: Known) -> tuple[str, str]:
+    recovered = sum(outcome.outcome.is_recovered for outcome in known.outcomes.values())
+    total = max(known.total, len(known.outcomes))
+    if known.end is End.RECOVERED:
+        gone = f"; {total - recovered} are gone" if recovered < total else ""
+        return "LeadersAnswer", f"{recovered} of {total} partitions have a leader that answered itself{gone}"
+    return "NotYet" if known.end is None else str(known.end), f"{recovered} of {total} partitions have a leader"
+
+
+def _instant(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _cut(text: str) -> str:
+    text = printable(text)
+    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"

@@ -1,0 +1,169 @@
+"""Port `Supervision`: what the owners of a recovery say in their objects, at this moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import Protocol, TypeVar
+
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import ApiError, NotFound
+from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
+from kafka_recovery.kube.resources.objects import Key, Objects
+from kafka_recovery.recovery.supervision import Authority, Mandate
+
+T = TypeVar("T")
+
+OVER = frozenset({"Deleted", "Aborted"})
+"""Halts that end a recovery: its orders are restored, and that is all."""
+
+
+class ClusterState(Protocol):
+    """What the watcher knows about a recovery's cluster."""
+
+    def isolated(self) -> Reason | None:
+        """Why our own look can't be trusted, if it can't."""
+        ...
+
+    def cooling(self, recovery_uid: str, lasts: timedelta | None) -> Reason | None:
+        """Why no automatic election of this recovery may follow the last one of another, if so."""
+        ...
+
+
+class KubeSupervision:
+    """Reads recovery, its cluster (by that name) and policy anew for each question; the strictest word of all holds.
+
+    `named`: who named leaders, if anybody did: that wants an approver.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        key: Key,
+        uid: str,
+        cluster: str,
+        house: Callable[[], Awaitable[House]],
+        state: ClusterState,
+        *,
+        begun: Callable[[], bool],
+        failed: Callable[[], bool],
+        named: Reason | None,
+        refused: Callable[[], Reason | None] = lambda: None,
+    ) -> None:
+        self._objects = objects
+        self._key = key
+        self._uid = uid
+        self._cluster_name = cluster
+        self._policy_name: str | None = None
+        self._house = house
+        self._state = state
+        self._begun = begun
+        self._failed = failed
+        self._named = named
+        self._refused = refused
+        self._last = Policy(())
+        self.caution: Reason | None = None
+        """Why a person is asked though the rules don't want one; None if the rules decide."""
+
+    async def mandate(self) -> Mandate:
+        """What is allowed now. Whatever can't be read halts: silence is no permission."""
+        try:
+            return await self._read()
+        except NotFound as missing:
+            return Mandate(self._last, halt=self._missing(missing))
+        except InvalidDocument as wrong:
+            return Mandate(self._last, halt=Reason("InvalidResource", str(wrong)))
+        except ApiError as error:
+            message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
+            return Mandate(self._last, halt=Reason("KubernetesUnreachable", message))
+
+    async def _read(self) -> Mandate:
+        """All of it is asked for at once: an election waits for half a dozen of these."""
+        looked = await asyncio.gather(
+            self._objects.recovery(self._key), self._house(), self._ruled(), return_exceptions=True
+        )
+        recovery = _held(looked[0])
+        if over := self._over(recovery):
+            return Mandate(self._last, halt=over)
+        house, (cluster, policy) = _held(looked[1]), _held(looked[2])
+        if unruled := _unruled(recovery, cluster):
+            return Mandate(self._last, halt=unruled)
+        if policy is not None:
+            self._last = policy.policy
+        halt = self._refused() or self._halt(house, recovery, cluster)
+        return Mandate(self._last, self._authority(house, cluster), halt)
+
+    async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
+        """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""
+        looked = await asyncio.gather(
+            self._objects.cluster((self._key[0], self._cluster_name)),
+            self._policy(self._policy_name),
+            return_exceptions=True,
+        )
+        cluster = _held(looked[0])
+        if cluster.policy_name == self._policy_name:
+            return cluster, _held(looked[1])
+        self._policy_name = cluster.policy_name
+        return cluster, await self._policy(cluster.policy_name)
+
+    async def _policy(self, name: str | None) -> RecoveryPolicy | None:
+        return None if name is None else await self._objects.policy((self._key[0], name))
+
+    def _over(self, recovery: PartitionRecovery) -> Reason | None:
+        if recovery.meta.uid != self._uid or recovery.meta.deleting_since:
+            return Reason("Deleted", "the PartitionRecovery was deleted: nothing more is elected for it")
+        if recovery.abort:
+            return Reason("Aborted", "spec.abort is true: nothing more is elected, orders are restored")
+
+    def _missing(self, missing: NotFound) -> Reason:
+        if f"partitionrecoveries/{self._key[1]}" in missing.path:
+            return Reason("Deleted", "the PartitionRecovery is gone: nothing more is elected for it")
+        kind = "RecoveryPolicy" if "/recoverypolicies/" in missing.path else "WatchedCluster"
+        name = missing.path.rpartition("/")[2]
+        return Reason(f"{kind}Missing", f"{kind} {name} is not there: without it nothing is elected; create it")
+
+    def _halt(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
+        if recovery.suspend:
+            return Reason("Suspended", "spec.suspend of this PartitionRecovery is true")
+        if cluster.suspend:
+            return Reason("Suspended", f"spec.suspend of WatchedCluster {cluster.meta.name} is true")
+        return house.suspended or self._state.isolated()
+
+    def _authority(self, house: House, cluster: WatchedCluster) -> Authority:
+        """Before a recovery has begun, Observe is shown as Approve: it plans, and its approval is never honoured."""
+        allowed = strictest(house.authority, cluster.authority)
+        self.caution = None
+        if allowed is Authority.OBSERVE:
+            self.caution = Reason("ObserveOnly", "authority is Observe: this shows what would be done, no more")
+            return allowed if self._begun() else Authority.APPROVE
+        if allowed is Authority.AUTOMATIC:
+            self.caution = self._state.cooling(self._uid, self._last.limits.cool_down) or self._doubt()
+            return Authority.APPROVE if self.caution else allowed
+        return allowed
+
+    def _doubt(self) -> Reason | None:
+        if self._named:
+            return self._named
+        if self._failed():
+            return Reason("AfterFailure", "an election of this recovery did not verify: a person decides how to go on")
+
+
+def _unruled(recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
+    """Why no policy holds for a recovery, whatever its cluster's policy says."""
+    name = cluster.meta.name
+    if cluster.cluster_id != recovery.cluster_id:
+        message = f"this recovery is for cluster {recovery.cluster_id}; WatchedCluster {name} is another one now"
+        return Reason("OtherCluster", f"{message} ({cluster.cluster_id})")
+    if cluster.policy_name is None:
+        return Reason("NoPolicy", f"WatchedCluster {name} names no policy (spec.policyRef): it is observed only")
+
+
+def _held(looked: T | BaseException) -> T:
+    """What was looked at together with other things; raises what came instead."""
+    if isinstance(looked, BaseException):
+        raise looked
+    return looked

@@ -1,0 +1,94 @@
+"""What people are told of a recovery: its status, events where it takes a turn, and an answer to each approval."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.conditions import condition, merged
+from kafka_recovery.kube.machinery.events import Events
+from kafka_recovery.kube.machinery.logs import about
+from kafka_recovery.kube.machinery.work_queue import Requeue
+from kafka_recovery.kube.recoveries.status import Known, aborted, status_of, untaken
+from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES, PartitionRecovery, RecoveryApproval
+from kafka_recovery.kube.watching.outages import Outage
+
+_LOG = logging.getLogger(__name__)
+
+
+class Told:
+    """Writes what is known; a status that another wrote meanwhile raises Requeue."""
+
+    def __init__(self, api: Api, events: Events) -> None:
+        self._api = api
+        self._events = events
+
+    async def known(self, raw: Object, recovery: PartitionRecovery, known: Known) -> bool:
+        """The status of a recovery that has its run; False: the object is gone."""
+        return await self._write(raw, status_of(known, recovery.meta.generation, recovery.status, datetime.now(UTC)))
+
+    async def untaken(self, raw: Object, why: Reason, *, stuck: bool) -> None:
+        """The status of a recovery whose journal was not read yet: the plan that people see must not go from it."""
+        meta, old = raw["metadata"], raw.get("status", {})
+        await self._write(raw, untaken(why, meta["generation"], old, datetime.now(UTC), stuck=stuck))
+
+    async def aborted(self, raw: Object, why: Reason, left: Sequence[Outage]) -> None:
+        """The last status of a recovery that ends without a run."""
+        meta, old = raw["metadata"], raw.get("status", {})
+        await self._write(raw, aborted(why, meta["generation"], old, datetime.now(UTC), left))
+
+    async def news(self, raw: Object, news: list[Reason]) -> None:
+        """Events of what came and went between two looks."""
+        while news:
+            why = news.pop(0)
+            await self._events.say(raw, "Warning", why.code, "Approve", why.message)
+
+    async def let_go(self, raw: Object, why: str) -> None:
+        """That a deleted recovery goes though orders of its may be altered."""
+        message = f"{why}; the journal stays, and who watches its Kafka restores what it names"
+        await self._events.say(raw, "Warning", "OrphanedJournal", "Undo", message)
+
+    async def answer(self, approval: RecoveryApproval, against: Reason | None) -> bool:
+        """Say to the author of an approval whether it counts; False: it could not be said."""
+        path = APPROVALS.path(approval.meta.namespace, approval.meta.name)
+        reason = against or Reason("Accepted", "it holds for the plan of this recovery")
+        said = condition("Accepted", against is None, reason.code, reason.message, approval.meta.generation)
+        try:
+            seen = await self._api.get(path)
+            old = seen.get("status", {}).get("conditions", [])
+            await self._api.apply_status(path, seen, {"conditions": merged(old, [said], datetime.now(UTC))})
+        except ApiError as error:
+            _LOG.warning("approval %s can't be answered: %s", approval.meta.name, error)
+            return False
+        if against and against.code not in {each.get("reason") for each in old}:
+            await self._events.say(seen, "Warning", against.code, "Approve", against.message)
+        return True
+
+    async def _write(self, raw: Object, status: dict[str, Any]) -> bool:
+        meta = raw["metadata"]
+        try:
+            await self._api.apply_status(RECOVERIES.path(meta["namespace"], meta["name"]), raw, status)
+        except Conflict as lost:
+            raise Requeue from lost
+        except NotFound:
+            return False
+        turn = _turn(raw.get("status", {}), status)
+        if turn:
+            stalled = any(each["type"] == "Stalled" and each["status"] == "True" for each in status["conditions"])
+            with about(recovery=f"{meta['namespace']}/{meta['name']}"):
+                _LOG.log(logging.WARNING if stalled else logging.INFO, "%s", turn)
+            await self._events.say(raw, "Warning" if stalled else "Normal", turn.code, "Recover", turn.message)
+        return True
+
+
+def _turn(old: Mapping[str, Any], new: Mapping[str, Any]) -> Reason | None:
+    """What an event should say: Ready's reason, if it is another one than before."""
+    before: Mapping[str, Any] = next((c for c in old.get("conditions", ()) if c.get("type") == "Ready"), {})
+    after = next(each for each in new["conditions"] if each["type"] == "Ready")
+    if before.get("reason") == after["reason"]:
+        return None
+    return Reason(after["reason"], after["message"])

@@ -1,0 +1,212 @@
+"""What our resources may say, field by field: the checks behind `resources`, and the mirror of the schemas in crds/.
+
+The API server has checked an object against its schema already. It is checked again, because the schema installed may
+be older or newer than this operator, and because a field that this version does not know may be a restriction.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated, Any, Self
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
+from pydantic.alias_generators import to_camel
+
+from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
+from kafka_recovery.formats.policy_file import TOPIC
+from kafka_recovery.recovery.supervision import Authority
+
+WITH_PASSWORD = (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512)
+_LABEL = "[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_PORT = r"([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_BROKER_ID = Whole(0, 2**31 - 1)
+MOST_PARTITIONS = 20_000
+"""In the scope of one recovery; more must be split, or all offline ones be asked for."""
+LONGEST_RECOVERY_NAME = 63
+"""Characters: labels hold it."""
+
+NAME = Text(rf"{_LABEL}(\.{_LABEL})*", 253, "an object's name")
+RECOVERY_NAME = Text(NAME.pattern, LONGEST_RECOVERY_NAME, "a recovery's name")
+SECRET_KEY = Text(r"[A-Za-z0-9._-]+", 253, "a key of a Secret")
+UID = Text(r"[A-Za-z0-9-]+", 64, "an object's uid")
+DIGEST = Text(r"[0-9a-f]{64}", 64, "a digest of 64 hexadecimal digits")
+CLUSTER_ID = Text(r"[A-Za-z0-9._-]+", 64, "a cluster id of letters, digits, dots, underscores and dashes")
+ADDRESS = Text(rf"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):{_PORT}", 261, "host:port, for example kafka-0.kafka:9092")
+STRIMZI_CLUSTER = Text(NAME.pattern, 63, "the name of a Strimzi Kafka")
+LISTENER = Text(r"[a-z0-9]+", 11, "the name of a listener: lower-case letters and digits")
+USERNAME = Text(r"[^\x00-\x1f\x7f]+", 255, "a user's name")
+APPROVER = Text(r"[^\x00-\x1f\x7f]+", 512, "the name of an authenticated user")
+REASON = Text(None, 1024, "a reason")
+
+
+class Word(StrEnum):
+    """What a person says to a plan."""
+
+    APPROVE = "Approve"
+    REFUSE = "Refuse"
+
+
+class Metadata(BaseModel):
+    """The API server's own part of an object, as far as we act on it. It may hold more."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    namespace: Annotated[str, NAME]
+    name: Annotated[str, NAME]
+    uid: Annotated[str, UID]
+    generation: int
+    resource_version: str
+    creation_timestamp: AwareDatetime
+    deletion_timestamp: AwareDatetime | None = None
+    finalizers: list[str] = []
+
+
+class Envelope(BaseModel):
+    """An object. `api_version` and `kind` are checked where they stand; items of a list may come without."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    api_version: str | None = None
+    kind: str | None = None
+    metadata: Metadata
+    spec: Any = None
+    status: dict[str, Any] | None = None
+
+
+class Reference(Fields):
+    """Another object of the same namespace."""
+
+    name: Annotated[str, NAME]
+
+
+class SecretKeyReference(Reference):
+    """One value of a Secret."""
+
+    key: Annotated[str, SECRET_KEY]
+
+
+class CaReference(Reference):
+    """CA certificates, in PEM."""
+
+    key: Annotated[str, SECRET_KEY] = ABSENT
+
+
+class CertificateReference(Reference):
+    """A client certificate and its private key, in PEM."""
+
+    cert_key: Annotated[str, SECRET_KEY] = ABSENT
+    key_key: Annotated[str, SECRET_KEY] = ABSENT
+
+
+class TlsFields(Fields):
+    """Whom to trust and who we are."""
+
+    ca_secret_ref: CaReference | None = None
+    cert_secret_ref: CertificateReference | None = None
+
+
+class SaslFields(Fields):
+    """A user, and where the password is."""
+
+    mechanism: Annotated[
+        Mechanism, OneOf(Mechanism, (Mechanism.PLAIN, Mechanism.SCRAM_SHA_256, Mechanism.SCRAM_SHA_512))
+    ]
+    username: Annotated[str, USERNAME]
+    password_secret_ref: SecretKeyReference
+
+
+class StrimziReference(Fields):
+    """A Kafka of Strimzi's in the same namespace, and whom to go in as. Its listeners are named as Strimzi allows."""
+
+    name: Annotated[str, STRIMZI_CLUSTER]
+    listener: Annotated[str, LISTENER] = ABSENT
+    user: Annotated[str, NAME] = ABSENT
+
+
+class HistoryFields(Fields):
+    """How long finished recoveries are kept."""
+
+    ttl: Annotated[timedelta, Duration("87600h", shortest="0s")] = ABSENT
+    lossy_ttl: Annotated[timedelta, Duration("87600h", shortest="0s")] = Field(alias="lossyTTL", default=ABSENT)
+    limit: Annotated[int, Whole(0, 10_000)] = ABSENT
+
+
+class ClusterSpec(Fields):
+    """A WatchedCluster's spec."""
+
+    cluster_id: Annotated[str, CLUSTER_ID]
+    bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)] = ABSENT
+    strimzi_ref: StrimziReference | None = None
+    tls: TlsFields | None = None
+    sasl: SaslFields | None = None
+    policy_ref: Reference | None = None
+    authority: Annotated[Authority, OneOf(Authority)] = ABSENT
+    suspend: Annotated[bool, Flag()] = ABSENT
+    history: HistoryFields | None = None
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if len({"bootstrap_servers", "strimzi_ref"} & self.model_fields_set) != 1:
+            raise wrong("give either bootstrapServers or strimziRef")
+        if self.strimzi_ref and (self.tls or self.sasl):
+            raise wrong("tls and sasl go with bootstrapServers only: with strimziRef they are Strimzi's")
+        return self
+
+
+class ScopedPartition(Fields):
+    """A partition to recover, and its next leader if a person names one."""
+
+    topic: Annotated[str, TOPIC]
+    partition: Annotated[int, _BROKER_ID]
+    designated_leader: Annotated[int, _BROKER_ID] = ABSENT
+
+
+class ScopeFields(Fields):
+    """All offline partitions, or these."""
+
+    all_offline: Annotated[bool, Flag(only=True)] = ABSENT
+    partitions: Annotated[list[ScopedPartition], Field(min_length=1, max_length=MOST_PARTITIONS)] = ABSENT
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if len(self.model_fields_set) != 1:
+            raise wrong("give either allOffline or partitions")
+        return self
+
+
+class RecoverySpec(Fields):
+    """A PartitionRecovery's spec."""
+
+    cluster_ref: Reference
+    cluster_id: Annotated[str, CLUSTER_ID]
+    scope: ScopeFields
+    ranking_ref: Reference | None = None
+    suspend: Annotated[bool, Flag()] = ABSENT
+    abort: Annotated[bool, Flag()] = ABSENT
+
+
+class RecoveryReference(Fields):
+    """Exactly one recovery: not one that was made later under the same name."""
+
+    name: Annotated[str, RECOVERY_NAME]
+    uid: Annotated[str, UID]
+
+
+class ApprovalSpec(Fields):
+    """A RecoveryApproval's spec."""
+
+    recovery_ref: RecoveryReference
+    plan_digest: Annotated[str, DIGEST]
+    decision: Annotated[Word, OneOf(Word)]
+    approver: Annotated[str, APPROVER]
+    max_loss_class: Annotated[LossClass, OneOf(LossClass)] = ABSENT
+    reason: Annotated[str, REASON] = ABSENT
+
+    @model_validator(mode="after")
+    def _limit_of_a_yes(self) -> Self:
+        if self.decision is Word.REFUSE and "max_loss_class" in self.model_fields_set:
+            raise wrong("maxLossClass goes with decision Approve only")
+        return self

@@ -1,0 +1,374 @@
+"""Our custom resources: where the API keeps them, and what they say once every field of theirs was checked.
+
+    recovery = read_recovery(await api.get(RECOVERIES.path("kafka", "orders-1")))
+    if recovery.abort: ...
+
+Every `read_…` raises InvalidDocument with a line for each problem that names object, field and value.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical
+from kafka_recovery.formats.fields import Model, Problem, checked, written
+from kafka_recovery.formats.policy_file import policy_of
+from kafka_recovery.kube.resources.fields import (
+    ApprovalSpec,
+    ClusterSpec,
+    Envelope,
+    HistoryFields,
+    RecoverySpec,
+    SaslFields,
+    ScopeFields,
+    TlsFields,
+)
+from kafka_recovery.kube.resources.fields import Word as Word  # part of what a RecoveryApproval says
+from kafka_recovery.recovery.supervision import Authority
+
+GROUP = "kafka-recovery.dev"
+VERSION = "v1alpha1"
+API_VERSION = f"{GROUP}/{VERSION}"
+
+FINALIZER = f"{GROUP}/assignment-order"
+"""Stands on a PartitionRecovery only while assignment orders of its plans are altered."""
+
+CLUSTER_LABEL = f"{GROUP}/cluster-id"
+"""Its value is `label_value(cluster id)`."""
+RECOVERY_LABEL = f"{GROUP}/recovery"
+RECOVERY_UID_LABEL = f"{GROUP}/recovery-uid"
+PLAN_LABEL = f"{GROUP}/plan"
+"""Its value is the first 16 digits of the plan's digest."""
+
+
+def label_value(text: str) -> str:
+    """`text` as a label may hold it: itself, or a hash where it can't (a cluster id may begin with an underscore)."""
+    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", text):
+        return text
+    return f"sha256-{hashlib.sha256(text.encode()).hexdigest()[:40]}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of ours, and its paths in the API."""
+
+    kind: str
+    plural: str
+
+    def path(self, namespace: str | None, name: str | None = None, sub: str | None = None) -> str:
+        """The object's path, or the collection's without a name; `namespace` None: the collection of all namespaces."""
+        if name is not None and namespace is None:
+            raise ValueError(f"{self.kind} {name}: an object stands in a namespace")
+        place = () if namespace is None else ("namespaces", namespace)
+        return "/".join(part for part in ("/apis", API_VERSION, *place, self.plural, name, sub) if part is not None)
+
+
+CLUSTERS = Kind("WatchedCluster", "watchedclusters")
+POLICIES = Kind("RecoveryPolicy", "recoverypolicies")
+RECOVERIES = Kind("PartitionRecovery", "partitionrecoveries")
+APPROVALS = Kind("RecoveryApproval", "recoveryapprovals")
+RANKINGS = Kind("FleetRanking", "fleetrankings")
+
+
+@dataclass(frozen=True, slots=True)
+class Meta:
+    """Which object this is, and which version of it. `deleting_since`: it is gone once its finalizers are."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str
+    created_at: datetime
+    deleting_since: datetime | None = None
+    finalizers: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """One value of a Secret of the same namespace."""
+
+    name: str
+    key: str
+
+
+DEFAULT_CA_KEY = "ca.crt"
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateSecret:
+    """A Secret with a client certificate and its private key, in PEM. The default keys are kubernetes.io/tls's."""
+
+    name: str
+    cert_key: str = "tls.crt"
+    key_key: str = "tls.key"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """Certificates themselves, in PEM, and where they were read."""
+
+    pem: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TlsSpec:
+    """Whom to trust (None: the system's CAs), and who we are (None: no client certificate)."""
+
+    ca: SecretKey | Certificates | None = None
+    certificate: CertificateSecret | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SaslSpec:
+    """A user, and where the password is."""
+
+    mechanism: Mechanism
+    username: str
+    password: SecretKey
+
+
+@dataclass(frozen=True, slots=True)
+class StrimziRef:
+    """A Kafka of Strimzi's in the same namespace. `listener` None: `strimzi` chooses; `user`: a KafkaUser's name."""
+
+    name: str
+    listener: str | None = None
+    user: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How long finished recoveries are kept: `lossy_ttl` those that may have lost records; at most `limit` of them."""
+
+    ttl: timedelta = timedelta(days=7)
+    lossy_ttl: timedelta = timedelta(days=90)
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedCluster:
+    """A Kafka cluster, how to get in, and how far the operator may go there. `tls` None: plain text.
+
+    `strimzi`: what stands here instead of addresses, `tls` and `sasl`; those are then read from Strimzi's objects.
+    """
+
+    meta: Meta
+    cluster_id: str
+    bootstrap_servers: tuple[Address, ...]
+    tls: TlsSpec | None = None
+    sasl: SaslSpec | None = None
+    policy_name: str | None = None
+    authority: Authority = Authority.OBSERVE
+    suspend: bool = False
+    history: History = field(default_factory=History)
+    strimzi: StrimziRef | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryPolicy:
+    """Rules from Git. `digest`: SHA-256 of the policy's canonical JSON; the same rules have the same one."""
+
+    meta: Meta
+    policy: Policy
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecovery:
+    """An incident. `designated`: next leaders that a person named. `status` is as it was read, unchecked.
+
+    `ranking_name`: the FleetRanking whose leaders are designated as well.
+    """
+
+    meta: Meta
+    cluster_name: str
+    cluster_id: str
+    scope: Scope
+    designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+    ranking_name: str | None = None
+    suspend: bool = False
+    abort: bool = False
+    status: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryApproval:
+    """What a person said about one plan of one recovery. `max_loss_class`: the worst loss that was agreed to."""
+
+    meta: Meta
+    recovery_name: str
+    recovery_uid: str
+    plan_digest: str
+    decision: Word
+    approver: str
+    max_loss_class: LossClass | None = None
+    reason: str = ""
+    answered: bool = False
+    """Whether its status says already if it counts."""
+
+
+def strictest(*authorities: Authority) -> Authority:
+    """What holds where several have a say."""
+    return min(authorities, key=list(Authority).index)
+
+
+def read_cluster(obj: object) -> WatchedCluster:
+    """A WatchedCluster from an object of the API."""
+    meta, envelope, name = unwrapped(obj, CLUSTERS)
+    spec = checked_spec(ClusterSpec, envelope, name)
+    return WatchedCluster(
+        meta,
+        cluster_id=spec.cluster_id,
+        bootstrap_servers=tuple(Address.parse(address) for address in spec.bootstrap_servers or ()),
+        strimzi=StrimziRef(**spec.strimzi_ref.given()) if spec.strimzi_ref else None,
+        tls=_tls(spec.tls) if spec.tls else None,
+        sasl=_sasl(spec.sasl) if spec.sasl else None,
+        policy_name=spec.policy_ref.name if spec.policy_ref else None,
+        authority=spec.authority or Authority.OBSERVE,
+        suspend=bool(spec.suspend),
+        history=_history(spec.history, name) if spec.history else History(),
+    )
+
+
+def read_policy(obj: object) -> RecoveryPolicy:
+    """A RecoveryPolicy from an object of the API; its spec is checked as policy files are."""
+    meta, envelope, name = unwrapped(obj, POLICIES)
+    policy = policy_of(envelope.spec, name, ("spec",))
+    return RecoveryPolicy(meta, policy, digest_of_canonical(canonical(policy)))
+
+
+def read_recovery(obj: object) -> PartitionRecovery:
+    """A PartitionRecovery from an object of the API."""
+    meta, envelope, name = unwrapped(obj, RECOVERIES)
+    spec = checked_spec(RecoverySpec, envelope, name)
+    scope, designated = _scope(spec.scope, name)
+    return PartitionRecovery(
+        meta,
+        cluster_name=spec.cluster_ref.name,
+        cluster_id=spec.cluster_id,
+        scope=scope,
+        designated=designated,
+        ranking_name=spec.ranking_ref.name if spec.ranking_ref else None,
+        suspend=bool(spec.suspend),
+        abort=bool(spec.abort),
+        status=envelope.status or {},
+    )
+
+
+def read_approval(obj: object) -> RecoveryApproval:
+    """A RecoveryApproval from an object of the API."""
+    meta, envelope, name = unwrapped(obj, APPROVALS)
+    spec = checked_spec(ApprovalSpec, envelope, name)
+    return RecoveryApproval(
+        meta,
+        recovery_name=spec.recovery_ref.name,
+        recovery_uid=spec.recovery_ref.uid,
+        plan_digest=spec.plan_digest,
+        decision=spec.decision,
+        approver=spec.approver,
+        max_loss_class=spec.max_loss_class,
+        reason=spec.reason or "",
+        answered=bool((envelope.status or {}).get("conditions")),
+    )
+
+
+def unwrapped(obj: object, kind: Kind) -> tuple[Meta, Envelope, str]:
+    """Who an object of the API is, what it holds, and what messages call it. Raises InvalidDocument."""
+    name = f"{kind.kind} {_called(obj)}"
+    envelope, problems = checked(Envelope, obj)
+    for seen, right, where in _written_kind(envelope, kind):
+        if seen not in (None, right):
+            problems.append(((where,), f"is {seen!r}; a {kind.kind} is {right!r}"))
+    if envelope is None or problems:
+        raise _refusal(name, problems)
+    metadata = envelope.metadata
+    meta = Meta(
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        metadata.generation,
+        metadata.resource_version,
+        metadata.creation_timestamp,
+        metadata.deletion_timestamp,
+        tuple(metadata.finalizers),
+    )
+    return meta, envelope, name
+
+
+def _written_kind(envelope: Envelope | None, kind: Kind) -> Sequence[tuple[str | None, str, str]]:
+    if envelope is None:
+        return ()
+    return (envelope.api_version, API_VERSION, "apiVersion"), (envelope.kind, kind.kind, "kind")
+
+
+def _called(obj: object) -> str:
+    """Namespace and name as far as they can be read: what is wrong may be these."""
+    metadata = obj.get("metadata") if isinstance(obj, Mapping) else None
+    parts = [metadata.get(part) for part in ("namespace", "name")] if isinstance(metadata, Mapping) else []
+    sound = [part for part in parts if isinstance(part, str) and re.fullmatch(r"[a-z0-9.-]{1,253}", part)]
+    return "/".join(sound) or "without a name"
+
+
+def checked_spec(model: type[Model], envelope: Envelope, name: str) -> Model:
+    """The spec by its model. Raises InvalidDocument with a line for each problem."""
+    spec, problems = checked(model, envelope.spec, ("spec",))
+    if spec is None:
+        raise _refusal(name, problems)
+    return spec
+
+
+def _refusal(name: str, problems: Sequence[Problem]) -> InvalidDocument:
+    return InvalidDocument("\n".join(f"{name}: {written(path)}: {problem}" for path, problem in problems))
+
+
+def _tls(fields: TlsFields) -> TlsSpec:
+    ca, certificate = fields.ca_secret_ref, fields.cert_secret_ref
+    return TlsSpec(
+        ca=SecretKey(ca.name, ca.key or DEFAULT_CA_KEY) if ca else None,
+        certificate=CertificateSecret(**certificate.given()) if certificate else None,
+    )
+
+
+def _sasl(fields: SaslFields) -> SaslSpec:
+    password = fields.password_secret_ref
+    return SaslSpec(fields.mechanism, fields.username, SecretKey(password.name, password.key))
+
+
+def _history(fields: HistoryFields, name: str) -> History:
+    history = History(**fields.given())
+    if history.lossy_ttl < history.ttl:
+        problem = "lossyTTL must not be shorter than ttl: what may have lost records is kept at least as long"
+        raise _refusal(name, [(("spec", "history"), problem)])
+    return history
+
+
+def _scope(fields: ScopeFields, name: str) -> tuple[Scope, dict[TopicPartition, BrokerId]]:
+    if not fields.partitions:
+        return ALL_OFFLINE, {}
+    first: dict[TopicPartition, int] = {}
+    designated: dict[TopicPartition, BrokerId] = {}
+    problems: list[Problem] = []
+    for index, entry in enumerate(fields.partitions):
+        id = TopicPartition(entry.topic, entry.partition)
+        if first.setdefault(id, index) != index:
+            # The schema can't say it: uniqueness of so many entries costs more than the API server grants a rule.
+            problem = f"{id} is named twice, first at spec.scope.partitions[{first[id]}]"
+            problems.append((("spec", "scope", "partitions", index), problem))
+        if entry.designated_leader is not None:
+            designated[id] = BrokerId(entry.designated_leader)
+    if problems:
+        raise _refusal(name, problems)
+    return Scope(tuple(first)), designated

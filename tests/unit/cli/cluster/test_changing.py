@@ -1,0 +1,365 @@
+"""execute, recover, resume and undo: who has to say yes, what is done then, and what the exit code says."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import re
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console, RenderableType
+
+from kafka_recovery.cli.cluster.plan_files import read_plan
+from kafka_recovery.cli.terminal.tables import report_table
+from kafka_recovery.cluster.errors import ClusterUnavailable
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest, read
+from kafka_recovery.recovery.journal_files import FileJournal
+from unit.cli.conftest import Run
+from unit.cli.small_cluster import SmallCluster
+
+
+@pytest.fixture
+def orders(cluster: SmallCluster) -> TopicPartition:
+    return cluster.offline("orders-17", {2: 27, 3: 15})
+
+
+@pytest.fixture
+def plan_file(orders: TopicPartition, recovery: Run, tmp_path: Path) -> Path:
+    path = tmp_path / "plan.json"
+    assert recovery("plan", "--all-offline-partitions", "--out", path).exit_code == 0
+    return path
+
+
+def digest_of(plan_file: Path) -> str:
+    return str(json.loads(plan_file.read_text())["digest"])
+
+
+def test_an_approved_plan_is_executed_and_the_order_restored(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path
+) -> None:
+    done = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 2
+    assert cluster.assignment(orders) == (1, 2, 3)
+    assert "orders-17  Recovered  2       8      27" in done.stdout
+    assert "wave 1 of 1: 1 partition" in done.stderr
+
+
+def test_a_plan_nobody_approved_is_not_executed(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
+    refused = recovery("execute", plan_file)
+
+    assert refused.exit_code == 4
+    command = f"kafka-recovery execute {plan_file} --approve {digest_of(plan_file)} --bootstrap-server kafka-1:9092"
+    assert refused.stderr == f"Error: {plan_file} needs approval. Once you have read it: {command}\n"
+    assert cluster.changes == []
+
+
+def test_another_plan_s_approval_is_not_this_one_s(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
+    refused = recovery("execute", plan_file, "--approve", "0" * 64)
+
+    assert refused.exit_code == 4
+    assert f"approved was {'0' * 64}, another plan" in refused.stderr
+    assert cluster.changes == []
+
+
+def test_a_plan_that_its_policy_approves_needs_nobody(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "plan.json"
+    shown = recovery("plan", "--all-offline-partitions", "--policy", automatic, "--out", path)
+
+    done = recovery("execute", path)
+
+    assert "--approve" not in shown.stdout
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 2
+
+
+def test_a_plan_is_executed_under_the_policy_it_was_made_under(
+    cluster: SmallCluster, recovery: Run, plan_file: Path, automatic: Path
+) -> None:
+    refused = recovery("execute", plan_file, "--approve", digest_of(plan_file), "--policy", automatic)
+
+    assert refused.exit_code == 2
+    assert f"--policy {automatic} is not the policy the plan was made under" in refused.stderr
+    assert cluster.changes == []
+
+
+def test_a_plan_for_another_cluster_is_refused(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
+    cluster.id = "another"
+
+    refused = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+
+    assert refused.exit_code == 2
+    assert "belongs to cluster another, expected lk3uXe8CSIqRTHM1qPHJFw" in refused.stderr
+    assert cluster.changes == []
+
+
+def test_what_changed_since_the_plan_is_not_touched(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 30})
+
+    done = recovery("execute", plan_file, "--approve", digest_of(plan_file), "--output", "json")
+
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["outcomes"][0]["outcome"] == "Refused"
+    assert cluster.leader(orders) is None
+
+
+def test_a_plan_ends_once(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
+    recovery("execute", plan_file, "--approve", digest_of(plan_file))
+    cluster.offline("orders-17", {2: 27, 3: 15})
+
+    again = recovery("execute", plan_file, "--approve", digest_of(plan_file))
+
+    assert again.exit_code == 2
+    assert "has been executed to its end" in again.stderr
+    assert len(cluster.changes) == 2
+
+
+def test_recover_does_all_of_it_where_the_policy_approves(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
+) -> None:
+    done = recovery("recover", "--all-offline-partitions", "--policy", automatic, "--output", "json")
+
+    report = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert report["kind"] == "RecoveryReport"
+    assert [outcome["outcome"] for outcome in report["outcomes"]] == ["Recovered"]
+    assert cluster.changes == ["elect 2 for orders-17", "restore orders-17"]
+
+
+def test_without_a_terminal_recover_asks_for_the_command_that_approves(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition
+) -> None:
+    refused = recovery("recover", "--all-offline-partitions")
+
+    assert refused.exit_code == 4
+    assert cluster.changes == []
+    found = re.search(
+        r"kafka-recovery (execute --approve ([0-9a-f]{64})) --bootstrap-server kafka-1:9092\n", refused.stderr
+    )
+    assert found
+    assert f"Digest: {found[2]}" in refused.stderr  # the plan itself stands above, for whoever reads the log
+
+    done = recovery(*found[1].split())
+
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 2
+
+
+@pytest.mark.parametrize(("form", "load"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_program_learns_what_to_have_approved_and_where_it_lies(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, form: str, load: Callable[[str], Any]
+) -> None:
+    refused = recovery("recover", "--all-offline-partitions", "--output", form)
+
+    assert refused.exit_code == 4
+    (lacking,) = load(refused.stdout)["unapproved"]
+    plan = read(Plan, Path(lacking["file"]).read_bytes(), "the plan")
+    assert lacking["digest"] == digest(plan)
+    done = recovery(*shlex.split(lacking["command"])[1:4], "--output", form)
+
+    assert (done.exit_code, load(done.stdout)["unapproved"]) == (0, [])
+    assert cluster.leader(orders) == 2
+
+
+@pytest.mark.parametrize("approve", [[], ["--approve", "0" * 64]])
+def test_a_program_learns_the_digest_of_a_plan_file_as_well(recovery: Run, plan_file: Path, approve: list[str]) -> None:
+    refused = recovery("execute", plan_file, *approve, "--output", "json")
+
+    assert refused.exit_code == 4
+    (lacking,) = json.loads(refused.stdout)["unapproved"]
+    assert (lacking["digest"], lacking["file"]) == (digest_of(plan_file), str(plan_file))
+
+
+def test_a_resumed_run_that_lacks_its_approval_names_its_plan(
+    cluster: SmallCluster, recovery: Run, plan_file: Path, journal: Path
+) -> None:
+    begun(cluster, plan_file, journal, None)
+
+    refused = recovery("resume", "--output", "json")
+
+    assert refused.exit_code == 4
+    assert [plan["digest"] for plan in json.loads(refused.stdout)["unapproved"]] == [digest_of(plan_file)]
+
+
+def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(
+    orders: TopicPartition,
+) -> None:
+    """Somebody else's election came first; what is behind the plan is no recovery, but it does lead."""
+    shorter = PartitionOutcome(
+        orders, Outcome.FAILED, Reason("LeaderBehindPlan", "15 of 27"), BrokerId(3), LeaderEpoch(8), Offset(15)
+    )
+    silent = PartitionOutcome(
+        TopicPartition("pay", 0), Outcome.FAILED, Reason("LeaderSilent", "by the metadata only"), BrokerId(2)
+    )
+
+    assert shown(report_table(Report((shorter, silent)))).endswith(
+        "1 of 2 partitions have a leader that answers; 1 of them not as planned, see above.\n"
+    )
+
+
+def test_a_partition_that_is_refused_makes_the_exit_code_1(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
+) -> None:
+    cluster.offline("pay-0", {2: None, 3: 4})
+
+    done = recovery("recover", "--all-offline-partitions", "--policy", automatic)
+
+    assert done.exit_code == 1
+    assert cluster.leader(orders) == 2
+    assert "1 of 2 partitions have a leader that answers." in done.stdout
+    assert "pay-0: PromisedMissing" in done.stdout
+
+
+def test_nothing_offline_is_nothing_to_do(recovery: Run) -> None:
+    done = recovery("recover", "--all-offline-partitions")
+
+    assert done.exit_code == 0
+    assert "Nothing to do" in done.stdout
+
+
+def test_leaders_that_a_person_designated_are_elected_once_approved(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "leaders.json"
+    file.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
+
+    asked = recovery("execute", file)
+    digest_alone = recovery("execute", file, "--approve", "0" * 64)
+    done = recovery("execute", file, "--policy", automatic)
+
+    assert asked.exit_code == 4
+    assert digest_alone.exit_code == 2
+    assert f"kafka-recovery plan --path-to-json-file {file} --out plan.json" in digest_alone.stderr
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 3
+
+
+def test_two_recoveries_of_one_cluster_exclude_each_other(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, journal: Path
+) -> None:
+    with FileJournal(journal, cluster.id):
+        refused = recovery("recover", "--all-offline-partitions", "--policy", automatic)
+
+    assert refused.exit_code == 5
+    assert "Error: another run" in refused.stderr
+    assert cluster.changes == []
+
+
+def test_a_journal_that_can_t_be_written_stops_everything_before_it_begins(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+
+    refused = recovery("recover", "--all-offline-partitions", "--policy", automatic, "--journal", file)
+
+    assert refused.exit_code == 5
+    assert "Error: the journal can't be written" in refused.stderr
+    assert cluster.changes == []
+
+
+def test_a_run_that_was_cut_short_is_resumed(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path, journal: Path
+) -> None:
+    begun(cluster, plan_file, journal, "ann")
+
+    done = recovery("resume")
+    again = recovery("resume")
+
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 2
+    assert again.exit_code == 0
+    assert "Nothing to do" in again.stdout
+
+
+def test_a_run_begun_under_a_policy_is_resumed_under_it(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path, journal: Path
+) -> None:
+    file = tmp_path / "plan.json"
+    recovery("plan", "--all-offline-partitions", "--policy", automatic, "--out", file)
+    begun(cluster, file, journal, None)
+
+    done = recovery("resume")
+
+    assert done.exit_code == 0
+    assert cluster.leader(orders) == 2
+
+
+def test_a_stricter_policy_of_now_makes_a_resumed_run_ask(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, tmp_path: Path, journal: Path
+) -> None:
+    file, strict = tmp_path / "plan.json", tmp_path / "strict.yaml"
+    recovery("plan", "--all-offline-partitions", "--policy", automatic, "--out", file)
+    strict.write_text("rules: [{name: everything, approval: ManualApprove}]")
+    begun(cluster, file, journal, None)
+
+    refused = recovery("resume", "--policy", strict)
+
+    assert refused.exit_code == 4
+    assert f"kafka-recovery execute --approve {digest_of(file)}" in refused.stderr
+    assert cluster.leader(orders) is None
+
+
+def test_a_run_that_was_cut_short_is_undone(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, plan_file: Path, journal: Path
+) -> None:
+    begun(cluster, plan_file, journal, "ann")
+
+    undone = recovery("undo")
+    again = recovery("undo", "--output", "json")
+
+    assert undone.exit_code == 0
+    assert "orders-17  restored" in undone.stdout
+    assert cluster.leader(orders) is None
+    assert json.loads(again.stdout)["outcomes"] == []
+
+
+def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
+) -> None:
+    def vanish(partitions: list[str]) -> None:
+        raise ClusterUnavailable({"kafka-1:9092": Reason("BrokerUnreachable", "connection refused")})
+
+    cluster.before_election = vanish
+
+    failed = recovery("recover", "--all-offline-partitions", "--policy", automatic)
+
+    assert failed.exit_code == 1
+    assert "Unknown" in failed.stdout
+    assert "To try again: kafka-recovery undo --bootstrap-server kafka-1:9092" in failed.stderr
+    assert "none of 1 brokers answered" in failed.stdout
+
+
+def shown(table: RenderableType) -> str:
+    """As in a file."""
+    console = Console(width=200, file=io.StringIO())
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def begun(cluster: SmallCluster, plan_file: Path, journal: Path, by: str | None) -> None:
+    """As a run leaves it that was killed before its first wave."""
+
+    async def begin() -> None:
+        plan = read_plan(plan_file.read_text(), str(plan_file))
+        with FileJournal(journal, cluster.id) as kept:
+            await kept.record(plan)
+            await kept.approved(digest(plan), by)
+
+    asyncio.run(begin())

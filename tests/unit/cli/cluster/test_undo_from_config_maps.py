@@ -1,0 +1,105 @@
+"""undo --configmaps: what an operator altered is put back by a person who has its ConfigMaps, and no operator."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_recovery.cli.cluster.plan_files import read_plan
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from unit.cli.conftest import Run
+from unit.cli.small_cluster import SmallCluster
+from unit.kube.kubernetes_in_memory import KubernetesInMemory
+
+NAMESPACE, NAME, UID = "kafka", "prod-1f0c9a2b7d", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e"
+
+
+@pytest.fixture
+def orders(cluster: SmallCluster) -> TopicPartition:
+    return cluster.offline("orders-17", {2: 27, 3: 15})
+
+
+@pytest.fixture
+def plan_file(orders: TopicPartition, recovery: Run, tmp_path: Path) -> Path:
+    path = tmp_path / "plan.json"
+    assert recovery("plan", "--all-offline-partitions", "--out", path).exit_code == 0
+    return path
+
+
+@pytest.fixture
+def printed(cluster: SmallCluster, orders: TopicPartition, plan_file: Path, tmp_path: Path) -> Path:
+    """What kubectl prints of a run that ended in its first wave, with the order of `orders` altered."""
+    api = KubernetesInMemory()
+    api.put_recovery(NAMESPACE, NAME, UID)
+
+    plan = read_plan(plan_file.read_text(), str(plan_file))
+
+    async def begin() -> None:
+        journal = ConfigMapJournal(api, NAMESPACE, NAME, UID, cluster.id)
+        digest = await journal.record(plan)
+        await journal.approved(digest, "ann")
+        await journal.wave_started(digest, 1, (orders,))
+        await journal.wave_ended(digest, 1, ())
+
+    asyncio.run(begin())
+    cluster.alter(orders, plan.decisions[0].order)
+    return write(tmp_path, list(api.config_maps().values()))
+
+
+def write(folder: Path, items: list[dict[str, Any]]) -> Path:
+    path = folder / "journal.json"
+    listed = [{"kind": "ConfigMap"} | each for each in items]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": listed}))
+    return path
+
+
+def test_the_order_that_an_operator_altered_is_put_back(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, printed: Path
+) -> None:
+    undone = recovery("undo", "--configmaps", printed)
+
+    assert undone.exit_code == 0, undone.output
+    assert "1 unfinished run of the operator taken over" in undone.stderr
+    assert cluster.assignment(orders) == (1, 2, 3)
+
+
+def test_twice_is_harmless(recovery: Run, printed: Path) -> None:
+    assert recovery("undo", "--configmaps", printed).exit_code == 0
+    assert "0 unfinished runs of the operator taken over" in recovery("undo", "--configmaps", printed).stderr
+
+
+def test_a_part_that_was_not_printed_is_missed_by_name(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, printed: Path, tmp_path: Path
+) -> None:
+    items = [each for each in json.loads(printed.read_text())["items"] if not each["metadata"]["name"].endswith("plan")]
+
+    refused = recovery("undo", "--configmaps", write(tmp_path, items))
+
+    assert refused.exit_code == 2
+    assert "-plan: it is missing" in refused.stderr
+    assert cluster.assignment(orders) != (1, 2, 3)
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"items": 7}', '{"items": [{"kind": "Secret"}]}', "[" * 100_000])
+def test_a_file_that_is_no_list_of_config_maps_is_refused(recovery: Run, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "journal.json"
+    path.write_text(text)
+
+    refused = recovery("undo", "--configmaps", path)
+
+    assert refused.exit_code == 2
+    assert "is no list of ConfigMaps; make it with kubectl get configmaps" in refused.stderr
+
+
+def test_config_maps_of_something_else_are_refused(recovery: Run, tmp_path: Path) -> None:
+    other = {"kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}, "data": {}}
+
+    refused = recovery("undo", "--configmaps", write(tmp_path, [other]))
+
+    assert refused.exit_code == 2
+    assert "holds no ConfigMap of a recovery's journal" in refused.stderr

@@ -1,0 +1,96 @@
+"""Hundreds of partitions with the same trouble: said once, counted, and no progress lost on the way."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from kafka_recovery.cli.cluster.progress import PlainLines, ProgressBar
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.reason import Reason
+from unit.cli.conftest import Run
+from unit.cli.small_cluster import SmallCluster
+
+
+def refused(index: int, code: str = "NoCandidate") -> PartitionOutcome:
+    id = TopicPartition("orders", index)
+    return PartitionOutcome(id, Outcome.REFUSED, Reason(code, f"none of the replicas of {id} may lead"))
+
+
+def test_reasons_that_differ_by_the_partition_s_name_only_are_one_sentence(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    for index in range(300):
+        cluster.offline(f"orders-{index}", {})
+
+    shown = recovery("plan", "--all-offline-partitions").stdout
+
+    assert shown.count("NoCandidate: ") == 1
+    assert "\norders-0 and 299 more: NoCandidate: none of the 1 replicas of orders-0 may lead." in shown
+
+
+def test_of_many_different_sentences_with_one_code_the_first_are_shown_and_the_others_counted(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    for broker in range(2, 12):
+        cluster.offline(f"orders-{broker}", {broker: None, 20: 5})
+
+    shown = recovery("plan", "--all-offline-partitions").stdout
+
+    assert shown.count("PromisedMissing: broker") == 3
+    assert "… and 7 more with PromisedMissing; --output json shows all of them\n" in shown
+
+
+def test_a_log_tells_the_first_refusals_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainLines() as lines:
+        for index in range(300):
+            lines.concluded(refused(index))
+        lines.concluded(refused(300, "NoRule"))
+        lines.wave_started(1, 1, 5)
+        lines.concluded(refused(301))
+
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split(":")[0] for line in said] == [
+        *("orders-0", "orders-1", "orders-2", "orders-300"),
+        "… and 297 more",
+        "wave 1 of 1",
+        "… and 1 more",
+    ]
+    assert said[4] == "… and 297 more: Refused (NoCandidate); the result names them"
+
+
+def test_recovered_partitions_are_never_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    with PlainLines() as lines:
+        for index in range(10):
+            lines.concluded(PartitionOutcome(TopicPartition("orders", index), Outcome.RECOVERED))
+
+    assert len(re.findall(r"^orders-\d: Recovered$", capsys.readouterr().err, re.M)) == 10
+
+
+def test_the_bar_counts_each_partition_once_whatever_became_of_it() -> None:
+    with ProgressBar() as bar:
+        bar.wave_started(1, 1, 3)  # of a resumed run: no plan was made
+        before = bar.counted
+        bar.concluded(refused(1))
+        bar.concluded(refused(2))
+        bar.concluded(PartitionOutcome(TopicPartition("orders", 2), Outcome.RECOVERED))
+
+        assert before == (0, 3)
+        assert bar.counted == (2, 3)
+
+
+def test_the_bar_s_whole_is_every_partition_of_the_plan(
+    cluster: SmallCluster, recovery: Run, monkeypatch: pytest.MonkeyPatch, automatic: object
+) -> None:
+    bar = ProgressBar()
+    monkeypatch.setattr("kafka_recovery.cli.cluster.changing.watching", lambda: bar)
+    cluster.offline("orders-1", {2: 27})
+    cluster.offline("orders-2", {})
+    cluster.online("orders-3", 2, 9)
+    words = [word for index in (1, 2, 3, 4) for word in ("--partition", f"orders-{index}")]
+
+    recovery("recover", *words, "--policy", automatic)
+
+    assert bar.counted == (4, 4)

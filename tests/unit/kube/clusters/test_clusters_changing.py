@@ -1,0 +1,228 @@
+"""Watched clusters that change while they are open: who hears of it, and two that are one and the same Kafka."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Self, cast
+
+import pytest
+
+from kafka_recovery.cluster.errors import ClusterUnavailable
+from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters import clusters as module
+from kafka_recovery.kube.clusters.clusters import Clusters
+from kafka_recovery.kube.clusters.credentials import SecretMissing
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.objects import Key
+from kafka_recovery.kube.watching.outages import Outage, left_offline
+from kafka_recovery.kube.watching.watcher import Pace
+from unit.kube.office import Told
+from unit.kube.our_objects import PROD, OurObjects, inhabited
+from unit.recovery.brokers import CLUSTER
+
+COPY = (PROD[0], "copy-of-prod")
+
+
+class SilentKafka:
+    """All of `KafkaCluster` that is asked for here: it never answers."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    async def pulse(self, *_: object, **__: object) -> object:
+        raise ClusterUnavailable({"kafka:9092": Reason("BrokerUnreachable", "connection refused")})
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None: ...
+
+
+class Watched:
+    """The clusters of one operator's process; `queue` is what should be reconciled, `woken` whose recoveries were."""
+
+    def __init__(self, api: OurObjects) -> None:
+        self.api = api
+        self.queue: list[Key] = []
+        self.woken: list[Key] = []
+        self.events = Told()
+        self.all = Clusters(
+            cast(Any, api),
+            cast(Any, self.events),
+            Metrics(),
+            Pace(),
+            fence=lambda: None,
+            soon=lambda key, after: self.queue.append(key),
+            changed=self.woken.append,
+            opened=lambda key: None,
+            claims=lambda key: {},
+        )
+
+    async def settle(self, *keys: Key) -> None:
+        """Reconcile these, and whatever that makes necessary."""
+        self.queue += keys
+        while self.queue:
+            await self.all.reconcile(self.queue.pop(0))
+
+    def ready(self, key: Key) -> tuple[str, str]:
+        conditions = self.api.objects[CLUSTERS.path(*key)]["status"]["conditions"]
+        return next((each["reason"], each["message"]) for each in conditions if each["type"] == "Ready")
+
+    def acting(self) -> list[Key]:
+        return [each.key for each in self.all.open()]
+
+
+@pytest.fixture
+def watched(monkeypatch: pytest.MonkeyPatch) -> Watched:
+    monkeypatch.setattr(module, "KafkaCluster", SilentKafka)
+    return Watched(inhabited())
+
+
+def copied(watched: Watched) -> None:
+    """Somebody applies the manifest once more, under another name."""
+    watched.api.pass_time(timedelta(hours=1))
+    watched.api.put(CLUSTERS, COPY[1], watched.api.objects[CLUSTERS.path(*PROD)]["spec"])
+
+
+@pytest.mark.parametrize("fields", [{"suspend": True}, {"authority": "Observe"}, {"policyRef": None}], ids=str)
+async def test_recoveries_hear_at_once_that_something_else_is_wanted_of_their_cluster(
+    watched: Watched, fields: dict[str, Any]
+) -> None:
+    await watched.settle(PROD)
+    watched.api.change(CLUSTERS, "prod", **fields)
+    watched.woken.clear()
+
+    await watched.settle(PROD)
+
+    assert PROD in watched.woken
+    watched.woken.clear()
+    await watched.settle(PROD)
+    assert watched.woken == [], "nothing changed since"
+    await watched.all.stop()
+
+
+async def test_of_two_with_the_same_kafka_the_older_acts_and_both_say_so(watched: Watched) -> None:
+    copied(watched)
+
+    await watched.settle(COPY, PROD)  # the younger one first, as may be after a restart
+
+    assert watched.acting() == [PROD]
+    young, why = watched.all.get(COPY), watched.ready(COPY)
+    assert isinstance(young, Reason)
+    assert why == (young.code, young.message) == ("DuplicateCluster", young.message)
+    assert watched.ready(PROD)[0] == "DuplicateCluster"
+    assert "kafka/copy-of-prod" in watched.ready(PROD)[1]
+    assert "kafka/prod, which is older" in why[1]
+    assert watched.events.said.count(("Warning", "DuplicateCluster")) == 2
+    await watched.all.stop()
+
+
+async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered_orders(watched: Watched) -> None:
+    copied(watched)
+    await watched.settle(PROD, COPY)
+    watched.api.recovery()["metadata"]["finalizers"] = [FINALIZER]
+    await watched.api.delete(CLUSTERS.path(*PROD))
+
+    await watched.settle(PROD)
+
+    assert watched.acting() == []
+    code, why = watched.ready(COPY)
+    assert (code, "PartitionRecovery kafka/prod-1f0c9a2b7d of WatchedCluster prod" in why) == ("DuplicateCluster", True)
+    watched.api.recovery()["metadata"]["finalizers"] = []
+    await watched.settle(COPY)
+    assert watched.acting() == [COPY]
+    await watched.all.stop()
+
+
+async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(watched: Watched) -> None:
+    copied(watched)
+    left = Outage(TopicPartition("orders", 0), TopicId("orders-id"), LeaderEpoch(7))
+    ended = {"finished": True, "outcome": "Refused", "leftOffline": left_offline([left])}
+    watched.api.put(RECOVERIES, "ended", watched.api.recovery()["spec"], ended)
+    await watched.settle(PROD, COPY)
+    await watched.api.delete(CLUSTERS.path(*PROD))
+
+    await watched.settle(PROD)
+
+    (copy,) = watched.all.open()
+    assert (copy.key, set(copy.watcher.holding_back())) == (COPY, {"ended"})
+    await watched.all.stop()
+
+
+async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lacks(*arguments: object) -> None:
+        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
+
+    await watched.settle(PROD)
+    before = watched.all.open()[0]
+    before.cool_down.elected("first")
+    with monkeypatch.context() as gone:
+        gone.setattr(module, "way_in", lacks)
+        await watched.settle(PROD)
+        assert watched.ready(PROD)[0] == "SecretMissing"
+
+    await watched.settle(PROD)
+
+    (after,) = watched.all.open()
+    assert after is not before
+    assert after.cooling("second", timedelta(minutes=10)) is not None
+    await watched.all.stop()
+
+
+async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: Watched) -> None:
+    told = {
+        "clusterId": CLUSTER,
+        "observedGeneration": 1,
+        "brokerStates": [{"id": 1, "state": "Fenced", "since": "2026-11-21T11:00:00Z", "incarnation": 4}],
+        "offlinePartitions": 3,
+        "lastAutomaticElection": {"at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "recoveryUid": "first"},
+        "conditions": [{"type": "Ready", "status": "True", "reason": "Watching"}],
+    }
+    watched.api.objects[CLUSTERS.path(*PROD)]["status"] = dict(told)
+
+    await watched.settle(PROD)
+
+    (cluster,) = watched.all.open()
+    assert watched.api.objects[CLUSTERS.path(*PROD)]["status"] == told
+    assert (watched.events.said, cluster.incarnations) == ([], {1: 4})
+    assert cluster.cooling("second", timedelta(minutes=10)) is not None
+    await watched.all.stop()
+
+
+async def test_when_the_older_goes_the_younger_acts(watched: Watched) -> None:
+    copied(watched)
+    await watched.settle(PROD, COPY)
+    watched.api.remove(CLUSTERS, "prod")
+
+    await watched.settle(PROD)
+
+    assert watched.acting() == [COPY]
+    assert watched.ready(COPY)[0] != "DuplicateCluster"
+    assert isinstance(watched.all.get(COPY), OpenCluster)
+    await watched.all.stop()
+
+
+async def test_when_the_younger_goes_the_older_says_nothing_of_it_any_more(watched: Watched) -> None:
+    copied(watched)
+    await watched.settle(PROD, COPY)
+    watched.api.remove(CLUSTERS, COPY[1])
+
+    await watched.settle(COPY)
+
+    assert (watched.acting(), watched.ready(PROD)[0]) == ([PROD], "Connecting")
+    await watched.all.stop()
+
+
+async def test_one_that_cannot_be_understood_is_in_nobody_s_way(watched: Watched) -> None:
+    copied(watched)
+    await watched.settle(PROD, COPY)
+    watched.api.change(CLUSTERS, "prod", authority="All")
+
+    await watched.settle(PROD)
+
+    assert (watched.acting(), watched.ready(PROD)[0]) == ([COPY], "InvalidSpec")
+    await watched.all.stop()

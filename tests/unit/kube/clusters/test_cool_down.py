@@ -1,0 +1,90 @@
+"""After an election that nobody was asked about, a person is asked for a while."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
+
+import pytest
+
+from kafka_recovery.kube.clusters import cool_down
+from kafka_recovery.kube.clusters.cool_down import CoolDown
+
+LASTS = timedelta(minutes=10)
+
+
+def ago(**spell: float) -> datetime:
+    """So long before now; the clock goes on while tests run."""
+    return datetime.now(UTC) - timedelta(**spell)
+
+
+def told(at: str) -> CoolDown:
+    """As a process knows it that has just started."""
+    known = CoolDown()
+    known.remember({"lastAutomaticElection": {"at": at, "recoveryUid": "first"}})
+    return known
+
+
+@pytest.fixture
+def hot() -> CoolDown:
+    known = CoolDown()
+    known.elected("first")
+    return known
+
+
+def test_another_recovery_asks_a_person_for_a_while(hot: CoolDown) -> None:
+    why = hot.why(LASTS, "second")
+
+    assert why is not None
+    assert why.code == "CoolingDown"
+
+
+def test_the_recovery_that_elected_goes_on(hot: CoolDown) -> None:
+    assert hot.why(LASTS, "first") is None
+
+
+def test_a_policy_without_it_never_cools_down(hot: CoolDown) -> None:
+    assert hot.why(None, "second") is None
+
+
+def test_it_is_known_after_a_restart_and_over_after_a_while() -> None:
+    assert told(f"{ago():%Y-%m-%dT%H:%M:%SZ}").why(LASTS, "second") is not None
+    assert told(str(ago(hours=1))).why(LASTS, "second") is None
+
+
+def test_what_this_process_knows_is_newer_than_what_a_status_tells(hot: CoolDown) -> None:
+    hot.remember({"lastAutomaticElection": {"at": str(ago(hours=1)), "recoveryUid": "earlier"}})
+
+    assert hot.why(LASTS, "second") is not None
+
+
+def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot: CoolDown) -> None:
+    before = hot.last
+    hot.elected_earlier(ago(hours=1), "second")
+    assert hot.last == before
+
+    cold = CoolDown()
+    cold.elected_earlier(ago(minutes=4), "first")
+    why = cold.why(LASTS, "second")
+    assert why
+    assert "for 3" in why.message
+
+
+def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeypatch: pytest.MonkeyPatch) -> None:
+    for jump in (timedelta(hours=5), timedelta(hours=-5)):
+        monkeypatch.setattr(cool_down, "datetime", Mock(now=lambda _, jump=jump: ago() + jump))
+        why = hot.why(timedelta(hours=1), "second")
+        assert why
+        assert "for 3" in why.message
+
+
+def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    known = told(str(ago(hours=-5)))
+    assert known.why(LASTS, "second") is not None
+
+    later = time.monotonic() + 600
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    assert known.why(LASTS, "second") is None

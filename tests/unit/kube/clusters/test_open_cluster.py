@@ -1,0 +1,132 @@
+"""What is known of a watched cluster beside what its watcher sees: orphans, untaken recoveries, cooling down."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, cast
+from unittest.mock import Mock
+
+import pytest
+
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Policy
+from kafka_recovery.kube.clusters import open_cluster
+from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.machinery.api import Api
+from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL, Meta, WatchedCluster
+from kafka_recovery.kube.watching.watcher import WatchView
+from unit.kube.journal.journals import CONFIG_MAPS, NAMESPACE, RECOVERY, begin, engine, journal_of
+from unit.kube.kubernetes_in_memory import KubernetesInMemory
+from unit.recovery.brokers import CLUSTER
+from unit.recovery.world import ORDERS, World
+
+NOW = datetime.now(UTC)
+
+
+class Watcher:
+    """Counts how often it was told to look again."""
+
+    looks = 0
+
+    def look_again(self) -> None:
+        self.looks += 1
+
+
+@pytest.fixture
+def cluster() -> OpenCluster:
+    meta = Meta(NAMESPACE, "prod", "a-uid", 1, "1", NOW)
+    spec = WatchedCluster(meta, CLUSTER, (Address("kafka", 9092),))
+    kafka, watcher = Mock(), cast(Any, Watcher())
+    return OpenCluster(spec, {}, "", kafka, watcher, lambda: None, Metrics(), Policy())
+
+
+@pytest.fixture
+async def plan(tmp_path: Path, api: KubernetesInMemory) -> Plan:
+    world = World(tmp_path)
+    world.offline()
+    return await engine(world, api).plan(Scope((ORDERS,)))
+
+
+async def test_partitions_of_a_recovery_that_was_removed_by_force_are_nobody_elses(
+    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
+) -> None:
+    await begin(journal_of(api), plan)
+    del api.objects[RECOVERY]
+
+    await cluster.look_for_orphans(cast(Api, api))
+
+    assert set(cluster.orphans) == {ORDERS}
+    assert "deleted" in cluster.orphans[ORDERS]
+
+
+async def test_one_look_for_orphans_serves_all_who_asked_before_it_began(
+    cluster: OpenCluster, api: KubernetesInMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    async def found(*_: object) -> list[Any]:
+        looks.append("began")
+        await asyncio.sleep(0.01)
+        looks.append("ended")
+        return []
+
+    monkeypatch.setattr(open_cluster, "orphaned", found)
+    await asyncio.gather(*[cluster.look_for_orphans(cast(Api, api)) for _ in range(50)])
+    assert looks == ["began", "ended"]
+
+    first = asyncio.create_task(cluster.look_for_orphans(cast(Api, api)))
+    while looks[2:] != ["began"]:
+        await asyncio.sleep(0)
+    await cluster.look_for_orphans(cast(Api, api))
+    assert looks[2:] == ["began", "ended", "began", "ended"], "what happened since that one began must not be missed"
+    await first
+
+
+async def test_a_recovery_that_is_there_leaves_no_orphans(
+    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
+) -> None:
+    await begin(journal_of(api), plan)
+
+    await cluster.look_for_orphans(cast(Api, api))
+
+    assert cluster.orphans == {}
+
+
+async def test_while_a_lost_recovery_may_have_altered_any_order_nobody_is_elected(
+    cluster: OpenCluster, api: KubernetesInMemory, plan: Plan
+) -> None:
+    cast(Any, cluster.watcher).view = WatchView(timedelta(0))
+    await begin(journal_of(api), plan)
+    del api.objects[RECOVERY]
+    copy = f"{CONFIG_MAPS}/a-copy"
+    begun = next(each for name, each in api.config_maps().items() if name.endswith("begun"))
+    labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
+    meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
+    api.objects[copy] = {**begun, "immutable": False, "metadata": meta}
+
+    await cluster.look_for_orphans(cast(Api, api))
+
+    why = cluster.isolated()
+    assert why is not None
+    assert (why.code, "ConfigMap a-copy" in why.message) == ("OrphanDamaged", True)
+    assert set(cluster.orphans) == {ORDERS}, "of what can be read it is known"
+
+    del api.objects[copy]
+    await cluster.look_for_orphans(cast(Api, api))
+    assert cluster.isolated() is None
+
+
+def test_when_the_last_recovery_of_an_earlier_process_is_known_the_watcher_looks_again(cluster: OpenCluster) -> None:
+    cluster.untaken = {"one": NOW, "two": NOW}
+
+    cluster.taken("one")
+    cluster.taken("one")
+    cluster.taken("another")
+
+    assert cluster.untaken == {"two": NOW}
+    assert cast(Any, cluster.watcher).looks == 1

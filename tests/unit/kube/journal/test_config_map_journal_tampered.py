@@ -1,0 +1,182 @@
+"""The journal in ConfigMaps: what somebody changed in it is named, and nothing is gone on with."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument, digest
+from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.resources.kinds import FINALIZER
+from unit.kube.journal.journals import (
+    CONFIG_MAPS,
+    NAME,
+    RECOVERY,
+    begin,
+    engine,
+    journal_of,
+)
+from unit.kube.kubernetes_in_memory import KubernetesInMemory
+from unit.recovery.world import World
+
+Tamper = Callable[[KubernetesInMemory, str], None]
+
+
+def put(api: KubernetesInMemory, name: str, **changes: object) -> None:
+    api.objects[f"{CONFIG_MAPS}/{name}"].update(changes)
+
+
+def content_of(api: KubernetesInMemory, name: str) -> bytes:
+    return gzip.decompress(base64.b64decode(api.config_maps()[name]["binaryData"]["json.gz"]))
+
+
+def with_content(raw: bytes) -> Object:
+    """Deleted and created anew, with everything in it as it should be."""
+    packed = base64.b64encode(gzip.compress(raw)).decode()
+    return {"binaryData": {"json.gz": packed}, "data": {"sha256": hashlib.sha256(raw).hexdigest()}}
+
+
+def other_content(api: KubernetesInMemory, name: str) -> None:
+    put(api, name, **with_content(content_of(api, name).replace(b'"leader":2', b'"leader":3')))
+
+
+def other_content_without_its_hash(api: KubernetesInMemory, name: str) -> None:
+    put(api, name, binaryData=with_content(b"{}")["binaryData"])
+
+
+def cut_off(api: KubernetesInMemory, name: str) -> None:
+    packed = base64.b64decode(api.config_maps()[name]["binaryData"]["json.gz"])
+    put(api, name, binaryData={"json.gz": base64.b64encode(packed[:-20]).decode()})
+
+
+def not_base64(api: KubernetesInMemory, name: str) -> None:
+    put(api, name, binaryData={"json.gz": "&&&"})
+
+
+def emptied(api: KubernetesInMemory, name: str) -> None:
+    put(api, name, binaryData=None, data=None)
+
+
+def mutable(api: KubernetesInMemory, name: str) -> None:
+    put(api, name, immutable=None)
+
+
+def unlabelled(api: KubernetesInMemory, name: str) -> None:
+    del api.objects[f"{CONFIG_MAPS}/{name}"]["metadata"]["annotations"]
+
+
+def deleted(api: KubernetesInMemory, name: str) -> None:
+    del api.objects[f"{CONFIG_MAPS}/{name}"]
+
+
+def with_a_part_that_is_none(api: KubernetesInMemory, name: str) -> None:
+    put(api, name, data={"sha256": "", "parts": "../secrets/admin"})
+
+
+PLAN_TAMPERED: list[Tamper] = [
+    other_content,
+    other_content_without_its_hash,
+    cut_off,
+    not_base64,
+    emptied,
+    mutable,
+    unlabelled,
+    with_a_part_that_is_none,
+]
+
+
+@pytest.mark.parametrize("tamper", PLAN_TAMPERED)
+async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(
+    api: KubernetesInMemory, world: World, plan: Plan, tamper: Tamper
+) -> None:
+    journal = journal_of(api)
+    name = await begin(journal, plan)
+    tamper(api, f"{NAME}-{name[:16]}-plan")
+
+    reads: list[Callable[[], Awaitable[object]]] = [
+        journal.unfinished,
+        journal.plans,
+        lambda: journal.plan(name),
+        lambda: journal.kept(name),
+        lambda: journal.record(plan),
+        engine(world, api).resume,
+        engine(world, api).undo,
+    ]
+    for act in reads:
+        with pytest.raises(InvalidDocument, match=rf"{NAME}-{name[:16]}-plan: (?s:.*)Restore it from a backup"):
+            await act()
+    assert world.changed() == []
+
+
+@pytest.mark.parametrize("fact", ["plan", "begun", "wave-0001-started"])
+async def test_a_fact_that_was_deleted_is_missed(api: KubernetesInMemory, plan: Plan, fact: str) -> None:
+    journal = journal_of(api)
+    name = await begin(journal, plan)
+    await journal.wave_ended(name, 1, ())
+    deleted(api, f"{NAME}-{name[:16]}-{fact}")
+
+    with pytest.raises(InvalidDocument, match=f"{NAME}-{name[:16]}-{fact}: it is missing.*Restore it from a backup"):
+        await journal.unfinished()
+
+
+@pytest.mark.parametrize("tamper", [deleted, not_base64, other_content_without_its_hash])
+async def test_a_part_that_was_tampered_with_is_named(
+    api: KubernetesInMemory, plan: Plan, tamper: Tamper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "LARGEST_PART", 300)
+    name = await journal_of(api).record(plan)
+    part = next(each for each in api.config_maps() if "-plan-002-" in each)
+    tamper(api, part)
+
+    with pytest.raises(InvalidDocument, match=rf"{NAME}-{name[:16]}-plan.*Restore it"):
+        await journal_of(api).kept(name)
+
+
+@pytest.mark.parametrize("fact", ["approval", "wave-0001-started", "wave-0001-ended"])
+async def test_a_fact_that_can_not_be_read_is_named(api: KubernetesInMemory, plan: Plan, fact: str) -> None:
+    journal = journal_of(api)
+    name = await begin(journal, plan)
+    await journal.wave_ended(name, 1, ())
+    put(api, f"{NAME}-{name[:16]}-{fact}", **with_content(b'{"wave": "one"}'))
+
+    with pytest.raises(InvalidDocument, match=f"{NAME}-{name[:16]}-{fact}: "):
+        await journal.unfinished()
+
+
+async def test_the_journal_of_an_earlier_recovery_of_the_same_name_is_not_taken_for_ours(
+    api: KubernetesInMemory, plan: Plan
+) -> None:
+    await journal_of(api, uid="earlier").record(plan)
+
+    assert await journal_of(api).unfinished() == []
+    assert await journal_of(api).kept(digest(plan)) is None
+    with pytest.raises(InvalidDocument, match=r"an earlier PartitionRecovery.*uid earlier"):
+        await journal_of(api).record(plan)
+
+
+async def test_a_run_whose_plan_was_deleted_while_somebody_read_it_does_not_begin(
+    api: KubernetesInMemory, plan: Plan
+) -> None:
+    journal = journal_of(api)
+    name = await journal.record(plan)
+    await api.delete(f"{CONFIG_MAPS}/{NAME}-{name[:16]}-plan")
+
+    with pytest.raises(InvalidDocument, match="never recorded, or deleted"):
+        await journal.approved(name, "ann")
+
+    assert await journal.unfinished() == []
+    assert FINALIZER not in (await api.get(RECOVERY))["metadata"]["finalizers"]
+
+
+@pytest.mark.parametrize("nonsense", ["", "abc", "../../secrets", "A" * 64])
+async def test_what_is_no_digest_finds_no_plan(api: KubernetesInMemory, nonsense: str) -> None:
+    with pytest.raises(InvalidDocument, match="not a plan's digest"):
+        await journal_of(api).plan(nonsense)
+    with pytest.raises(InvalidDocument, match="never recorded"):
+        await journal_of(api).plan("0" * 64)

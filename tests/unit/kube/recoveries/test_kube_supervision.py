@@ -1,0 +1,238 @@
+"""What owners say now: every halt, who is asked though the rules want nobody, and that silence is no permission."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.supervision import OVER
+from kafka_recovery.kube.resources.house import House, read_house
+from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.recovery.supervision import Authority, Mandate
+from unit.kube.journal.journals import NAME
+from unit.kube.operated import Operated
+from unit.kube.our_objects import SILENT, OurObjects, inhabited
+from unit.recovery.world import World
+
+HOUSE = ("kafka", "operator")
+CONFIG = "/api/v1/namespaces/kafka/configmaps/operator"
+AUTOMATIC, APPROVE, OBSERVE = Authority.AUTOMATIC, Authority.APPROVE, Authority.OBSERVE
+
+
+@pytest.fixture
+def owners(tmp_path: Path) -> Operated:
+    return Operated(World(tmp_path), inhabited())
+
+
+async def mandate(owners: Operated, **known: Any) -> Mandate:
+    return await owners.supervision(**known).mandate()
+
+
+def deletion(owners: Operated) -> None:
+    spec = owners.api.recovery()["spec"]
+    owners.api.put(RECOVERIES, NAME, spec, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/other"])
+
+
+def another_of_that_name(owners: Operated) -> None:
+    owners.api.put(RECOVERIES, NAME, owners.api.recovery()["spec"], uid="another")
+
+
+def house_suspended(owners: Operated) -> None:
+    owners.house = House(AUTOMATIC, Reason("Suspended", "by ConfigMap"))
+
+
+def cut_off(owners: Operated) -> None:
+    owners.state.alone = Reason("Isolated", "PathCut: two of three do not answer us")
+
+
+def silent_about(path: str) -> Callable[[Operated], None]:
+    return lambda owners: setattr(owners.api, "unread", path)
+
+
+HALTS: dict[str, tuple[Callable[[Operated], object], str]] = {
+    "nobody objects": (lambda o: None, ""),
+    "the recovery is gone": (lambda o: o.api.remove(RECOVERIES, NAME), "Deleted"),
+    "the recovery is being deleted": (deletion, "Deleted"),
+    "another recovery has its name": (another_of_that_name, "Deleted"),
+    "the recovery is aborted": (lambda o: o.api.change(RECOVERIES, NAME, abort=True), "Aborted"),
+    "the recovery is suspended": (lambda o: o.api.change(RECOVERIES, NAME, suspend=True), "Suspended"),
+    "the cluster is suspended": (lambda o: o.api.change(CLUSTERS, "prod", suspend=True), "Suspended"),
+    "the operator is suspended": (house_suspended, "Suspended"),
+    "our own look can't be trusted": (cut_off, "Isolated"),
+    "the cluster is gone": (lambda o: o.api.remove(CLUSTERS, "prod"), "WatchedClusterMissing"),
+    "the cluster is another one now": (lambda o: o.api.change(CLUSTERS, "prod", clusterId="other"), "OtherCluster"),
+    "the cluster names no policy": (lambda o: o.api.change(CLUSTERS, "prod", policyRef=None), "NoPolicy"),
+    "the policy is gone": (lambda o: o.api.remove(POLICIES, "rules"), "RecoveryPolicyMissing"),
+    "the policy is not valid": (lambda o: o.api.change(POLICIES, "rules", rules=[]), "InvalidResource"),
+    "the cluster can't be understood": (lambda o: o.api.change(CLUSTERS, "prod", authority="All"), "InvalidResource"),
+    "the API server is silent": (silent_about("/partitionrecoveries/"), "KubernetesUnreachable"),
+    "it is silent about the cluster": (
+        silent_about("/watchedclusters/"),
+        "KubernetesUnreachable",
+    ),
+    "it is silent about the policy": (
+        silent_about("/recoverypolicies/"),
+        "KubernetesUnreachable",
+    ),
+}
+
+
+@pytest.mark.parametrize(("happens", "code"), HALTS.values(), ids=HALTS)
+async def test_what_halts_a_recovery(owners: Operated, happens: Callable[[Operated], object], code: str) -> None:
+    happens(owners)
+
+    halted = (await mandate(owners)).halted
+
+    assert (halted.code if halted else "") == code
+
+
+@pytest.mark.parametrize(("happens", "code"), HALTS.values(), ids=HALTS)
+async def test_what_halts_later_halts_as_well(
+    owners: Operated, happens: Callable[[Operated], object], code: str
+) -> None:
+    """What was read once is not believed again."""
+    supervision = owners.supervision()
+    await supervision.mandate()
+    happens(owners)
+
+    halted = (await supervision.mandate()).halted
+
+    assert (halted.code if halted else "") == code
+
+
+def test_only_what_can_not_be_taken_back_ends_a_recovery() -> None:
+    assert {"Deleted", "Aborted"} == OVER
+
+
+async def test_a_cluster_may_be_given_another_policy(owners: Operated) -> None:
+    supervision = owners.supervision()
+    await supervision.mandate()
+    owners.api.put(POLICIES, "strict", {"rules": [{"name": "strict"}]})
+    owners.api.change(CLUSTERS, "prod", policyRef={"name": "strict"})
+
+    assert [rule.name for rule in (await supervision.mandate()).policy.rules] == ["strict"]
+
+
+async def test_an_operator_that_cannot_read_its_own_settings_may_do_nothing(owners: Operated) -> None:
+    async def silent() -> House:
+        raise SILENT
+
+    supervision = owners.supervision()
+    supervision._house = silent
+
+    halted = (await supervision.mandate()).halted
+    assert halted
+    assert halted.code == "KubernetesUnreachable"
+
+
+# Authority
+
+
+@pytest.mark.parametrize(
+    ("operator", "cluster", "allowed", "caution"),
+    [
+        (AUTOMATIC, AUTOMATIC, AUTOMATIC, None),
+        (AUTOMATIC, APPROVE, APPROVE, None),
+        (APPROVE, AUTOMATIC, APPROVE, None),
+        (OBSERVE, AUTOMATIC, APPROVE, "ObserveOnly"),
+        (AUTOMATIC, OBSERVE, APPROVE, "ObserveOnly"),
+    ],
+)
+async def test_the_strictest_authority_holds_and_observe_is_shown_as_a_plan(
+    owners: Operated, operator: Authority, cluster: Authority, allowed: Authority, caution: str | None
+) -> None:
+    owners.house = House(operator)
+    owners.api.change(CLUSTERS, "prod", authority=str(cluster))
+    supervision = owners.supervision()
+
+    now = await supervision.mandate()
+
+    assert (now.authority, now.halted) == (allowed, None)
+    assert (supervision.caution.code if supervision.caution else None) == caution
+
+
+async def test_what_has_begun_is_halted_under_observe(owners: Operated) -> None:
+    owners.house = House(OBSERVE)
+
+    now = await mandate(owners, begun=lambda: True)
+
+    assert now.halted
+    assert now.halted.code == "ObserveOnly"
+
+
+COOLS = Reason("CoolingDown", "the last automatic election was 5 s ago")
+
+
+@pytest.mark.parametrize(
+    ("cools", "known", "code"),
+    [
+        (COOLS, {}, "CoolingDown"),
+        (None, {"named": Reason("LeadersRanked", "by nightly")}, "LeadersRanked"),
+        (None, {"failed": lambda: True}, "AfterFailure"),
+        (None, {}, None),
+    ],
+)
+async def test_a_person_is_asked_though_the_rules_want_nobody(
+    owners: Operated, cools: Reason | None, known: dict[str, Any], code: str | None
+) -> None:
+    owners.state.cools = cools
+    supervision = owners.supervision(**known)
+
+    now = await supervision.mandate()
+
+    assert (supervision.caution.code if supervision.caution else None) == code
+    assert now.authority is (APPROVE if code else AUTOMATIC)
+
+
+async def test_a_caution_that_is_over_is_forgotten(owners: Operated) -> None:
+    owners.state.cools = COOLS
+    supervision = owners.supervision()
+    await supervision.mandate()
+    owners.state.cools = None
+
+    now = await supervision.mandate()
+
+    assert (supervision.caution, now.authority) == (None, AUTOMATIC)
+
+
+# The operator's own ConfigMap
+
+
+@pytest.mark.parametrize(
+    ("data", "suspended"),
+    [
+        (None, False),
+        ({}, False),
+        ({"suspend": ""}, False),
+        ({"suspend": "false"}, False),
+        ({"suspend": "False"}, False),
+        ({"suspend": "true"}, True),
+        ({"suspend": "no"}, True),
+    ],
+)
+async def test_the_operator_is_suspended_by_anything_but_a_clear_no(
+    data: dict[str, str] | None, suspended: bool
+) -> None:
+    api = OurObjects()
+    api.objects[CONFIG] = {"metadata": {"name": "operator"}} | ({} if data is None else {"data": data})
+
+    house = await read_house(api, HOUSE, APPROVE)
+
+    assert (house.authority, house.suspended is not None) == (APPROVE, suspended)
+
+
+async def test_without_its_config_map_the_operator_is_not_suspended() -> None:
+    assert await read_house(OurObjects(), HOUSE, APPROVE) == House(APPROVE)
+
+
+async def test_a_config_map_that_cannot_be_read_is_no_permission() -> None:
+    api = OurObjects()
+    api.unread = "/configmaps/"
+
+    with pytest.raises(ApiError):
+        await read_house(api, HOUSE, APPROVE)

@@ -1,0 +1,138 @@
+"""A deletion that nobody can carry out any more: the finalizer comes off in the end, and the journal stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.recoveries import GIVE_UP_UNDOING
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
+from unit.kube.journal.journals import NAME, NAMESPACE
+from unit.kube.office import Office
+from unit.kube.our_objects import KEY, PROD
+from unit.kube.virtual import in_no_time
+from unit.recovery.world import ORDERS
+
+SECRET = Reason("SecretMissing", "Secret ca is not there (spec.tls.caSecretRef)")
+RIGHT = Reason("Forbidden", "the operator lacks a right here, see manifests/rbac: secrets")
+
+
+async def begun(office: Office) -> None:
+    """A process ended in the middle of a wave, whose end it could not write."""
+    office.api.refusing = lambda what: "wave-0001-ended" in what
+    office.open()
+    office.see()
+    await office.until("JournalUnwritable")
+    await office.queue.stop(timedelta(0))
+    await office.all.stop()
+    assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
+
+
+def deleted(office: Office, ago: timedelta) -> None:
+    """A person deleted the recovery, so long ago."""
+    office.api.recovery()["metadata"]["deletionTimestamp"] = f"{datetime.now(UTC) - ago:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def gone(office: Office) -> bool:
+    return RECOVERIES.path(*KEY) not in office.api.objects
+
+
+def another_kafka(office: Office) -> None:
+    office.api.change(CLUSTERS, "prod", clusterId="another")
+    office.open()
+
+
+def not_opened(why: Reason) -> Callable[[Office], None]:
+    def happened(office: Office) -> None:
+        office.clusters.known[PROD] = why
+
+    return happened
+
+
+def unreadable(office: Office) -> None:
+    """A partition that is named twice: no schema can say that."""
+    twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
+    office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
+    office.open()
+
+
+NOBODY = [
+    pytest.param(another_kafka, "OtherCluster", id="OtherCluster"),
+    pytest.param(not_opened(SECRET), "SecretMissing", id="SecretMissing"),
+    pytest.param(not_opened(RIGHT), "Forbidden", id="Forbidden"),
+    pytest.param(unreadable, "InvalidSpec", id="InvalidSpec"),
+]
+
+
+@pytest.mark.parametrize(("happened", "reason"), NOBODY)
+def test_a_deletion_ends_after_ten_minutes_whatever_keeps_its_orders_from_being_restored(
+    office: Office, happened: Callable[[Office], None], reason: str
+) -> None:
+    async def tell() -> Office:
+        await begun(office)
+        deleted(office, GIVE_UP_UNDOING)
+        again = Office(office.world, office.api)
+        happened(again)
+        again.see()
+        await asyncio.sleep(5)
+        return again
+
+    again = in_no_time(tell())
+    assert gone(office)
+    assert [said for _, said in again.events.said] == [reason, "OrphanedJournal"]
+    assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
+
+
+@pytest.mark.parametrize(("happened", "reason"), NOBODY)
+def test_until_then_it_may_be_mended(office: Office, happened: Callable[[Office], None], reason: str) -> None:
+    async def tell() -> tuple[str, list[str]]:
+        await begun(office)
+        deleted(office, GIVE_UP_UNDOING - timedelta(minutes=2))
+        again = Office(office.world, office.api)
+        happened(again)
+        again.see()
+        await asyncio.sleep(60)
+        return again.reason(), office.api.finalizers(NAMESPACE, NAME)
+
+    assert in_no_time(tell()) == (reason, [FINALIZER])
+
+
+def test_what_is_about_to_be_taken_up_is_not_let_go_however_long_it_waited(office: Office) -> None:
+    """The operator was away for an hour, and its cluster is not open yet."""
+
+    async def tell() -> list[tuple[str, str]]:
+        await begun(office)
+        deleted(office, timedelta(hours=1))
+        again = Office(office.world, office.api)
+        again.see()
+        await asyncio.sleep(60)
+        return again.events.said
+
+    assert in_no_time(tell()) == []
+    assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
+
+
+def test_the_event_says_why_nothing_could_be_restored(office: Office) -> None:
+    notes: list[str] = []
+
+    async def say(about: Object, type: str, reason: str, action: str, note: str) -> None:
+        notes.append(note)
+
+    async def tell() -> None:
+        await begun(office)
+        deleted(office, GIVE_UP_UNDOING)
+        again = Office(office.world, office.api)
+        cast(Any, again.events).say = say
+        another_kafka(again)
+        again.see()
+        await asyncio.sleep(5)
+
+    in_no_time(tell())
+    assert "OtherCluster" in notes[-1]
+    assert "delete this recovery" in notes[-1]

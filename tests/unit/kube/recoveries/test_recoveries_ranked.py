@@ -1,0 +1,91 @@
+"""A recovery that names a FleetRanking: a person approves, what was ranked is elected, and no guard is beaten."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kafka_recovery.domain.ids import LeaderEpoch
+from kafka_recovery.fleet.manifest import Snapshot
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, RECOVERIES, read_policy
+from unit.fleet.rankings import Ranked, run_in
+from unit.kube.fleet.asked import run_of
+from unit.kube.journal.journals import NAME
+from unit.kube.office import Office
+from unit.kube.specs import RANKING
+from unit.kube.virtual import in_no_time
+from unit.recovery.brokers import CLUSTER
+from unit.recovery.world import ORDERS
+
+BEST, BEHIND = 2, 3
+"""Of the brokers that live."""
+
+
+def ranked(office: Office, folder: Path, leader: int) -> None:
+    """The recovery names a ranking that chose this leader for the outage that lasts."""
+    held = office.world.kafka.partitions[ORDERS]
+    digest = read_policy(office.api.objects[POLICIES.path("kafka", "rules")]).digest
+    row = Ranked(ORDERS.topic, ORDERS.partition, [leader], LeaderEpoch(held.epoch), CLUSTER)
+    place, checksum = run_in(folder, [row], policy_digest=digest, evidence=(Snapshot(CLUSTER, "x.parquet", "cd" * 32),))
+    office.api.put(RANKINGS, "nightly", RANKING)
+    run = run_of(place.as_uri(), checksum, policyDigest=digest)
+    office.api.objects[RANKINGS.path("kafka", "nightly")]["status"] = {"runs": [run]}
+    office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
+    office.open()
+
+
+def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office, tmp_path: Path) -> None:
+    async def tell() -> Object:
+        ranked(office, tmp_path, BEHIND)
+        office.see()
+        waiting = await office.until("LeadersRanked")
+        office.api.approve(waiting["plan"]["digest"])
+        office.all.approval_seen(("kafka", NAME))
+        return await office.until("Recovered")
+
+    status = in_no_time(tell())
+    assert office.world.kafka.partitions[ORDERS].leader == BEHIND
+    assert status["ranking"] == {"run": "nightly-1", "checksum": status["ranking"]["checksum"], "leaders": 1}
+
+
+def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
+    async def tell() -> Object:
+        ranked(office, tmp_path, BEHIND)
+        office.world.kafka.nodes[BEHIND].fenced = True
+        office.see()
+        return await office.until("RankedRejected")
+
+    status = in_no_time(tell())
+    assert status["refusals"][0]["message"].startswith(
+        f"broker {BEHIND} was chosen by the fleet's ranking but may not lead"
+    )
+    assert status["refusals"][0]["message"].endswith("; without rankingRef the policy chooses"), "the way out"
+    assert office.world.kafka.partitions[ORDERS].leader is None
+
+
+def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_path: Path) -> None:
+    async def tell() -> str:
+        office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
+        office.open()
+        office.see()
+        await office.until("RankingMissing")
+        stalled = office.condition("Stalled")[0]
+        ranked(office, tmp_path, BEST)
+        await office.until("LeadersRanked")
+        return stalled
+
+    assert in_no_time(tell()) == "True", "somebody has to create it"
+
+
+def test_a_choice_for_an_outage_that_is_over_is_none(office: Office, tmp_path: Path) -> None:
+    async def tell() -> None:
+        ranked(office, tmp_path, BEHIND)
+        office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
+        office.see()
+        waiting = await office.until("LeadersRanked")
+        office.api.approve(waiting["plan"]["digest"])
+        office.all.approval_seen(("kafka", NAME))
+        await office.until("Recovered")
+
+    in_no_time(tell())
+    assert office.world.kafka.partitions[ORDERS].leader == BEST

@@ -1,0 +1,262 @@
+"""The status of a recovery, from what its run knows: every phase, every end, and nothing that is not so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Loss, LossClass, Plan
+from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
+from kafka_recovery.kube.recoveries.status import FIRST, Known, Phase, plan_now, status_of, untaken
+from testbed.kstatus import Kstatus, kstatus
+from unit.decision.incident import evidence, log, partition, policy
+from unit.kube.kubernetes_in_memory import NOON
+from unit.kube.recoveries.standings import BY, INCIDENTS, PLAN
+
+LATER = NOON + timedelta(minutes=1)
+WHY = Reason("Electing", "wave 1 of 2 is being elected")
+CLUSTER_GONE = Reason("WatchedClusterMissing", "there is no WatchedCluster prod")
+
+
+def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    return {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+
+
+def message(status: dict[str, Any], kind: str) -> str:
+    return next(str(each["message"]) for each in status["conditions"] if each["type"] == kind)
+
+
+def outcomes(**numbers: int) -> dict[TopicPartition, PartitionOutcome]:
+    """So many partitions with each outcome."""
+    kinds = [Outcome[name.upper()] for name, number in numbers.items() for _ in range(number)]
+    found = [PartitionOutcome(TopicPartition("t", n), kind) for n, kind in enumerate(kinds)]
+    return {outcome.id: outcome for outcome in found}
+
+
+@pytest.mark.parametrize("name", INCIDENTS)
+def test_every_condition_is_always_there_and_no_tool_can_read_it_two_ways(name: str) -> None:
+    known, _ = INCIDENTS[name]
+
+    status = status_of(known, 3, {}, NOON)
+
+    said = conditions(status)
+    assert said.keys() == {"Ready", "Reconciling", "Stalled", "Planned", "Approved", "Verified"}
+    assert [said["Ready"][0], said["Reconciling"][0], said["Stalled"][0]].count("True") == 1
+    assert {each["observedGeneration"] for each in status["conditions"]} == {3} == {status["observedGeneration"]}
+    assert (status["finished"], "outcome" in status, "finishedAt" in status) == (known.end is not None,) * 3
+
+
+@pytest.mark.parametrize(("end", "ready"), [(end, end is End.RECOVERED) for end in End])
+def test_only_what_recovered_is_ready(end: End, ready: bool) -> None:
+    status = status_of(Known(Phase.ENDED, WHY, 1, end=end), 1, {}, NOON)
+
+    assert (conditions(status)["Ready"][0] == "True", status["outcome"]) == (ready, str(end))
+    assert (conditions(status)["Verified"][0] == "True") == ready
+
+
+# Approved
+
+
+@pytest.mark.parametrize(
+    ("known", "said"),
+    [
+        (Known(Phase.PLANNING, WHY), ("False", "NoPlan")),
+        (Known(Phase.AWAITING_APPROVAL, WHY, plan=PLAN), ("False", "Electing")),
+        (Known(Phase.ELECTING, WHY, plan=PLAN, approval=BY), ("True", "Approved")),
+        (Known(Phase.ELECTING, WHY, plan=replace(PLAN, needs_approval=False)), ("True", "NotNeeded")),
+        (Known(Phase.HELD, WHY, plan=PLAN), ("False", "NotApproved")),
+        (Known(Phase.AWAITING_APPROVAL, WHY, plan=replace(PLAN, needs_approval=False)), ("False", "Electing")),
+    ],
+)
+def test_approved_says_what_a_person_did_or_has_to_do(known: Known, said: tuple[str, str]) -> None:
+    assert conditions(status_of(known, 1, {}, NOON))["Approved"] == said
+
+
+def test_who_approved_is_named() -> None:
+    status = status_of(Known(Phase.ELECTING, WHY, plan=PLAN, approval=BY), 1, {}, NOON)
+
+    assert status["approval"] == {"name": BY.name, "uid": BY.uid, "by": BY.by}
+    assert BY.by in message(status, "Approved")
+
+
+# Counts
+
+
+def test_partitions_are_counted_and_what_has_no_outcome_waits() -> None:
+    found = outcomes(recovered=1, recovered_cleanly=1, recovered_under_min_isr=1, refused=2, unknown=1, failed=1)
+
+    status = status_of(Known(Phase.ELECTING, WHY, 20, found), 1, {}, NOON)
+
+    assert status["partitions"] == {"total": 20, "recovered": 3, "refused": 3, "failed": 1, "waiting": 13}
+
+
+def test_those_that_were_not_counted_before_are_no_debt() -> None:
+    status = status_of(Known(Phase.PLANNING, WHY, 0, outcomes(refused=2)), 1, {}, NOON)
+
+    assert (status["partitions"]["total"], status["partitions"]["waiting"]) == (2, 0)
+
+
+def test_only_the_first_refusals_and_failures_are_told_in_the_order_of_partitions() -> None:
+    found = outcomes(failed=FIRST + 5, refused=FIRST + 5)
+
+    status = status_of(Known(Phase.STUCK, WHY, outcomes=dict(reversed(found.items()))), 1, {}, NOON)
+
+    assert [each["partition"] for each in status["failures"]] == [f"t-{n}" for n in range(FIRST)]
+    assert [each["partition"] for each in status["refusals"]] == [f"t-{n + FIRST + 5}" for n in range(FIRST)]
+
+
+def test_a_long_reason_is_cut_to_what_the_schema_allows() -> None:
+    long = PartitionOutcome(TopicPartition("t", 0), Outcome.REFUSED, Reason("NoCandidate", "because " * 1000))
+
+    status = status_of(Known(Phase.STUCK, long.reason or WHY, outcomes={long.id: long}), 1, {}, NOON)
+
+    assert len(status["refusals"][0]["message"]) == LONGEST_MESSAGE == len(message(status, "Ready"))
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (outcomes(recovered=3), "3 of 3 partitions have a leader that answered itself"),
+        (outcomes(recovered=2, refused=1), "2 of 3 partitions have a leader that answered itself; 1 are gone"),
+    ],
+)
+def test_verified_counts_only_leaders_that_answered(
+    found: dict[TopicPartition, PartitionOutcome], sentence: str
+) -> None:
+    assert message(status_of(Known(Phase.ENDED, WHY, 3, found, end=End.RECOVERED), 1, {}, NOON), "Verified") == sentence
+
+
+# Times
+
+
+def test_times_stay_while_nothing_flips() -> None:
+    known = Known(Phase.ELECTING, WHY, 2, plan=PLAN)
+    before = status_of(known, 1, {}, NOON)
+
+    assert status_of(known, 1, before, LATER) == before
+    after = status_of(replace(known, phase=Phase.ENDED, end=End.RECOVERED), 1, before, LATER)
+    changed = {each["type"] for each in after["conditions"] if each["lastTransitionTime"].endswith("12:01:00Z")}
+    assert changed == {"Ready", "Reconciling", "Verified"}
+
+
+def test_when_it_finished_is_told_once() -> None:
+    known = Known(Phase.ENDED, WHY, end=End.ABORTED)
+    before = status_of(known, 1, {}, NOON)
+
+    assert status_of(known, 1, before, LATER)["finishedAt"] == "2026-11-21T12:00:00Z"
+
+
+# The plan at a glance
+
+
+def plan(*losses: Loss | None, approval: Approval = Approval.MANUAL) -> Plan:
+    """A plan with so many elections, each at its price."""
+    held = {1: None, 2: log(27), 3: log(15)}
+    seen = evidence(*(partition(held, id=TopicPartition("t", n)) for n in range(len(losses))))
+    made = decide(seen, policy(approval=approval))
+    return replace(made, decisions=tuple(replace(d, loss=loss) for d, loss in zip(made.decisions, losses, strict=True)))
+
+
+LOSSLESS, BOUNDED, UNKNOWN = (
+    Loss(LossClass.LOSSLESS, at_most=0),
+    Loss(LossClass.BOUNDED, at_most=7),
+    Loss(LossClass.UNKNOWN),
+)
+
+
+@pytest.mark.parametrize(
+    ("losses", "worst", "at_most"),
+    [
+        ((LOSSLESS,), LossClass.LOSSLESS, 0),
+        ((LOSSLESS, BOUNDED, BOUNDED), LossClass.BOUNDED, 14),
+        ((UNKNOWN, BOUNDED), LossClass.UNKNOWN, None),
+        ((), LossClass.LOSSLESS, 0),
+    ],
+)
+def test_a_plan_is_as_bad_as_its_worst_election(
+    losses: tuple[Loss, ...], worst: LossClass, at_most: int | None
+) -> None:
+    shown = plan_now(plan(*losses), "ab" * 32, LATER)
+
+    assert (shown.worst, shown.at_most, shown.elections) == (worst, at_most, len(losses))
+
+
+def test_a_plan_that_nobody_has_to_approve_says_so() -> None:
+    asked = [plan_now(plan(LOSSLESS, approval=approval), "ab" * 32, LATER).needs_approval for approval in Approval]
+
+    assert asked == [True, False, False]
+
+
+def test_what_of_a_plan_is_in_the_status() -> None:
+    status = status_of(Known(Phase.AWAITING_APPROVAL, WHY, plan=replace(PLAN, at_most=3)), 1, {}, NOON)
+
+    assert status["plan"] == {
+        "digest": PLAN.digest,
+        "policyDigest": PLAN.policy_digest,
+        "madeAt": "2026-11-21T12:00:00Z",
+        "expiresAt": "2026-11-21T12:02:00Z",
+        "elections": 2,
+        "needsApproval": True,
+        "lossClass": "Unknown",
+        "atMost": 3,
+    }
+    assert "atMost" not in status_of(Known(Phase.HELD, WHY, plan=PLAN), 1, {}, NOON)["plan"]
+
+
+def test_what_was_begun_may_have_lost_records_though_its_plan_is_void_by_now() -> None:
+    status = status_of(Known(Phase.PLANNING, WHY, begun=(PLAN,)), 1, {}, NOON)
+
+    assert status["plan"] == {"lossClass": "Unknown"}, "no digest: there is nothing to approve"
+
+
+def test_what_ended_shows_the_last_plan_that_was_begun() -> None:
+    status = status_of(Known(Phase.ENDED, WHY, begun=(PLAN,), end=End.RECOVERED), 1, {}, NOON)
+
+    assert (status["plan"]["digest"], status["plan"]["lossClass"]) == (PLAN.digest, "Unknown")
+    assert conditions(status)["Planned"] == ("True", "Planned")
+
+
+@pytest.mark.parametrize(
+    ("found", "plan"),
+    [
+        (outcomes(recovered=1), {"lossClass": "Unknown"}),
+        (outcomes(recovered_under_min_isr=1), {"lossClass": "Unknown"}),
+        (outcomes(recovered_cleanly=1, refused=1), None),
+    ],
+)
+def test_who_was_elected_by_a_plan_that_is_not_known_any_more_may_have_lost_anything(found: Any, plan: Any) -> None:
+    status = status_of(Known(Phase.ENDED, WHY, outcomes=found, end=End.RECOVERED), 1, {}, NOON)
+
+    assert status.get("plan") == plan
+
+
+# While nobody can work on it
+
+
+@pytest.mark.parametrize(("stuck", "tools"), [(False, Kstatus.IN_PROGRESS), (True, Kstatus.FAILED)])
+def test_what_cannot_be_taken_up_waits_or_needs_a_person(stuck: bool, tools: Kstatus) -> None:
+    status = untaken(CLUSTER_GONE, 1, {"observedGeneration": -1}, NOON, stuck=stuck)
+
+    assert kstatus({"metadata": {"generation": 1}, "status": status}) is tools
+    assert conditions(status)["Ready"] == ("False", "WatchedClusterMissing")
+
+
+def test_what_an_earlier_process_told_still_stands() -> None:
+    before = status_of(Known(Phase.ELECTING, WHY, 2, outcomes(recovered=1), PLAN, BY), 1, {}, NOON)
+
+    status = untaken(CLUSTER_GONE, 2, before, LATER, stuck=False)
+
+    kept = ("partitions", "plan", "approval", "finished")
+    assert {name: status[name] for name in kept} == {name: before[name] for name in kept}
+    assert {kind: conditions(status)[kind] for kind in ("Planned", "Approved", "Verified")} == {
+        kind: conditions(before)[kind] for kind in ("Planned", "Approved", "Verified")
+    }
+    assert untaken(CLUSTER_GONE, 2, status, LATER, stuck=False) == status

@@ -1,0 +1,118 @@
+"""The Lua of `examples/argocd`, run as Argo CD runs it, on the statuses that the operator writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_recovery.domain.outcome import End
+from kafka_recovery.kube.clusters.policies import Policies
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.status import Phase
+from kafka_recovery.kube.resources.kinds import API_VERSION, CLUSTERS, POLICIES, RECOVERIES
+from testbed import argocd
+from testbed.kstatus import Kstatus, kstatus
+from unit.kube.recoveries.standings import INCIDENTS, State, states
+from unit.kube.specs import POLICY
+
+SCRIPTS = Path(__file__).parents[4] / "examples" / "argocd"
+STATES = list(states())
+EVERY = pytest.mark.parametrize("state", STATES, ids=str)
+
+
+@EVERY
+def test_argo_cd_shows_each_state_as_it_should(state: State) -> None:
+    assert argocd.health(SCRIPTS, state.object).status == state.argo
+
+
+@EVERY
+def test_flux_and_helm_show_each_state_as_they_should(state: State) -> None:
+    assert kstatus(state.object) is state.kstatus
+
+
+@pytest.mark.parametrize("state", [state for state in STATES if state.kind in (RECOVERIES, CLUSTERS)], ids=str)
+def test_a_status_about_an_older_spec_is_progress(state: State) -> None:
+    changed = state.object | {"metadata": {"generation": 2}}
+
+    assert (argocd.health(SCRIPTS, changed).status, kstatus(changed)) == ("Progressing", Kstatus.IN_PROGRESS)
+
+
+def test_every_phase_and_every_end_is_among_the_states() -> None:
+    known = [known for known, _ in INCIDENTS.values()]
+
+    assert {each.phase for each in known} == set(Phase)
+    assert {each.end for each in known} == {None, *End}
+
+
+def test_an_unwell_kafka_is_told_of_and_blocks_nothing() -> None:
+    unwell = named("has offline partitions").object
+
+    assert argocd.health(SCRIPTS, unwell) == argocd.Health(
+        "Healthy", "it is looked at several times a second; Kafka: orders-0 have no leader"
+    )
+    assert kstatus(unwell) is Kstatus.CURRENT
+
+
+def test_a_suspended_cluster_blocks_nothing_and_is_told_of() -> None:
+    suspended = named("is well").object
+    suspended["spec"] = suspended["spec"] | {"suspend": True}
+
+    found = argocd.health(SCRIPTS, suspended)
+
+    assert (found.status, found.message.endswith("; suspended")) == ("Healthy", True)
+
+
+def test_why_a_recovery_waits_is_told() -> None:
+    assert argocd.health(SCRIPTS, named("awaits approval").object).message == "a sentence that says why"
+
+
+@pytest.mark.parametrize(
+    ("spec", "argo", "tools"),
+    [
+        (POLICY, "Healthy", Kstatus.CURRENT),
+        ({"rules": [{"name": "a"}, {"name": "a"}]}, "Degraded", Kstatus.IN_PROGRESS),
+    ],
+    ids=["valid", "invalid"],
+)
+async def test_a_policy_is_healthy_if_it_is_valid(spec: dict[str, Any], argo: str, tools: Kstatus) -> None:
+    policy = await reconciled(spec)
+
+    assert (argocd.health(SCRIPTS, policy).status, kstatus(policy)) == (argo, tools)
+
+
+def test_a_policy_that_nobody_has_looked_at_is_progress() -> None:
+    policy = a_policy(POLICY) | {"status": {"observedGeneration": -1}}
+
+    assert argocd.health(SCRIPTS, policy).status == "Progressing"
+
+
+def named(name: str) -> State:
+    return next(state for state in STATES if state.name == name)
+
+
+def a_policy(spec: dict[str, Any]) -> Object:
+    meta = {"name": "prod", "namespace": "dev", "uid": "u", "generation": 1, "resourceVersion": "1"}
+    meta["creationTimestamp"] = "2026-11-21T12:00:00Z"
+    return {"apiVersion": API_VERSION, "kind": POLICIES.kind, "metadata": meta, "spec": spec}
+
+
+async def reconciled(spec: dict[str, Any]) -> Object:
+    """A policy with the status that the operator gives it."""
+    api = OnePolicy(a_policy(spec))
+    await Policies(api).reconcile(("dev", "prod"))  # type: ignore[arg-type] # all of Api that it needs
+    return api.policy
+
+
+class OnePolicy:
+    """An API server with one object."""
+
+    def __init__(self, policy: Object) -> None:
+        self.policy = policy
+
+    async def get(self, path: str) -> Object:
+        return self.policy
+
+    async def apply_status(self, path: str, obj: Object, status: Object) -> None:
+        self.policy = obj | {"status": status}

@@ -1,0 +1,462 @@
+"""The watching task: its pace, what slow and hung clusters do to it and to others, and how fast an incident opens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+
+from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.pulse import Pulse
+from kafka_recovery.cluster.scan import OfflinePartition, Scan, UncleanTopics
+from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.policy import Policy, Rule
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.kube.watching.incidents import Incident
+from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
+from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.ports import Clock
+from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
+from kafka_recovery.simulator.model.scheduler import Scheduler
+from testbed.faults import BlackHole
+from unit.cluster.play import Play
+from unit.kube.watching.sights import offline, pulse, seconds
+
+AT_ONCE = Policy((Rule("at-once", patience=seconds(0)),))
+CALM = Policy((Rule("calm", patience=seconds(20)),))
+PACE = Pace(deadline=seconds(1))
+INTERVAL = PACE.interval.total_seconds()
+LOST = ClusterFault("nobody answers")
+
+
+@dataclass
+class FakeKafka:
+    """A cluster as a watcher sees it; `*_takes` in seconds. Its metadata move on with every pulse."""
+
+    clock: Clock
+    pulse_takes: float = 0.005
+    scan_takes: float = 0.01
+    seen: Pulse = field(default_factory=lambda: pulse(1, 2, 3))
+    offline: tuple[OfflinePartition, ...] = ()
+    fault: ClusterFault | None = None
+    scan_fault: ClusterFault | None = None
+    configs_fault: ClusterFault | None = None
+    pulses: list[float] = field(default_factory=list)
+    scans: list[float] = field(default_factory=list)
+    asked: int = 0
+    asked_controller: int = 0
+
+    async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
+        assert not self.asked, "one at a time"
+        self.asked += 1
+        self.asked_controller += ask_controller
+        self.pulses.append(now(self.clock))
+        try:
+            await self.clock.sleep(seconds(self.pulse_takes))
+        finally:
+            self.asked -= 1
+        if self.fault:
+            raise self.fault
+        beats = {id: replace(beat, applied=len(self.pulses)) for id, beat in self.seen.beats.items()}
+        return replace(self.seen, beats=beats, took=seconds(self.pulse_takes))
+
+    async def scan(self, deadline: timedelta) -> Scan:
+        self.scans.append(now(self.clock))
+        found = self.offline
+        await self.clock.sleep(seconds(self.scan_takes))
+        if self.scan_fault:
+            raise self.scan_fault
+        return Scan(found, ("orders", "pay"), 7)
+
+    async def unclean_topics(self, topics: Sequence[str], deadline: timedelta) -> UncleanTopics:
+        if self.configs_fault:
+            raise self.configs_fault
+        return UncleanTopics((topics[0],), 0)
+
+    def loses(self, *partitions: OfflinePartition) -> None:
+        """Broker 3 is fenced, and that is what it leaves behind."""
+        self.seen, self.offline = pulse(1, 2, fenced=[3], silent=[3]), partitions
+
+
+@dataclass
+class FakeDesk:
+    """Opens what it is given, unless a test is against it."""
+
+    clock: Clock
+    rules: Policy | None = AT_ONCE
+    recoveries: dict[TopicPartition, str] = field(default_factory=dict)
+    opened: list[tuple[float, Incident]] = field(default_factory=list)
+    views: list[WatchView] = field(default_factory=list)
+    refuses: int = 0
+
+    def policy(self) -> Policy | None:
+        return self.rules
+
+    def open(self) -> Mapping[TopicPartition, str]:
+        return self.recoveries
+
+    def changed(self, view: WatchView) -> None:
+        self.views.append(view)
+
+    async def open_incident(self, incident: Incident) -> None:
+        if self.refuses:
+            self.refuses -= 1
+            raise NotOpened("the API server is not there")
+        self.opened.append((now(self.clock), incident))
+
+    def names(self) -> list[list[str]]:
+        return [[str(each.id) for each in incident.partitions] for _, incident in self.opened]
+
+
+def now(clock: Clock) -> float:
+    return clock.monotonic().total_seconds()
+
+
+@dataclass
+class Bench:
+    """One watched cluster on virtual time."""
+
+    clock: Clock
+    kafka: FakeKafka
+    desk: FakeDesk
+    watcher: Watcher
+
+    @property
+    def scan_fault(self) -> Reason | None:
+        return self.watcher.view.scan_fault
+
+    async def after(self, duration: float) -> None:
+        await self.clock.sleep(seconds(duration))
+
+
+def virtually(story: Callable[[Bench], Awaitable[None]]) -> None:
+    """Play it with a watcher running, in no time."""
+    loop = VirtualLoop(Scheduler())
+    clock = VirtualClock(loop)
+
+    async def main() -> None:
+        kafka, desk = FakeKafka(clock), FakeDesk(clock)
+        bench = Bench(clock, kafka, desk, Watcher("prod", kafka, desk, clock, PACE))
+        watching = asyncio.create_task(bench.watcher.run())
+        await story(bench)
+        if watching.done():
+            await watching
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "it leaves nothing behind"
+
+    loop.finish(main())
+
+
+class TestPace:
+    def test_pulses_keep_their_beat_however_long_they_take(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(60)
+            assert bench.kafka.pulses == pytest.approx([n * INTERVAL for n in range(241)][: len(bench.kafka.pulses)])
+            assert len(bench.kafka.pulses) >= 240
+
+        virtually(story)
+
+    def test_what_a_slow_pulse_missed_is_left_out_and_never_caught_up_with(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.pulse_takes = 0.6
+            await bench.after(3)
+            bench.kafka.pulse_takes = 0.005
+            await bench.after(1)
+            assert bench.kafka.pulses[:4] == pytest.approx([0, 0.75, 1.5, 2.25])
+            assert bench.kafka.pulses[4:] == pytest.approx([3, 3.25, 3.5, 3.75])
+
+        virtually(story)
+
+    def test_a_pulse_that_never_ends_is_cut_off_and_we_know_that_we_see_nothing(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.pulse_takes = 1e9
+            await bench.after(10)
+            assert bench.watcher.view.isolated
+            assert bench.watcher.view.isolated.code == "Silent"
+            assert len(bench.kafka.pulses) == 3
+            bench.kafka.pulse_takes = 0.005
+            await bench.after(4)
+            assert bench.watcher.view.isolated is None
+
+        virtually(story)
+
+    def test_a_cluster_that_refuses_us_is_asked_less_and_less_often_but_at_least_every_two_seconds(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.fault = LOST
+            await bench.after(20.1)
+            assert bench.kafka.pulses[:6] == pytest.approx([0, 0.5, 1, 2, 4, 6])
+            bench.kafka.fault = None
+            await bench.after(3)
+            assert bench.kafka.pulses[-1] - bench.kafka.pulses[-2] == pytest.approx(INTERVAL)
+
+        virtually(story)
+
+    def test_pulses_go_on_while_a_long_scan_does(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.scan_takes = 20
+            await bench.after(10)
+            assert len(bench.kafka.scans) == 1
+            assert len(bench.kafka.pulses) >= 40
+
+        virtually(story)
+
+    def test_of_ten_clusters_a_hung_one_costs_the_others_nothing(self) -> None:
+        loop = VirtualLoop(Scheduler())
+        clock = VirtualClock(loop)
+
+        async def main() -> list[FakeKafka]:
+            clusters = [FakeKafka(clock) for _ in range(10)]
+            clusters[4].pulse_takes = clusters[4].scan_takes = 1e9
+            watchers = [Watcher(f"c{n}", kafka, FakeDesk(clock), clock) for n, kafka in enumerate(clusters)]
+            tasks = [asyncio.create_task(watcher.run()) for watcher in watchers]
+            await clock.sleep(seconds(60))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            return clusters
+
+        for number, kafka in enumerate(loop.finish(main())):
+            if number != 4:
+                gaps = [later - one for one, later in pairwise(kafka.pulses)]
+                assert max(gaps) < 2 * INTERVAL
+                assert len(kafka.pulses) >= 240
+
+
+class TestIncidents:
+    def test_without_patience_one_opens_within_an_interval_and_a_scan(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(5.001)
+            bench.kafka.loses(offline(), offline(partition=1))
+            fenced_at = now(bench.clock)
+            await bench.after(5)
+            assert bench.desk.names() == [["orders-0", "orders-1"]]
+            took = bench.desk.opened[0][0] - fenced_at
+            assert took <= INTERVAL + bench.kafka.pulse_takes + bench.kafka.scan_takes + 0.001
+
+        virtually(story)
+
+    def test_with_patience_one_opens_when_that_is_over_from_a_fresh_scan(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.desk.rules = CALM
+            await bench.after(5)
+            bench.kafka.loses(offline(), offline(partition=1))
+            await bench.after(15)
+            bench.kafka.offline = (offline(),)  # the other one came back, and no broker changed
+            await bench.after(15)
+            assert bench.desk.names() == [["orders-0"]]
+            opened_at = bench.desk.opened[0][0]
+            assert 25 < opened_at < 26.5
+            assert min(opened_at - at for at in bench.kafka.scans if at <= opened_at) < 0.1
+
+        virtually(story)
+
+    def test_one_that_could_not_be_opened_is_tried_again(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.desk.refuses = 3
+            bench.kafka.loses(offline())
+            await bench.after(6)
+            assert bench.desk.names() == [["orders-0"]]
+            assert 3 <= bench.desk.opened[0][0] < 5
+
+        virtually(story)
+
+    def test_it_is_opened_once_though_it_stays_offline(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.loses(offline())
+            await bench.after(600)
+            assert bench.desk.names() == [["orders-0"]]
+            assert [reason.code for reason in bench.watcher.view.left.values()] == ["HadRecovery"]
+
+        virtually(story)
+
+    def test_a_policy_that_comes_later_is_asked_at_once(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.desk.rules = None
+            bench.kafka.loses(offline())
+            await bench.after(10)
+            assert [reason.code for reason in bench.watcher.view.left.values()] == ["NoPolicy"]
+            bench.desk.rules = AT_ONCE
+            bench.watcher.look_again()
+            await bench.after(0.5)
+            assert bench.desk.names() == [["orders-0"]]
+
+        virtually(story)
+
+    def test_a_deleted_recovery_makes_room_for_another_one(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.loses(offline())
+            await bench.after(5)
+            bench.watcher.forget(bench.desk.opened[0][1].name)
+            await bench.after(1)
+            assert bench.desk.names() == [["orders-0"], ["orders-0"]]
+
+        virtually(story)
+
+    def test_nothing_is_opened_while_we_see_nothing_and_all_of_it_when_we_do(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(5)
+            bench.kafka.fault = LOST
+            bench.kafka.loses(offline())
+            await bench.after(60)
+            assert not bench.desk.opened
+            bench.kafka.fault = None
+            await bench.after(2.5)
+            assert bench.desk.names() == [["orders-0"]]
+
+        virtually(story)
+
+
+class TestWaking:
+    def test_who_is_woken_goes_through_all_partitions_at_the_next_pulse(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(62)
+            before = len(bench.kafka.scans)
+            last = bench.kafka.scans[-1]
+            bench.watcher.wake()
+            woken = now(bench.clock)
+            await bench.after(2 * INTERVAL)
+            assert len(bench.kafka.scans) == before + 1
+            assert woken - last < 4, "it was not due by itself"
+
+        virtually(story)
+
+    def test_being_woken_all_the_time_is_a_scan_a_second_and_no_more(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(10)
+            before = len(bench.kafka.scans)
+            for _ in range(1000):
+                bench.watcher.wake()
+                await bench.after(0.01)
+            assert 8 <= len(bench.kafka.scans) - before <= 10
+
+        virtually(story)
+
+    def test_who_sees_nothing_looks_once_it_sees_again(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(5)
+            bench.kafka.fault = LOST
+            await bench.after(5)
+            before = len(bench.kafka.scans)
+            bench.watcher.wake()
+            await bench.after(5)
+            assert len(bench.kafka.scans) == before
+            bench.kafka.fault = None
+            await bench.after(3)
+            assert len(bench.kafka.scans) > before
+
+        virtually(story)
+
+
+class TestView:
+    def test_it_tells_what_was_seen_and_only_when_it_is_new(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(100)
+            before = len(bench.desk.views)
+            await bench.after(100)
+            assert len(bench.desk.views) == before
+            bench.kafka.loses(offline())
+            await bench.after(5)
+            view = bench.desk.views[-1]
+            assert [broker.state.value for broker in view.brokers] == ["Online", "Online", "Fenced"]
+            assert [str(each.partition.id) for each in view.offline] == ["orders-0"]
+            assert (view.cluster_id, view.topics, view.partitions, view.isolated) == ("abc", 2, 7, None)
+            assert bench.watcher.view.pulsed_at
+            assert now(bench.clock) - bench.watcher.view.pulsed_at.total_seconds() < 2 * INTERVAL
+
+        virtually(story)
+
+    def test_a_scan_that_fails_says_why_and_is_tried_again(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.scan_fault = LOST
+            await bench.after(5)
+            assert bench.scan_fault == LOST.reason
+            assert 3 <= len(bench.kafka.scans) <= 6
+            bench.kafka.scan_fault = None
+            await bench.after(2)
+            assert bench.watcher.view.scanned_at
+            assert bench.watcher.view.scan_fault is None
+
+        virtually(story)
+
+    def test_topics_in_which_kafka_elects_by_itself_are_shown(self) -> None:
+        async def story(bench: Bench) -> None:
+            bench.kafka.configs_fault = LOST
+            await bench.after(10)
+            assert bench.watcher.view.unclean is None
+            bench.kafka.configs_fault = None
+            await bench.after(2)
+            assert bench.watcher.view.unclean == UncleanTopics(("orders",), 0)
+
+        virtually(story)
+
+    def test_the_controller_is_asked_only_in_doubt(self) -> None:
+        async def story(bench: Bench) -> None:
+            await bench.after(60)
+            assert not bench.kafka.asked_controller
+            bench.kafka.seen = pulse(1, 2, 3, silent=[1, 2, 3])
+            await bench.after(3)
+            assert bench.kafka.asked_controller
+
+        virtually(story)
+
+
+async def test_on_real_sockets_too_a_black_hole_costs_only_its_own_task() -> None:
+    clock, interval = SystemClock(), 0.25
+    async with AsyncExitStack() as stack:
+        addresses = []
+        for _ in range(9):
+            play = await stack.enter_async_context(Play().staged(1))
+            addresses.append(play.address(1))
+        addresses.append(Address.parse(stack.enter_context(BlackHole()).address))
+        desks = [FakeDesk(clock) for _ in addresses]
+        pulsed: list[list[float]] = [[] for _ in addresses]
+        tasks = []
+        for number, address in enumerate(addresses):
+            cluster = await stack.enter_async_context(KafkaCluster([address], PLAINTEXT))
+            sights = Counted(cluster, pulsed[number])
+            tasks.append(asyncio.create_task(Watcher(f"c{number}", sights, desks[number], clock, PACE).run()))
+        beats = [now(clock)]
+        while beats[-1] < beats[0] + 4:
+            await asyncio.sleep(interval)
+            beats.append(now(clock))
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def longest(times: list[float]) -> float:
+        return sorted(later - one for one, later in pairwise(times))[-2]
+
+    for times in pulsed[:9]:
+        gaps = sorted(later - one for one, later in pairwise(times))
+        assert gaps[len(gaps) // 2] < 1.2 * interval
+        assert longest(times) < longest(beats) + interval, "a busy machine delays who only sleeps as well"
+    assert desks[9].views[-1].isolated
+    assert desks[9].views[-1].isolated.code == "ClusterUnavailable"
+
+
+@dataclass
+class Counted:
+    """The real thing, its pulses timed."""
+
+    cluster: KafkaCluster
+    times: list[float]
+
+    async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
+        self.times.append(now(SystemClock()))
+        found = await self.cluster.pulse(deadline, ask_controller=ask_controller)
+        return replace(found, beats={id: replace(b, applied=len(self.times)) for id, b in found.beats.items()})
+
+    async def scan(self, deadline: timedelta) -> Scan:
+        return await self.cluster.scan(deadline)
+
+    async def unclean_topics(self, topics: Sequence[str], deadline: timedelta) -> UncleanTopics:
+        return await self.cluster.unclean_topics(topics, deadline)
