@@ -16,7 +16,7 @@ from apiserver.fleet import Fleet
 from apiserver.forked import launched
 from apiserver.incidents import Start, policy
 from apiserver.outages import Outages
-from kafka_recovery.kube.admission import APPROVALS_POLICY
+from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane

@@ -14,7 +14,6 @@ import pytest
 from testbed.fork_server import Forked, ForkServer
 from testbed.waiting import wait_until
 
-
 OURS = "apiserver.test_fork_server"
 
 
