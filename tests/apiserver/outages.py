@@ -88,7 +88,7 @@ def healed(kafka: RealKafka) -> Iterator[RealKafka]:
 
 def _topics(kafka: RealKafka) -> list[str]:
     admin = AdminClient(client(kafka.bootstrap))
-    return sorted(admin.list_topics(timeout=ADMIN_DEADLINE).topics)
+    return sorted(each for each in admin.list_topics(timeout=ADMIN_DEADLINE).topics if not each.startswith("__"))
 
 
 def _deleted(kafka: RealKafka, topic: str) -> bool:

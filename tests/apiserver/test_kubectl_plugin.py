@@ -403,7 +403,7 @@ def started(person: Kubectl, *words: str) -> Iterator[Started]:
     with TemporaryDirectory() as folder:
         out, err = Path(folder, "out"), Path(folder, "err")
         with out.open("wb") as output, err.open("wb") as errors:
-            process = PROGRAMS.start("kafka_recovery.cli.kubectl:main", words, output, person.environment, errors)
+            process = PROGRAMS.start("apiserver.forked:plugin", words, output, person.environment, errors)
         yield Started(process, out, err)
         process.kill()
         process.wait()

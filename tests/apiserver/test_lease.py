@@ -81,7 +81,7 @@ class Candidates:
         wish = [lease, self._namespace, name, mode, str(duration)]
         environment = os.environ | {"KUBECONFIG": str(who or self._control_plane.administrator(self._namespace))}
         with out.open("wb") as output, log.open("wb") as said:
-            process = PROGRAMS.start("apiserver.candidate:run", wish, output, environment, said)
+            process = PROGRAMS.start("apiserver.forked:candidate", wish, output, environment, said)
         candidate = Candidate(name, process, out, log)
         self._started.append(candidate)
         return candidate
