@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from apiserver.incidents import EVIDENCE
 from testbed.cluster import RealKafka
 from testbed.topics import ADMIN_DEADLINE, client
 from testbed.waiting import wait_until
@@ -86,6 +84,18 @@ def healed(kafka: RealKafka) -> Iterator[RealKafka]:
             wait_until(f"{topic} is deleted", partial(_deleted, kafka, topic), bool)
 
 
+@contextmanager
+def outages(kafka: RealKafka) -> Iterator[Outages]:
+    """The same as what happens to the Kafka."""
+    with healed(kafka):
+        yield Outages(kafka)
+
+
+def quick(**rule: Any) -> dict[str, Any]:
+    """A policy's rule that does not wait long for whoever is frozen."""
+    return {"evidence": EVIDENCE} | rule
+
+
 def _topics(kafka: RealKafka) -> list[str]:
     admin = AdminClient(client(kafka.bootstrap))
     return sorted(each for each in admin.list_topics(timeout=ADMIN_DEADLINE).topics if not each.startswith("__"))
@@ -98,8 +108,3 @@ def _deleted(kafka: RealKafka, topic: str) -> bool:
     except KafkaException as trouble:
         return bool(trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
     return True
-
-
-def quick(**rule: Any) -> dict[str, Any]:
-    """A policy's rule that does not wait long for whoever is frozen."""
-    return {"evidence": EVIDENCE} | rule

@@ -26,7 +26,7 @@ from apiserver.incidents import (
     recoveries,
     seen,
 )
-from apiserver.outages import LAST, SURVIVOR, Outages, healed, quick
+from apiserver.outages import LAST, SURVIVOR, Outages, outages
 from testbed.cluster import RealKafka
 from testbed.faults import BlackHole
 from testbed.kubernetes.control_plane import ControlPlane
@@ -51,8 +51,8 @@ def shared() -> Iterator[RealKafka]:
 @pytest.fixture
 def made(shared: RealKafka) -> Iterator[Outages]:
     """What happens to the Kafka; all is well again after the test."""
-    with healed(shared) as kafka:
-        yield Outages(kafka)
+    with outages(shared) as started:
+        yield started
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def isolated(kubectl: Kubectl, status: str) -> Object:
 def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
-    kubectl.apply(policy(**quick()), incidents.watched_cluster(made.kafka))
+    kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
     isolated(kubectl, "False")
 
     with cut_off(made.kafka):
@@ -105,7 +105,7 @@ def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
 def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
-    kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
     made.lose(orders=2)
     waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
     name = waiting["metadata"]["name"]
@@ -123,7 +123,7 @@ def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
 def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_altered_in_the_end(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
-    kubectl.apply(policy(limits={"waveSizes": [1]}, **quick()), incidents.watched_cluster(made.kafka))
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(made.kafka))
     made.lose(orders=8)
     name = only_recovery(kubectl)["metadata"]["name"]
     operator.says("wave 2 of 8")

@@ -23,7 +23,7 @@ from apiserver.incidents import (
     recovery,
     seen,
 )
-from apiserver.outages import BETTER, LAST, SURVIVOR, Outages, quick
+from apiserver.outages import BETTER, LAST, SURVIVOR, Outages
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
@@ -71,7 +71,7 @@ class TestPolicy:
         cluster(kubectl, lambda each: each["status"]["offlinePartitions"] == 2)
         assert recoveries(kubectl) == []
 
-        kubectl.apply(policy(**quick()))
+        kubectl.apply(policy())
 
         assert finished(kubectl, opened(kubectl))["status"]["outcome"] == "Recovered"
         assert reason(cluster(kubectl, lambda each: condition(each, "Ready").get("status") == "True")) == "Watching"
@@ -79,12 +79,12 @@ class TestPolicy:
     def test_a_policy_made_stricter_between_waves_asks_for_the_rest(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(limits=ONE_BY_ONE, **quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
         made.lose(orders=8)
         name = opened(kubectl)
         operator.says("wave 1 of 8")
 
-        kubectl.apply(policy(limits=ONE_BY_ONE, **quick(approval="ManualApprove")))
+        kubectl.apply(policy(limits=ONE_BY_ONE, approval="ManualApprove"))
 
         waiting = awaiting(kubectl, name)
         left = waiting["status"]["partitions"]
@@ -97,11 +97,11 @@ class TestPolicy:
     def test_a_policy_made_laxer_needs_no_approval_any_more(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
         made.lose(orders=2)
         waiting = awaiting(kubectl, opened(kubectl))
 
-        kubectl.apply(policy(**quick()))
+        kubectl.apply(policy())
 
         ended = finished(kubectl, waiting["metadata"]["name"], within=30)
         assert ended["status"]["outcome"] == "Recovered"
@@ -110,7 +110,7 @@ class TestPolicy:
     def test_a_rule_that_trusts_proof_alone_asks_a_person_where_nothing_is_proven(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(**quick(approval="AutoApproveLossless")), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(approval="AutoApproveLossless"), incidents.watched_cluster(made.kafka))
         made.lose(orders=2)
 
         waiting = awaiting(kubectl, opened(kubectl))
@@ -129,7 +129,7 @@ class TestLimits:
     def test_a_second_incident_soon_after_an_automatic_one_waits_for_a_person(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(limits={"coolDown": "1h"}, **quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(limits={"coolDown": "1h"}), incidents.watched_cluster(made.kafka))
         made.lose(first=1)
         first = opened(kubectl)
         finished(kubectl, first)
@@ -150,7 +150,7 @@ class TestAuthority:
     def test_authority_lowered_between_waves_stops_the_rest_and_raised_goes_on(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(limits=ONE_BY_ONE, **quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
         made.lose(orders=8)
         name = opened(kubectl)
         operator.says("wave 1 of 8")
@@ -169,7 +169,7 @@ class TestAuthority:
     ) -> None:
         house = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka-recovery-operator"}}
         kubectl.apply(house | {"data": {"suspend": "maintenance until noon"}})
-        kubectl.apply(policy(**quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
         made.lose(orders=1)
 
         held = lies_still(kubectl, opened(kubectl), "Suspended")
@@ -184,8 +184,7 @@ class TestApprovals:
     def test_a_better_log_that_comes_back_voids_the_plan_and_its_approval(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        careful = quick(approval="ManualApprove", evidence=SOON_OLD)
-        kubectl.apply(policy(**careful), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(approval="ManualApprove", evidence=SOON_OLD), incidents.watched_cluster(made.kafka))
         made.lose(better=True, orders=1)
         before = awaiting(kubectl, opened(kubectl))
         name = before["metadata"]["name"]
@@ -206,7 +205,7 @@ class TestApprovals:
     def test_a_leader_that_a_person_named_wants_an_approver_also_where_the_rule_does_not(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(**quick(patience="10m")), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(patience="10m"), incidents.watched_cluster(made.kafka))
         made.lose(orders=1)
         scope = {"partitions": [{"topic": "orders", "partition": 0, "designatedLeader": SURVIVOR}]}
         kubectl.apply(recovery(made.kafka, scope=scope))

@@ -13,7 +13,7 @@ import pytest
 from apiserver import incidents
 from apiserver.fleet import Fleet
 from apiserver.incidents import Start, approval, finished, policy, reason, recovery
-from apiserver.outages import BETTER, Outages, quick
+from apiserver.outages import BETTER, Outages
 from kafka_recovery_spark.session import check_java
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
@@ -45,7 +45,7 @@ def test_what_spark_ranked_is_elected(
     check_java()
     made.lose(better=True, orders=3)
     made.thaw(BETTER)
-    rules = policy(**quick(approval="ManualApprove", patience="10m"))
+    rules = policy(approval="ManualApprove", patience="10m")
     fleet.kubectl.apply(rules, incidents.watched_cluster(kafka))
     evidence = f"file://{fleet.results}/evidence"
     program("kafka_recovery.cli.main", "snapshot", "--to", evidence, "--bootstrap-server", kafka.bootstrap)
