@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
+from apiserver.incidents import EVIDENCE
 from testbed.cluster import RealKafka
 from testbed.topics import ADMIN_DEADLINE, client
 from testbed.waiting import wait_until
