@@ -17,6 +17,8 @@ ALONE := not brokers and not apiserver and not spark and not bench and not full
 # Every one is shown with its first failure: it passes a change, and is a defect to find all the same.
 SECOND_CHANCES ?= 0
 ON_REAL_PROCESSES := $(BIN)/pytest $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1 --max-suite-reruns $(SECOND_CHANCES) --rerun-show-tracebacks)
+# Processes that test the operator side by side: they wait more than they work.
+OPERATORS ?= 3
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
@@ -83,7 +85,7 @@ brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
 	$(ON_REAL_PROCESSES) -m "brokers and not apiserver and not full"
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
-	$(ON_REAL_PROCESSES) -m "apiserver and not full"
+	$(ON_REAL_PROCESSES) -n $(OPERATORS) --dist loadgroup --durations 15 -m "apiserver and not full" tests/apiserver tests/charts
 
 test: java lint unit simulation spark kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "The last two side by side, for they wait more than they work; what brokers says follows at the end."
