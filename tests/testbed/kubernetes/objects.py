@@ -19,8 +19,9 @@ from urllib3.exceptions import HTTPError
 
 Object = dict[str, Any]
 
-MANAGER = "kubectl"
-"""Fields that were applied here and with kubectl itself have one owner."""
+APPLY = "application/apply-patch+yaml"
+APPLIED = "?fieldManager=kubectl&force=true&fieldValidation=Strict"
+"""As kubectl does it, so that what is applied here and there has one owner, and a field that nobody knows is refused."""
 LOOKING, CHANGING = 5.0, 60.0
 """Seconds for an answer."""
 ONCE_MORE = Retry(1, redirect=0, status=0, allowed_methods=None)
@@ -93,9 +94,8 @@ class Api:
 
     def apply(self, *objects: Mapping[str, Any], part: str = "") -> None:
         """Server-side apply; a field that others own is taken over. `part`: to a subresource, such as `status`."""
-        where = (f"/{part}" if part else "") + f"?{urlencode({'fieldManager': MANAGER, 'force': 'true'})}"
         for each in objects:
-            self._call("PATCH", self._place(each) + where, each, "application/apply-patch+yaml")
+            self._call("PATCH", self._place(each) + (f"/{part}" if part else "") + APPLIED, each, APPLY)
 
     def create(self, obj: Mapping[str, Any]) -> Object:
         """ApiRefused if there is one already."""
@@ -103,10 +103,9 @@ class Api:
         return dict(self._call("POST", path, obj))
 
     def dry_run(self, obj: Mapping[str, Any]) -> bool:
-        """Whether an object would be taken; a field that nobody knows is no small matter here."""
-        how = {"dryRun": "All", "fieldValidation": "Strict", "fieldManager": MANAGER, "force": "true"}
+        """Whether an object would be taken."""
         try:
-            self._call("PATCH", f"{self._place(obj)}?{urlencode(how)}", obj, "application/apply-patch+yaml")
+            self._call("PATCH", f"{self._place(obj)}{APPLIED}&dryRun=All", obj, APPLY)
         except ApiRefused:
             return False
         return True
