@@ -21,7 +21,7 @@ Object = dict[str, Any]
 
 APPLY = "application/apply-patch+yaml"
 APPLIED = "?fieldManager=kubectl&force=true&fieldValidation=Strict"
-"""As kubectl does it, so that what is applied here and there has one owner, and a field that nobody knows is refused."""
+"""As kubectl does it: one owner of what is applied here and there, and a field that nobody knows is refused."""
 LOOKING, CHANGING = 5.0, 60.0
 """Seconds for an answer."""
 ONCE_MORE = Retry(1, redirect=0, status=0, allowed_methods=None)
