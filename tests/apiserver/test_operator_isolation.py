@@ -34,7 +34,7 @@ from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
 
 PROBE = 1.0
 """Seconds between two looks at a cluster."""
@@ -141,11 +141,11 @@ def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_alt
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("well", [1, pytest.param(9, marks=pytest.mark.full)])
 def test_one_hung_cluster_of_several_does_not_hold_up_the_others(
-    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess, well: int
+    shared: RealKafka, kubectl: Kubectl, operator: OperatorProcess, well: int
 ) -> None:
     """Looks on for ten seconds, after which a silent broker is given up."""
     with ExitStack() as stack:
-        kafkas = [kafka, *(stack.enter_context(RealKafka(brokers=1, heap=64)) for _ in range(well - 1))]
+        kafkas = [shared, *(stack.enter_context(RealKafka(brokers=1, heap=64)) for _ in range(well - 1))]
         hung = stack.enter_context(BlackHole())
         watched = [incidents.watched_cluster(kafka, f"well-{number}") for number, kafka in enumerate(kafkas)]
         silent = incidents.watched_cluster(
