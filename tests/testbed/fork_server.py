@@ -20,10 +20,12 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 LARGEST_REQUEST = 1 << 20
 FEW_FILES = 8
@@ -35,23 +37,32 @@ class ForkServer:
     def __init__(self, *preloaded: str) -> None:
         self._preloaded = preloaded
         self._control: socket.socket | None = None
+        self._starting = threading.Lock()
 
     def start(
         self,
         entry: str,
         arguments: Sequence[str],
-        output: IO[bytes],
+        output: IO[Any],
         environment: Mapping[str, str],
-        errors: IO[bytes] | None = None,
+        errors: IO[Any] | None = None,
+        given: IO[Any] | None = None,
     ) -> Forked:
-        """Run `module:function` with these arguments. What it says goes to `errors`, or else to `output` as well."""
+        """Run `module:function` with these arguments.
+
+        What it prints goes to `output`, what it says on standard error there as well, or to `errors`; it reads `given`,
+        or nothing.
+        """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         request = {"entry": entry, "arguments": list(arguments), "environment": dict(environment)}
         with theirs:
-            control = self._server()
+            with self._starting:
+                control = self._server()
             raw = json.dumps(request).encode()
             assert len(raw) < LARGEST_REQUEST, "what is wanted of a program must fit into one packet"
-            socket.send_fds(control, [raw], [theirs.fileno(), output.fileno(), (errors or output).fileno()])
+            with Path(os.devnull).open() as nothing:
+                standard = (given or nothing, output, errors or output)
+                socket.send_fds(control, [raw], [theirs.fileno(), *(file.fileno() for file in standard)])
         return Forked(entry, ours)
 
     def close(self) -> None:
@@ -70,6 +81,7 @@ class ForkServer:
                 self._process = subprocess.Popen(
                     [sys.executable, "-m", __name__, str(theirs.fileno()), *self._preloaded],
                     stdin=subprocess.DEVNULL,
+                    env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},  # where pytest found the modules
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,  # a Ctrl-C is its owner's to handle
                 )
@@ -153,6 +165,7 @@ class _Server:
         raw, files, _, _ = socket.recv_fds(self._control, LARGEST_REQUEST, FEW_FILES)
         if not raw:
             self._end()
+        request = json.loads(raw)
         channel = socket.socket(fileno=files[0])
         if pid := os.fork():
             for file in files[1:]:
@@ -161,20 +174,29 @@ class _Server:
             self._selector.register(channel, EVENT_READ, pid)
             channel.send(f"{pid}".encode())
             return None
-        channel.close()
-        self._become_a_process(files[1:])
-        return _wanted(**json.loads(raw))
+        return self._as_child(request, channel, files[1:])
 
-    def _become_a_process(self, outputs: Sequence[int]) -> None:
-        """Nothing of the server's is left in a child but what it has imported."""
+    def _as_child(
+        self, request: dict[str, object], channel: socket.socket, standard: Sequence[int]
+    ) -> Callable[[], object]:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         self._selector.close()
-        for each in (self._control, self._waking, self._wakes, *self._channels.values()):
+        for each in (self._control, self._waking, self._wakes, channel, *self._channels.values()):
             each.close()
-        for standard, output in enumerate(outputs, 1):
-            os.dup2(output, standard)
-            os.close(output)
+        for number, file in enumerate(standard):
+            os.dup2(file, number)
+            os.close(file)
+        entry, arguments, environment = request["entry"], request["arguments"], request["environment"]
+        assert isinstance(entry, str)
+        assert isinstance(arguments, list)
+        assert isinstance(environment, dict)
+        os.environ.clear()
+        os.environ.update(environment)
+        module, _, function = entry.partition(":")
+        sys.argv = [module, *arguments]
+        found: Callable[[], object] = getattr(importlib.import_module(module), function)
+        return found
 
     def _bury(self) -> None:
         """Who has ended is told to its owner, and only then forgotten: until then nobody else gets its pid."""
@@ -203,16 +225,6 @@ class _Server:
             with suppress(OSError):
                 channel.send(f"{-signal.SIGKILL}".encode())
         os._exit(0)
-
-
-def _wanted(entry: str, arguments: list[str], environment: dict[str, str]) -> Callable[[], object]:
-    """The program of a request, in its surroundings."""
-    os.environ.clear()
-    os.environ.update(environment)
-    module, _, function = entry.partition(":")
-    sys.argv = [module, *arguments]
-    found: Callable[[], object] = getattr(importlib.import_module(module), function)
-    return found
 
 
 def main() -> None:
