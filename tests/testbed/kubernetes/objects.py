@@ -89,8 +89,9 @@ class Api:
     def listed(self, kind: str, labels: str = "") -> list[Object]:
         """All of a namespace; with a label selector those that it selects."""
         query = f"?{urlencode({'labelSelector': labels})}" if labels else ""
-        found: list[Object] = self._call("GET", self._path(kind) + query)["items"]
-        return found
+        found = self._call("GET", self._path(kind) + query)
+        about = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
+        return [about | each for each in found["items"]]  # as kubectl shows them: each can be created again
 
     def apply(self, *objects: Mapping[str, Any], part: str = "") -> None:
         """Server-side apply; a field that others own is taken over. `part`: to a subresource, such as `status`."""
