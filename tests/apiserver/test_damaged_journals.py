@@ -40,6 +40,7 @@ UID = "kafka-recovery.dev/recovery-uid"
 def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: four starts, and twelve waves in the end."""
     accident(kafka)
     operator = start("--no-lease")
     kubectl.apply(policy(limits={"waveSizes": [1]}), watched_cluster(kafka))

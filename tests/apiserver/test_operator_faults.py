@@ -53,6 +53,7 @@ def gate(kubectl: Kubectl, namespace: str, tmp_path: Path) -> Iterator[Gate]:
 def test_killed_again_and_again_before_it_has_begun(
     kafka: RealKafka, kubectl: Kubectl, start: Start, gate: Gate
 ) -> None:
+    """Half a minute: four starts, and a write that is held at each."""
     accident(kafka, 4)
     gate.shut("plan")
     operator = start("--no-lease")
@@ -137,6 +138,7 @@ def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored
 def test_what_was_deleted_by_force_in_the_middle_is_restored_by_the_next_operator(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: the next operator waits for what the dead one may have asked, twice."""
     accident(kafka)
     operator = start("--no-lease")
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))

@@ -42,6 +42,7 @@ LOST_LEASE = 70
 def test_a_holder_that_stood_still_for_too_long_ends_and_changes_nothing(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: a Lease runs out, and the next one waits for what the old one may have asked."""
     accident(kafka)
     old = start()
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
@@ -94,6 +95,7 @@ def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kub
 def test_the_api_server_goes_away_in_the_middle_of_a_recovery(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
 ) -> None:
+    """Up to half a minute: longer than one try of a call may take, and then the rest of twelve waves."""
     accident(kafka)
     operator = start(lease=60)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
@@ -126,6 +128,7 @@ def test_the_api_server_goes_away_while_a_person_thinks(
 def test_an_operator_whose_lease_ran_out_with_the_api_server_away_ends_and_the_next_goes_on(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane
 ) -> None:
+    """Half a minute: a Lease runs out twice, and what was asked of Kafka before is waited for."""
     accident(kafka)
     operator = start(lease=6)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
