@@ -5,6 +5,7 @@ A control plane of its own: other tests need the definitions that are deleted he
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -86,6 +87,7 @@ def has_no_traceback(log: Path) -> None:
 def test_one_that_was_there_before_its_definitions_names_them_and_goes_on_when_they_come(
     control_plane: ControlPlane, kubectl: Kubectl, start: Start
 ) -> None:
+    """Definitions come one by one: on a busy machine those that are left are named in between, each time others."""
     operator = start()
     operator.says(", ".join(f"{plural}.{GROUP}" for plural in KINDS), within=60)
 
@@ -93,7 +95,8 @@ def test_one_that_was_there_before_its_definitions_names_them_and_goes_on_when_t
     kubectl.apply(incidents.policy())
 
     is_looked_at(kubectl)
-    assert operator.log.read_text().count("waiting for CustomResourceDefinitions") == 1
+    named = re.findall("waiting for CustomResourceDefinitions.*", operator.log.read_text())
+    assert len(named) == len(set(named))
     assert operator.stop() == 0
     has_no_traceback(operator.log)
 
