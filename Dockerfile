@@ -96,7 +96,7 @@ FROM python AS operator
 ARG BASE
 ARG VERSION
 LABEL org.opencontainers.image.title="kafka-recovery-operator" \
-      org.opencontainers.image.description="Brings offline Kafka partitions back with the least loss, and explains every choice." \
+      org.opencontainers.image.description="Brings offline Kafka partitions back with the best replica that is left, and explains every choice." \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.base.name="${BASE}"

@@ -9,23 +9,31 @@ ROOT   := $(CURDIR)
 export PYTHONPATH := $(ROOT)/operator:$(ROOT)/spark:$(ROOT)/tests
 
 SOURCES := $(wildcard operator spark tests demo bench charts/*.py)
-# A tier of their own: `unit` runs in seconds.
-SIMULATED := tests/simulation tests/fidelity/test_scripts_on_model.py
-# What needs no real Kafka, Kubernetes or Spark.
-ALONE := not brokers and not apiserver and not spark and not bench and not full
+# Keeps each tier's seconds in build/timings.json.
+TIMED := $(BIN)/python -m testbed.timed
+# Checked once, wherever the checkout lies: a fresh clone need not do all of it again.
+CACHE := $(or $(KAFKA_RECOVERY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-recovery)
+# What a tier runs: by folder, for to collect everything and then leave most of it out takes longer than `unit`.
+UNIT       := tests/unit tests/property tests/mutations
+SIMULATED  := tests/simulation tests/fidelity/test_scripts_on_model.py
+BROKERS    := tests/brokers
+APISERVER  := tests/apiserver tests/charts
+QUICK      := not full and not bench
+PYTEST     := $(BIN)/pytest --durations 15 --durations-min 1
 # CI alone grants these (.ci/run): how many tests on real processes may fail once and be run again, in each such tier.
 # Every one is shown with its first failure: it passes a change, and is a defect to find all the same.
 SECOND_CHANCES ?= 0
-ON_REAL_PROCESSES := $(BIN)/pytest $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1 --max-suite-reruns $(SECOND_CHANCES) --rerun-show-tracebacks)
-# Processes that test the operator side by side: they wait more than they work.
-OPERATORS ?= 3
+ON_REAL_PROCESSES := $(PYTEST) $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1 --max-suite-reruns $(SECOND_CHANCES) --rerun-show-tracebacks)
+# Tests on real processes wait more than they work: three tiers side by side keep two cores busy.
+JOBS  ?= 3
+TIERS := lint brokers apiserver unit simulation spark
+MUTATIONS := $(BIN)/python -m mutations --jobs 2
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.NOTPARALLEL:
-.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
+.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,19 +63,19 @@ style: $(INSTALLED)
 	$(BIN)/ruff format --check .
 
 types: $(INSTALLED)
-	$(BIN)/mypy $(SOURCES)
+	@$(TIMED) types $(BIN)/mypy --cache-dir $(CACHE)/mypy $(SOURCES)
 
 layers: $(INSTALLED)
-	$(BIN)/lint-imports
+	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	$(BIN)/pytest --timeout 60 -m "$(ALONE)" $(SIMULATED:%=--ignore %)
+	@$(TIMED) unit $(PYTEST) -n 2 --timeout 60 -m "$(QUICK)" $(UNIT)
 
 explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
-	$(BIN)/pytest --hypothesis-profile explore -m "$(ALONE) and hypothesis" $(SIMULATED:%=--ignore %)
+	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
-	$(BIN)/pytest -m "$(ALONE)" $(SIMULATED)
+	@$(TIMED) simulation $(PYTEST) -n 2 -m "$(QUICK)" $(SIMULATED)
 
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
@@ -79,23 +87,27 @@ java: $(INSTALLED)
 	  echo "$${said##*JavaMissing: }" >&2; exit 1; }
 
 spark: java ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on this machine
-	$(ON_REAL_PROCESSES) -m "spark and not full"
+	@$(TIMED) spark $(ON_REAL_PROCESSES) -m "$(QUICK)" tests/spark
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
-	$(ON_REAL_PROCESSES) -m "brokers and not apiserver and not full"
+	@$(TIMED) brokers $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(BROKERS)
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
-	$(ON_REAL_PROCESSES) -n $(OPERATORS) --dist loadgroup --durations 15 -m "apiserver and not full" tests/apiserver tests/charts
+	@$(TIMED) apiserver $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(APISERVER)
 
-test: java lint unit simulation spark kafka-all kube ## All of the above; what can't be fetched fails it, nothing is skipped silently
-	@echo "The last two side by side, for they wait more than they work; what brokers says follows at the end."
-	@mkdir -p build
-	@$(MAKE) --no-print-directory brokers > build/brokers.log 2>&1 & brokers=$$!; trap 'kill $$brokers' INT TERM; \
-	  $(MAKE) --no-print-directory apiserver; apiserver=$$?; \
-	  wait $$brokers; brokers=$$?; cat build/brokers.log; exit $$((apiserver || brokers))
+test: $(INSTALLED) ## All of the above; what can't be fetched fails it, nothing is skipped silently
+	@echo "$(JOBS) tiers side by side; each is shown when it ends."
+	@rm -f build/timings.json
+	@$(TIMED) total $(MAKE) --no-print-directory --jobs $(JOBS) --keep-going --output-sync=target $(TIERS); \
+	  status=$$?; cat build/timings.json; exit $$status
 
-test-full: java lint kafka-all kube ## Everything in test, 5,000 histories, and images on a real node (as root, on Debian)
-	$(BIN)/pytest -m "not bench"
+test-full: test java kafka-all kube ## Everything in test, and what is long: an hour or two; images on a real node (as root, on Debian)
+	@$(TIMED) full $(PYTEST) -m "full and not bench" tests
+	@$(TIMED) mutations $(MUTATIONS)
+	@cat build/timings.json
+
+mutations: $(INSTALLED) ## Small defects of the product, one after the other: each must be noticed; ARGS="--tier apiserver" for more
+	@$(TIMED) mutations $(MUTATIONS) $(ARGS)
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
 	$(BIN)/python demo/run.py $(ARGS)

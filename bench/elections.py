@@ -76,6 +76,10 @@ class AtOnce:
         self.said_at = time.monotonic()
         return "bench"
 
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """It never takes it back."""
+        return "bench"
+
 
 class Watcher:
     """A process of its own that asks the survivors again and again what they lead, so that it slows down no method."""

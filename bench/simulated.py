@@ -73,6 +73,10 @@ class Nobody:
         """No."""
         return None
 
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """Nobody said yes."""
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Site:

@@ -111,7 +111,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             *("domain/outcome.py", "kube/recoveries/status.py", "kube/recoveries/run.py"),
             *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
-            *("kube/recoveries/admission.py", "kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),
+            *("kube/resources/admission.py", "kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),
             *("kube/journal/config_maps.py", "kube/clusters/housekeeping.py", "kube/recoveries/told.py"),
         ),
     ),
@@ -171,7 +171,11 @@ HEAD = """\
 
 <!-- Written by docs/generate.py. Change the code, or that file. -->
 
-Every word that the code says to machines, generated from it. Sentences are those of the code, `…` stands for what is
+Reasons, conditions, events, metrics, exit codes and words of the code, generated from it. A few words that it puts
+together otherwise stand elsewhere: `NotYet` of `Verified` in [the operator](operator.md), the webhook's outcomes in
+[the webhook](alertmanager.md), `brokerStates` in the definition of WatchedCluster.
+
+Sentences are those of the code, `…` stands for what is
 filled in; for guards and errors it is the rule behind them. The last column says which page explains more.
 
 Not listed are the words of others, which are handed on: **Kafka's own errors** have their names in this form, such as

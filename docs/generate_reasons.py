@@ -79,16 +79,27 @@ def tree(file: str) -> ast.Module:
     return ast.parse((PACKAGE / file).read_text())
 
 
+@cache
+def nodes(file: str) -> tuple[ast.AST, ...]:
+    """All of them, as `ast.walk` finds them."""
+    return tuple(ast.walk(tree(file)))
+
+
+@cache
+def _functions(file: str) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef, ...]:
+    return tuple(node for node in nodes(file) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
 def calls(file: str, *names: str) -> Iterator[ast.Call]:
     """Calls of functions and methods of these names."""
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         if isinstance(node, ast.Call) and _called(node) in names:
             yield node
 
 
 def members(file: str, name: str) -> list[tuple[str, str]]:
     """Values of an enumeration, each with the docstring below it, which may be empty."""
-    (body,) = (node.body for node in ast.walk(tree(file)) if isinstance(node, ast.ClassDef) and node.name == name)
+    (body,) = (node.body for node in nodes(file) if isinstance(node, ast.ClassDef) and node.name == name)
     found = []
     for node, below in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
@@ -113,7 +124,7 @@ def _of(file: str, elsewhere: Mapping[tuple[str, str], tuple[str, ...]], used: s
         sentence = first_sentence(ast.get_docstring(guard)) if guard else _sentence(file, call, sentence_place)
         for code in _codes(file, call.args[place], elsewhere, used):
             yield Said(code, file, sentence)
-    for node in ast.walk(tree(file)):
+    for node in nodes(file):
         if isinstance(node, ast.ClassDef):
             yield from _of_class(file, node)
         elif isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple):
@@ -147,7 +158,7 @@ def _called(call: ast.Call) -> str:
 
 
 def _decorators(file: str) -> Iterator[tuple[ast.FunctionDef, ast.expr]]:
-    for node in ast.walk(tree(file)):
+    for node in _functions(file):
         if isinstance(node, ast.FunctionDef):
             yield from ((node, each) for each in node.decorator_list)
 
@@ -183,12 +194,7 @@ def _value(file: str, name: ast.expr) -> object:
 def _sentence(file: str, call: ast.Call, place: int) -> str:
     if len(call.args) <= place:
         return ""
-    around = [
-        node
-        for node in ast.walk(tree(file))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.lineno <= call.lineno <= (node.end_lineno or 0)
-    ]
+    around = [node for node in _functions(file) if node.lineno <= call.lineno <= (node.end_lineno or 0)]
     text = _text(file, call.args[place], around[-1] if around else None)
     plain = re.sub(r"…(\s?…)+", FILLED_IN, " ".join(text.split()))
     return plain if re.search(r"[a-z]{2}", plain) else ""

@@ -3,4 +3,4 @@
 try:
     import pyspark  # noqa: F401
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError("PySpark is missing: pip install 'kafka-recovery-operator[spark]'") from error
+    raise ModuleNotFoundError("PySpark is missing: pip install '.[spark]' in its checkout") from error

@@ -16,7 +16,7 @@ from apiserver.fleet import Fleet
 from apiserver.forked import launched
 from apiserver.incidents import Start, policy
 from apiserver.outages import Outages
-from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
@@ -162,7 +162,7 @@ def fleet(
     kubectl.apply(*yaml.safe_load_all(given), policy())
     for folder in ("evidence", "results"):
         (tmp_path / folder).mkdir()
-    start()
+    start(f"--fleet-results=file://{tmp_path}/results")
     return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
 
 

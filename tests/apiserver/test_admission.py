@@ -21,7 +21,7 @@ from kubernetes.client import (
 )
 
 from apiserver.objects import Asking, Refused
-from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, RANKINGS, RECOVERIES
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,19 @@ def test_an_overlay_says_how_far_the_operator_may_go(
     assert cluster.authority is Authority(name.capitalize())
     assert read_policy(administrator.get(POLICIES, "prod")).policy.rule_for("anything")
     assert cluster.policy_name == "prod"
+
+
+@pytest.mark.parametrize("name", ["overlays/observe", "incident/partition-recovery.yaml"])
+def test_an_example_that_nobody_edited_is_refused(kubectl: Kubectl, namespace: str, name: str) -> None:
+    """Its cluster id could not be changed afterwards."""
+    path = EXAMPLES / name
+    shipped = kubectl("kustomize", str(path)) if path.is_dir() else path.read_text()
+    here = re.sub(r"(?m)^(  namespace:) .*$", rf"\1 {namespace}", shipped)
+
+    refused = kubectl.attempt("create", "--dry-run=server", "-f", "-", given=here)
+
+    assert refused.returncode != 0
+    assert "spec.clusterId" in refused.stderr
 
 
 @OVERLAYS

@@ -39,6 +39,9 @@ class Says:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         return self._who
 
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        return self._who
+
 
 class Interrupted:
     """The real election driver, with something happening just before and just after an election is held."""

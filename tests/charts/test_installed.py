@@ -19,7 +19,7 @@ from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
 from charts.previous import previous
 from charts.test_rendered import EVERYTHING
-from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECOVERIES
 from testbed.helm.helm import Helm, HelmFailed, Object
 from testbed.kubernetes.control_plane import ControlPlane

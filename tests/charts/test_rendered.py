@@ -36,6 +36,7 @@ OF_ITS_CONTAINER: Object = {
 }
 EGRESS = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 9092, "protocol": "TCP"}]}]
 INGRESS_FROM = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+FLEET: Object = {"enabled": True, "resultsPrefixes": ["s3://fleet/results?region=eu-west-1"]}
 EVERYTHING: Object = {
     **OF_ITS_POD,
     **OF_ITS_CONTAINER,
@@ -48,7 +49,7 @@ EVERYTHING: Object = {
     "replicas": 2,
     "evidence": {"url": "s3://bucket/evidence"},
     "strimzi": {"enabled": True},
-    "fleet": {"enabled": True},
+    "fleet": FLEET,
     "alertmanager": {
         "enabled": True,
         "tokenSecret": {"name": "alerts-token"},
@@ -136,7 +137,10 @@ def test_more_rights_only_for_who_wants_them(charts: Helm, part: str) -> None:
     without = rules(charts.rendered(OPERATOR), "Role", NAME)
 
     assert not [rule for rule in more if rule in without]
-    assert rules(charts.rendered(OPERATOR, **{part: {"enabled": True}}), "Role", NAME) == without + more
+    assert (
+        rules(charts.rendered(OPERATOR, **{part: FLEET if part == "fleet" else {"enabled": True}}), "Role", NAME)
+        == without + more
+    )
 
 
 def test_it_reads_the_admission_policies_it_relies_on(charts: Helm) -> None:
@@ -148,7 +152,7 @@ def test_it_reads_the_admission_policies_it_relies_on(charts: Helm) -> None:
 
 
 def test_drivers_of_the_fleet_have_an_account_in_every_namespace_that_is_watched(charts: Helm) -> None:
-    objects = charts.rendered(OPERATOR, fleet={"enabled": True}, watchNamespaces=["a", "b"])
+    objects = charts.rendered(OPERATOR, fleet=FLEET, watchNamespaces=["a", "b"])
 
     drivers = "kafka-recovery-fleet"
     by_hand = rules(manifest("rbac/optional/fleet.yaml"), "Role", drivers)

@@ -85,7 +85,7 @@ def newcomer(tmp_path: Path, administrator: Kubectl, kafka: RealKafka) -> Iterat
     (tmp_path / "ca.crt").write_text("not needed: this Kafka speaks plaintext\n")
     shutil.copytree(ROOT / "examples", tmp_path / "mine")
     cluster, policy = (tmp_path / "mine" / "base" / name for name in ("watched-cluster.yaml", "recovery-policy.yaml"))
-    there = cluster.read_text().replace("REPLACE-WITH-YOUR-CLUSTER-ID", kafka.cluster_id)
+    there = cluster.read_text().replace("<YOUR-CLUSTER-ID>", kafka.cluster_id)
     cluster.write_text(there.replace("kafka-bootstrap.kafka:9092", kafka.bootstrap.replace(",", '", "')))
     policy.write_text(policy.read_text().replace("patience: 30s", "patience: 1s"))
     administrator("delete", "--filename", str(ROOT / "crds"))  # it installs them itself

@@ -148,7 +148,9 @@ def answered(kubectl: Kubectl) -> incidents.Object:
 def test_what_spark_ranked_on_a_real_node_is_elected(
     kafka: RealKafka, storage: Path, spark: None, kubectl: Kubectl, install: Install
 ) -> None:
-    install(fleet={"enabled": True}, volumes=[VOLUME], volumeMounts=[MOUNT])
+    install(
+        fleet={"enabled": True, "resultsPrefixes": [f"file://{PLACE}/results"]}, volumes=[VOLUME], volumeMounts=[MOUNT]
+    )
     rules = policy(approval="ManualApprove", candidateOrder="LongestLog", patience="10m")
     kubectl.apply(rules, incidents.watched_cluster(kafka))
     kafka.offline_partition("orders", {LONGER: 27, LATER: 15}, partitions=PARTITIONS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from kafka_recovery.domain.evidence import (
@@ -36,6 +37,9 @@ EPOCH = LeaderEpoch(7)
 BROKERS = tuple(BrokerId(n) for n in range(1, 6))
 OFFLINE = Reason("LogDirOffline", "its log directory is offline")
 PROBLEM = Reason("TimedOut", "no answer within 5 s")
+
+costly = settings(max_examples=settings().max_examples // 2)
+"""Half as many examples: to draw them takes longer than to look at them."""
 
 mostly = st.sampled_from((True, True, True, True, True, False))
 hardly = mostly.map(lambda yes: not yes)
@@ -116,9 +120,9 @@ ids = st.lists(
 
 
 @st.composite
-def evidence(draw: st.DrawFn) -> Evidence:
+def clusters(draw: st.DrawFn) -> ClusterState:
     known = draw(st.lists(st.sampled_from(BROKERS), unique=True, min_size=2).map(sorted))
-    cluster = ClusterState(
+    return ClusterState(
         cluster_id="prod",
         release=draw(st.sampled_from((None, "4.0", "4.1"))),
         features=(("eligible.leader.replicas.version", 1), ("metadata.version", 27)),
@@ -128,7 +132,11 @@ def evidence(draw: st.DrawFn) -> Evidence:
         observed_at=NOON,
         took=timedelta(seconds=1),
     )
-    return Evidence(cluster, tuple(draw(partitions(id)) for id in draw(ids)))
+
+
+@st.composite
+def evidence(draw: st.DrawFn) -> Evidence:
+    return Evidence(draw(clusters()), tuple(draw(partitions(id)) for id in draw(ids)))
 
 
 rules = st.builds(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from kafka_recovery.decision.explanation import explain
@@ -16,7 +16,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy
 from kafka_recovery.formats.documents import canonical, digest
-from property.evidence import BROKERS, EPOCH, evidence, policies
+from property.evidence import BROKERS, EPOCH, costly, evidence, policies
 
 PATIENCE_OVER = timedelta(minutes=1)
 
@@ -39,6 +39,7 @@ def merit(log: ReplicaLog, order: CandidateOrder) -> tuple[int, ...]:
     return (epoch, log.end) if order is CandidateOrder.EPOCH_FIRST else (log.end, epoch)
 
 
+@costly
 @given(evidence(), policies)
 def test_the_same_evidence_gives_the_same_plan_byte_for_byte(seen: Evidence, policy: Policy) -> None:
     turned = replace(
@@ -73,6 +74,7 @@ def test_the_leader_is_maximal_by_the_order(seen: Evidence, policy: Policy) -> N
         assert merits[decision.leader] == max(merits.values())
 
 
+@costly
 @given(evidence(), policies)
 def test_every_replica_is_accounted_for_and_the_order_is_a_permutation(seen: Evidence, policy: Policy) -> None:
     for decision, partition in elections(decide(seen, policy, waited=PATIENCE_OVER)):
@@ -88,6 +90,7 @@ def test_every_replica_is_accounted_for_and_the_order_is_a_permutation(seen: Evi
         assert decision.equals == decision.ranking[: len(decision.equals)]
 
 
+@costly
 @given(evidence(), policies)
 def test_each_election_stands_in_one_wave_and_whatever_is_not_done_has_a_reason(seen: Evidence, policy: Policy) -> None:
     plan = decide(seen, policy)
@@ -102,6 +105,7 @@ def test_each_election_stands_in_one_wave_and_whatever_is_not_done_has_a_reason(
         assert (decision.leader is None) == (decision.verdict is not Verdict.ELECT) == (decision.loss is None)
 
 
+@costly
 @given(evidence(), policies)
 def test_a_plan_holds_on_the_evidence_it_was_made_of(seen: Evidence, policy: Policy) -> None:
     plan = decide(seen, policy, waited=PATIENCE_OVER)
@@ -127,7 +131,7 @@ def test_a_named_leader_leads_or_is_refused_with_a_reason(seen: Evidence, policy
             assert decision.reason.code in ("DesignatedRejected", "DesignatedNotReplica", "PlanIsFull")
 
 
-@settings(max_examples=50)
+@costly
 @given(evidence(), policies)
 def test_every_decision_can_be_explained(seen: Evidence, policy: Policy) -> None:
     plan = decide(seen, policy, waited=PATIENCE_OVER)

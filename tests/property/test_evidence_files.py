@@ -23,7 +23,7 @@ from kafka_recovery.domain.evidence import (
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.parquet_files import decoded, encoded
-from property.evidence import evidence
+from property.evidence import clusters, costly, evidence
 
 
 def whole(bits: int) -> st.SearchStrategy[int]:
@@ -88,20 +88,22 @@ odd_brokers = st.builds(
 @st.composite
 def strange(draw: st.DrawFn) -> Evidence:
     """Evidence with every null, empty list and extreme number that its types allow."""
-    usual = draw(evidence())
+    usual = draw(clusters())
     everyone = draw(st.lists(odd_brokers, max_size=3, unique_by=lambda broker: broker.id))
-    cluster = replace(usual.cluster, brokers=tuple(everyone), view_from=draw(brokers), observed_at=draw(instants))
+    cluster = replace(usual, brokers=tuple(everyone), view_from=draw(brokers), observed_at=draw(instants))
     seen = draw(st.lists(partitions, max_size=4, unique_by=lambda partition: partition.id))
     ids = st.builds(TopicPartition, texts, whole(32))
     missing = draw(st.lists(st.builds(MissingPartition, ids, st.builds(Reason, texts, texts)), max_size=2))
     return Evidence(cluster, tuple(seen), tuple(missing))
 
 
+@costly
 @given(evidence())
 def test_what_a_gather_sees_comes_back_as_it_went_in(seen: Evidence) -> None:
     assert decoded(encoded(seen, "file"), "file") == seen
 
 
+@costly
 @given(strange())
 def test_so_do_nulls_empty_lists_and_the_smallest_and_largest_numbers(seen: Evidence) -> None:
     assert decoded(encoded(seen, "file"), "file") == seen

@@ -210,6 +210,10 @@ SAME_IDEA_LATER = incident(
 # Patience.
 
 
+def patience_ignored(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(judgement, "clean_return", lambda *args: None)
+
+
 def patience_counts_from_the_first_look(patch: pytest.MonkeyPatch) -> None:
     def shortest(self: Waiting, partitions: Any, now: timedelta) -> timedelta:
         return now - self._since.setdefault(TopicPartition("any", 0), now)
@@ -363,6 +367,7 @@ CORNERS = (
         "only_own_orders_are_replaced",
     ),
     Corner("finished plans are undone", finished_plans_are_undone, SAME_IDEA_LATER, "no_order_is_left_behind"),
+    Corner("patience ignored", patience_ignored, BACK_WHILE_ASKED, "patience_is_kept"),
     Corner("patience from the first look", patience_counts_from_the_first_look, BACK_WHILE_ASKED, "patience_is_kept"),
     Corner("another rule's replication factor", the_first_rule_for_all, SMALL_ARE_REFUSED, "limits_hold"),
     Corner("another rule's candidate order", newest_epoch_first_for_all, LONGEST_OF_ORDERS, "best_first"),

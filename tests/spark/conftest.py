@@ -9,14 +9,15 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_recovery_spark.session import session
-from spark.fleets import SEED, fleet, frame
+from spark.fleets import INTERPRETED, SEED, fleet, frame
 
 SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.memory": "1g",
     "spark.ui.enabled": "false",
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.shuffle.partitions": "1",
+    **INTERPRETED,
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 

@@ -70,17 +70,23 @@ def frame(spark: SparkSession, clusters: Iterable[Evidence]) -> DataFrame:
     return spark.read.schema(READ).parquet(str(place))
 
 
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""For a handful of rows: to compile a plan takes longer than to go through it."""
+
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+"""Spark's own defaults, and so the job's."""
+
+
 @contextmanager
-def interpreted(spark: SparkSession) -> Iterator[None]:
-    """For a handful of rows and plans that differ each time: compiling one takes longer than going through it."""
-    how = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-    for key, value in how.items():
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Plans as the job has them: Java code, made for each."""
+    for key, value in COMPILED.items():
         spark.conf.set(key, value)
     try:
         yield
     finally:
-        for key in how:
-            spark.conf.unset(key)
+        for key, value in INTERPRETED.items():
+            spark.conf.set(key, value)
 
 
 def by_python(fleet: Fleet, policy: Policy, **how: Any) -> dict[Any, Answer]:

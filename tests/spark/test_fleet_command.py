@@ -74,7 +74,7 @@ def command(*words: str) -> str:
 
 
 def test_the_ranking_s_numbers_are_shown_with_where_the_rest_lies(told: Told) -> None:
-    assert told.ranked.splitlines()[1].split() == ["2", "13", "0", "0", "4", "0"]
+    assert told.ranked.splitlines()[1].split() == ["2", "13", "0", "0", "3", "1"]
     assert str(told.root / "rank" / "manifest.json") in told.ranked
 
 

@@ -149,6 +149,8 @@ def test_spark_submit_runs_it(place: Path) -> None:
     """A Java of its own, by the file that the image names."""
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     quick = ["--driver-java-options", "-XX:-DontCompileHugeMethods -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
+    for setting in ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1"):
+        quick += ["--conf", setting]
     surroundings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
     program = str(ROOT / "spark" / "fleet_job.py")
     ended = subprocess.run(

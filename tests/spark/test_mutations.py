@@ -20,7 +20,7 @@ from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
 from kafka_recovery.domain.policy import CandidateOrder, Policy
 from kafka_recovery_spark import ranking
-from spark.fleets import SEED, Answer, by_python, by_spark, fleet, frame, interpreted
+from spark.fleets import SEED, Answer, by_python, by_spark, fleet, frame
 from spark.test_engines_agree import POLICIES
 
 
@@ -102,12 +102,11 @@ def witness(name: str) -> Witness | None:
 
 
 @pytest.fixture(scope="module")
-def witnesses(spark: SparkSession) -> Iterator[DataFrame]:
+def witnesses(spark: SparkSession) -> DataFrame:
     """The evidence of all witnesses. They are few, and each change makes another plan of the ranking."""
     seen = [found.evidence for name in MUTATIONS if (found := witness(name))]
     each_once = {one.cluster.cluster_id: one for one in seen}
-    with interpreted(spark):
-        yield frame(spark, each_once.values())
+    return frame(spark, each_once.values())
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTER, POLICY = "WatchedCluster", "RecoveryPolicy"
+CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 
 Patch = dict[str, Any]
 
@@ -28,8 +29,12 @@ def overlay(
     policy: Sequence[Patch] = (),
     components: Sequence[str] = (),
 ) -> Path:
-    """Write a kustomization on top of overlay `name` into `folder`, with JSON patches; returns the folder."""
-    patches = [(CLUSTER, cluster), (POLICY, policy)]
+    """Write a kustomization on top of overlay `name` into `folder`, with JSON patches; returns the folder.
+
+    The example's cluster id is a placeholder that the API server refuses; without a patch it is `CLUSTER_ID`.
+    """
+    named = any(step["path"] == "/spec/clusterId" for step in cluster)
+    patches = [(CLUSTER, [*([] if named else [replaced("/spec/clusterId", CLUSTER_ID)]), *cluster]), (POLICY, policy)]
     wanted = {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",

@@ -36,7 +36,7 @@ us; 4 approval needed or refused; 5 journal locked or not writable; 70 a bug; 12
 
 app = typer.Typer(
     name="kafka-recovery",
-    help="Brings offline Kafka partitions back with the least loss, and explains every choice.",
+    help="Brings offline Kafka partitions back with the best replica that is left, and explains every choice.",
     epilog=_EXIT_CODES,
     no_args_is_help=True,
     add_completion=False,

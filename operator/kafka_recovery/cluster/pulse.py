@@ -127,6 +127,12 @@ class Pulses:
         questions, self._questions = list(self._questions.values()), {}
         await _cancelled(questions)
 
+    async def _forget_the_outage(self) -> None:
+        """What was answered, is still being asked or came late in it says nothing once the cluster is back."""
+        self._answers()
+        await self.aclose()
+        self._late.clear()
+
     # Who there is
 
     async def _seen(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
@@ -135,7 +141,7 @@ class Pulses:
         try:
             views = await self._views(deadline)
         except ClusterError:
-            self._answers()  # or they would be taken for fresh ones when the cluster is back
+            await self._forget_the_outage()
             raise
         took = timedelta(seconds=time.monotonic() - began)
         self._brief = min(deadline / 2, max(_AT_ONCE, 2 * took))

@@ -9,6 +9,7 @@ from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import Ranking, rank
 from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.order import FACTS, ORDERS
+from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
 from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -36,7 +37,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One decision for a person. Rows stand best first, rejected replicas last. `why` compares the best candidates."""
+    """One decision for a person. Rows stand best first, rejected replicas last. `why` compares the best candidates.
+
+    `starting`: what the start of a broker that is away does, while there is no leader. `since`: who was seen leading
+    after the plan was made, and what that means for these brokers; then `starting` and `would_change` are empty.
+    """
 
     id: TopicPartition
     verdict: Verdict
@@ -49,10 +54,16 @@ class Explanation:
     loss: str
     warnings: tuple[str, ...]
     would_change: tuple[str, ...]
+    starting: tuple[str, ...]
+    since: tuple[str, ...]
 
 
-def explain(plan: Plan, topic_partition: TopicPartition) -> Explanation:
-    """Explain the plan's decision about one partition; raises KeyError if the plan has none."""
+def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None) -> Explanation:
+    """Explain the plan's decision about one partition; raises KeyError if the plan has none.
+
+    `led`: that the partition had a leader afterwards. None: nothing is known of that, so what is said holds before an
+    election and after one.
+    """
     decision = next((d for d in plan.decisions if d.id == topic_partition), None)
     partition = next((p for p in plan.evidence.partitions if p.id == topic_partition), None)
     if decision is None or partition is None:
@@ -71,7 +82,9 @@ def explain(plan: Plan, topic_partition: TopicPartition) -> Explanation:
         why=_why(decision, partition, ranking),
         loss=_loss_in_words(decision.loss),
         warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
-        would_change=tuple(_would_change(decision, partition, ranking)),
+        would_change=() if led else tuple(_would_change(decision, partition, ranking)),
+        starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
+        since=tuple(_since(partition, led)),
     )
 
 
@@ -210,13 +223,21 @@ def _would_change(decision: Decision, partition: PartitionEvidence, ranking: Ran
     """What evidence would lead to another decision or to a better loss class."""
     if decision.verdict is Verdict.NOTHING:
         return
-    for broker in sorted(partition.clean_members):
-        yield f"broker {broker} coming back: the controller elects it without loss"
     for rejection in ranking.rejections:
         if rejection.broker not in partition.clean_members:
             yield f"broker {rejection.broker} passing the guards, {rejection.reason.code} now: it might hold more"
     if decision.loss is not None and decision.loss.missing:
         yield f"for a better loss class: {'; '.join(decision.loss.missing)}"
+
+
+def _since(partition: PartitionEvidence, led: Led | None) -> Iterator[str]:
+    """Who leads by now, and what to do before a broker is started that was away when the plan was made."""
+    leader = led.leader if led else partition.leader
+    if led:
+        yield leads(led, partition.id)
+    absent = [broker for broker in away(partition) if broker != leader]
+    if absent and (led or leader is not None):
+        yield after_an_election(absent, (partition.id,))
 
 
 def _listed(brokers: list[BrokerId]) -> str:

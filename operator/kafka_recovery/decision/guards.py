@@ -24,7 +24,7 @@ def listed(broker: Broker) -> str:
     """Before Kafka 4.0 a client sees unfenced brokers only: who is not seen is fenced or gone."""
     return (
         f"the controller does not list broker {broker.id}; this release lists unfenced brokers only, so it is "
-        "fenced or removed. It becomes a candidate once it is listed: check that it runs and sees the controllers."
+        "fenced or removed. It can't lead before it is listed: see whether it runs and sees the controllers."
     )
 
 
@@ -33,7 +33,7 @@ def registered(broker: Broker) -> str:
     """KIP-841: only a registered broker may lead; the controller passes over the others."""
     return (
         f"broker {broker.id} is not registered with the controller, so it can't be elected. "
-        "Start it if it still exists; if it is gone for good, the partition can only be led by another replica."
+        "If its disk is gone for good, the partition can only be led by another replica."
     )
 
 
@@ -43,7 +43,7 @@ def not_fenced(broker: Broker) -> str:
     seen = "though it answers us" if broker.reachable else "and does not answer us either"
     return (
         f"broker {broker.id} is fenced by the controller, {seen}: its heartbeats do not arrive. "
-        "It becomes a candidate once it is unfenced: check that it runs and reaches the controllers."
+        "It can't lead before it is unfenced: see whether it runs and reaches the controllers."
     )
 
 

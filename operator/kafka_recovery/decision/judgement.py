@@ -11,6 +11,7 @@ from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import classify
 from kafka_recovery.decision.order import MERITS
 from kafka_recovery.decision.refusals import PARTITION_GUARDS, clean_return, no_rule
+from kafka_recovery.decision.returns import with_which_disk
 from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
@@ -51,7 +52,7 @@ class Standing(NamedTuple):
 
 
 def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, waited: timedelta) -> Standing:
-    """Nothing if it has a leader; wait for a clean return; refuse at the first objection; else elect one of the equals.
+    """Nothing if it has a leader; wait for an ISR or ELR member that is back; refuse; else elect one of the equals.
 
     `obstacle` is what stands against any election in this cluster.
     """
@@ -103,4 +104,5 @@ def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
 
 def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:
     each = "; ".join(f"{rejection.reason.code}: {rejection.reason.message}" for rejection in ranking.rejections)
-    return Reason("NoCandidate", f"none of the {len(partition.replicas)} replicas of {partition.id} may lead. {each}")
+    none = f"none of the {len(partition.replicas)} replicas of {partition.id} may lead."
+    return Reason("NoCandidate", f"{none} {with_which_disk(partition)} {each}")

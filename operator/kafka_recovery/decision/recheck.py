@@ -12,6 +12,7 @@ from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.refusals import cluster_refusal
+from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -97,7 +98,7 @@ def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence) ->
 
 
 def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
-    """A clean way out always wins, and an election already held is not repeated."""
+    """What has a leader is left alone, and an election already held is not repeated."""
     leader = seen.leader
     if leader is None:
         return None
@@ -152,13 +153,13 @@ def _still_elects(decision: Decision, standing: Standing) -> Reason | None:
 
 
 def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: frozenset[BrokerId]) -> Reason | None:
-    """A clean way out always wins: a member that came back only since the plan was made gets its patience."""
+    """Kafka elects a member that is back by itself: one that came back since the plan was made gets its patience."""
     returned = sorted((seen.clean_members & there) - planned.back)
     if returned:
         return Reason(
             "CleanMemberReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
-            "now: the controller may elect it without loss.",
+            f"now: the controller may elect it by itself, whatever its disk holds; {IF_INTACT}.",
         )
 
 

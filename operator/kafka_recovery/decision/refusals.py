@@ -24,6 +24,7 @@ from kafka_recovery.decision.conditions import (
     Value,
 )
 from kafka_recovery.decision.guards import promised, ranks_by_known_facts
+from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -64,8 +65,8 @@ def enough_brokers_up(scene: Scene, limits: Limits) -> str:
     named = ", ".join(str(id_) for id_ in down[:10]) + (" …" if len(down) > 10 else "")
     return (
         f"{len(down)} of {len(scene.brokers)} brokers are fenced or not registered ({named}), more than "
-        f"limits.brokersDownPercent: {limits.brokers_down_percent}. Bring brokers back first; if they are lost for "
-        "good, raise the limit."
+        f"limits.brokersDownPercent: {limits.brokers_down_percent}. Start brokers first, each with its own, intact "
+        "disk. Those whose disks are lost stay down until other brokers lead; if too few are left, raise the limit."
     )
 
 
@@ -85,8 +86,8 @@ def enough_replicas(partition: PartitionEvidence, rule: Rule, scene: Scene) -> s
     """A single-replica partition in a rolling restart just waits: nobody else could know its records."""
     return (
         f"{partition.id} has {len(partition.replicas)} replicas, rule {rule.name} recovers from "
-        f"minReplicationFactor: {rule.min_replication_factor} on. Bring broker {_listed(partition.isr)} back, or "
-        "lower that."
+        f"minReplicationFactor: {rule.min_replication_factor} on. Start broker {_listed(partition.isr)} with its own, "
+        "intact disk, or lower that."
     )
 
 
@@ -114,8 +115,9 @@ def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, sc
     """KIP-343's self-fencing never came to KRaft: a leader the controller fenced goes on serving whom it can reach."""
     return (
         f"broker {replica.broker} still answers as leader of {partition.id}, though the controller shows none: "
-        "it does not know that it was fenced, and clients may still write to it. Reconnect it to the "
-        "controllers, and it leads again without loss; or stop it for good, and plan again."
+        "it does not know that it was fenced, and clients may still write to it. Reconnect it to the controllers "
+        "without a restart: as an ISR or ELR member it is elected again, with all that it holds. Or stop it for good "
+        "and plan again: what it alone holds is then lost."
     )
 
 
@@ -143,8 +145,9 @@ def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, scene
     return (
         f"broker {replica.broker} counts as alive, but its log was not measured within {_seconds(evidence.deadline)} "
         f"({evidence.attempts} attempts; {why}). Without it {unknown} of {len(partition.replicas)} replicas are "
-        f"unknown. {min_isr} acknowledged record may be only there. To go on: bring broker {replica.broker} back, stop "
-        f"it for good so that the controller fences it, or set requiredAnswers: {RequiredAnswers.ANY}."
+        f"unknown. {min_isr} acknowledged record may be only there. To go on: have broker {replica.broker} answer, "
+        "with its own, intact disk; stop it for good so that the controller fences it; or set requiredAnswers: "
+        f"{RequiredAnswers.ANY}."
     )
 
 
@@ -204,7 +207,7 @@ def beyond_limit(partition: TopicPartition, limit: int, wanted: int) -> Reason:
     ),
 )
 def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> str:
-    """A clean way out always wins: an ISR or ELR member that is back is elected by the controller itself (KIP-966).
+    """An ISR or ELR member that is back is elected by the controller itself (KIP-966), whatever is on its disk.
 
     Not while an old leader still answers as leader: it would go on writing alone, so there is nothing good to wait for.
     """
@@ -212,7 +215,8 @@ def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited:
     where = "ISR" if broker in partition.isr else "ELR"
     seen = "is alive," if broker in scene.alive else "answers again, though it is still fenced,"
     return (
-        f"broker {broker} is in the {where} and {seen} so the controller will elect it without loss. "
+        f"broker {broker} is in the {where} and {seen} so the controller will elect it by itself: {IF_INTACT}. "
+        "On an empty or replaced disk it would be elected as well: stop it then. "
         f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows."
     )
 

@@ -135,7 +135,9 @@ def _offline(ranking: Ranking) -> str:
         f"{fate.lossless:,} can be led again without loss" if fate.lossless else "",
         f"{fate.bounded:,} with a bounded loss" if fate.bounded else "",
         f"{fate.unknown:,} can be led again at a loss nobody can bound" if fate.unknown else "",
-        f"{fate.waits:,} {'waits' if fate.waits == 1 else 'wait'} for a clean return" if fate.waits else "",
+        f"{fate.waits:,} {'waits' if fate.waits == 1 else 'wait'} for an ISR or ELR member that is back"
+        if fate.waits
+        else "",
         f"{fate.refused:,} {'is' if fate.refused == 1 else 'are'} refused" if fate.refused else "",
     ]
     most = f", mostly {shown(ranking.reasons[0][0])}" if fate.refused and ranking.reasons else ""

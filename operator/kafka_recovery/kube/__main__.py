@@ -23,6 +23,7 @@ from kubernetes import client
 from kubernetes.config import ConfigException
 
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.machinery.api import unfenced
 from kafka_recovery.kube.machinery.logs import LogFormat, set_up
 from kafka_recovery.kube.machinery.metrics import Metrics
@@ -81,6 +82,12 @@ def run(
     ] = "",
     evidence_every: Annotated[str, typer.Option(help="How often each cluster's evidence is kept.")] = "1h",
     evidence_keep: Annotated[str, typer.Option(help="How long it is kept; empty: for ever.")] = "720h",
+    fleet_results: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Read results of FleetRankings below this URL; again for more. Behind ? how its store is reached."
+        ),
+    ] = None,
     webhook_port: Annotated[
         int, typer.Option(help="Port on which an Alertmanager's alerts wake watchers; 0: none.", min=0, max=65535)
     ] = 0,
@@ -118,6 +125,7 @@ def run(
         rescan=_duration("--rescan", rescan),
         liveness=liveness or None,
         export=_export(evidence, evidence_every, evidence_keep) if evidence else None,
+        results=_prefixes(fleet_results or ()),
         webhook=_webhook(webhook_port, webhook_token_file, webhook_tls_cert, webhook_tls_key, webhook_client_ca),
     )
     metrics = Metrics()
@@ -147,7 +155,7 @@ def _export(place: str, every: str, keep: str) -> Export:
         from kafka_recovery.fleet.export import Archive
         from kafka_recovery.kube.clusters.snapshots import Export
     except ImportError:
-        missing = "evidence files need pyarrow and fsspec: pip install 'kafka-recovery-operator[fleet]'"
+        missing = "evidence files need pyarrow and fsspec: pip install '.[fleet]' in its checkout"
         raise typer.BadParameter(missing, param_hint="--evidence") from None
     try:
         archive = Archive.at(place, patient=True)  # a store that is away holds up evidence files, and no recovery
@@ -155,6 +163,14 @@ def _export(place: str, every: str, keep: str) -> Export:
         raise typer.BadParameter(str(error), param_hint="--evidence") from None
     kept = _duration("--evidence-keep", keep) if keep else None
     return Export(archive, _duration("--evidence-every", every), kept)
+
+
+def _prefixes(urls: Sequence[str]) -> Prefixes:
+    """Where results are read. Raises BadParameter."""
+    try:
+        return Prefixes.of(urls)
+    except InvalidDocument as error:
+        raise typer.BadParameter(str(error), param_hint="--fleet-results") from None
 
 
 def _webhook(

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.housekeeping import Housekeeping
 from kafka_recovery.kube.clusters.policies import Policies
 from kafka_recovery.kube.fleet.look_out import LookOut
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.machinery.api import CONNECTIONS, Api, ApiError
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.metrics import Metrics
@@ -27,7 +28,7 @@ from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.reach import Reach
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
-from kafka_recovery.kube.resources.house import read_house
+from kafka_recovery.kube.resources.house import House, read_house
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.last_seen import LastSeen
@@ -50,8 +51,9 @@ class Settings:
 
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
-    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `timing`: of each wave,
-    which no option changes: what Kafka may still do with a request that it did not answer is no matter of taste.
+    server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `results`: below which
+    places it reads what fleets were answered. `timing`: of each wave, which no option changes: what Kafka may still do
+    with a request that it did not answer is no matter of taste.
     """
 
     namespaces: tuple[str, ...]
@@ -64,6 +66,7 @@ class Settings:
     liveness: str | None = None
     export: Export | None = None
     webhook: Webhook | None = None
+    results: Prefixes = NONE
     timing: Timing = field(default_factory=Timing)
 
 
@@ -150,17 +153,16 @@ class Operator:
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
         )
+
+        def house() -> Awaitable[House]:
+            return read_house(api, settings.house, settings.authority)
+
         self._recoveries = Recoveries(
-            api,
-            self._clusters,
-            self._events,
-            self._metrics,
-            house=lambda: read_house(api, settings.house, settings.authority),
-            soon=self._recovery_soon,
+            api, self._clusters, self._events, self._metrics, house, self._recovery_soon, settings.results
         )
         self._policies = Policies(api)
-        self._housekeeping = Housekeeping(api, self._clusters, self._events)
-        self._fleet = LookOut(api, self._events, self._metrics, settings.namespaces)
+        self._housekeeping = Housekeeping(api, self._clusters, self._events, house)
+        self._fleet = LookOut(api, self._events, self._metrics, settings.namespaces, settings.results)
         if settings.webhook:
             self._webhook = WebhookServer(settings.webhook, self._alerted, self._metrics)
         export = settings.export

@@ -1,4 +1,4 @@
-"""Who has to say yes, and what may be elected with the yes that was given."""
+"""Who has to say yes, and what may be elected with the yes that stands at this moment."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.ports import Approvals
 from kafka_recovery.recovery.supervision import Mandate, unapproved
@@ -14,7 +15,10 @@ from kafka_recovery.recovery.supervision import Mandate, unapproved
 
 @dataclass(frozen=True, slots=True)
 class Consent:
-    """Approvals as the plan and the mandate of now want them, the stricter of both."""
+    """Approvals as the plan and the mandate of now want them, the stricter of both.
+
+    A yes is never remembered here: whoever wants to elect has it read again.
+    """
 
     approvals: Approvals
 
@@ -24,10 +28,21 @@ class Consent:
             return await self.approvals.granted(plan, digest)
         return None
 
+    async def denied(
+        self, plan: Plan, digest: str, members: Iterable[Decision], now: Mandate
+    ) -> dict[TopicPartition, Reason]:
+        """Those that want a yes where none stands at this moment, and why; their approvals may still come."""
+        wanting = [decision for decision in members if now.wants_approval(decision)]
+        by = await self.approvals.standing(plan, digest) if wanting else None
+        if isinstance(by, str):
+            return {}
+        reasons = ((decision.id, unapproved(decision, now, digest, by)) for decision in wanting)
+        return {id: reason for id, reason in reasons if reason}
+
     def within(
         self, elected: Mapping[TopicPartition, Decision], digest: str, by: str | None, now: Mandate, ledger: Ledger
     ) -> dict[TopicPartition, Decision]:
-        """What may be elected with this approval; refuses the rest."""
+        """What may be elected with this answer; refuses the rest."""
         reasons = {} if by else {id: unapproved(decision, now, digest) for id, decision in elected.items()}
         for id, reason in sorted(reasons.items(), key=lambda refused: refused[0]):
             if reason:

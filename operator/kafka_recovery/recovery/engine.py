@@ -144,10 +144,9 @@ class Engine:
         ledger.held = await self._end_earlier_runs(but=digest)
         begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
         if begun:
-            now = await self._mandate()
-            by = begun.approved_by or await self._consent.ask(plan, digest, plan.elections.values(), now)
+            by = await self._consent.ask(plan, digest, plan.elections.values(), await self._mandate())
             await self._journal.approved(digest, by)
-            await self._take_over(replace(begun, approved_by=by), ledger, go_on=True)
+            await self._take_over(begun, ledger, go_on=True)
             return ledger.report()
         try:
             again = await self._carry_out(plan, ledger)
@@ -157,7 +156,10 @@ class Engine:
         return ledger.report()
 
     async def resume(self) -> Report:
-        """Go on with every unfinished run: what leads is verified, what does not is elected as approved."""
+        """Go on with every unfinished run: what leads is verified, what does not is elected if its approval stands.
+
+        Nobody is asked, and what the journal says of approvals counts for nothing.
+        """
         ledger = self._begin()
         for run in await self._journal.unfinished():
             await self._take_over(run, ledger, go_on=True)
@@ -246,33 +248,32 @@ class Engine:
         if elected:
             digest = await self._journal.record(plan)
             self._observer.planned(plan, digest)
-            by, approved = await self._approved(plan, digest, elected, ledger)
+            approved = await self._approved(plan, digest, elected, ledger)
             if approved:
                 ledger.plans.append(digest)
-                again |= await self._run_waves(self._wave(plan, digest, by), approved, ledger, count(1))
+                again |= await self._run_waves(self._wave(plan, digest), approved, ledger, count(1))
                 await self._close(digest, elected, ledger)
         return again | await self._conclusions.online(plan, ledger)
 
     async def _approved(
         self, plan: Plan, digest: str, elected: dict[TopicPartition, Decision], ledger: Ledger
-    ) -> tuple[str | None, dict[TopicPartition, Decision]]:
-        """Who said yes, if anybody, and the elections that may be held; the others are concluded as refused."""
+    ) -> dict[TopicPartition, Decision]:
+        """The elections that may be held; the others are concluded as refused."""
         now = await self._mandate()
         if now.halted:
             for id in elected:
                 ledger.refuse(id, now.halted)
-            return None, {}
+            return {}
         by = await self._consent.ask(plan, digest, elected.values(), now)
         approved = self._consent.within(elected, digest, by, now, ledger)
         if approved:
             await self._journal.approved(digest, by)
-        return by, approved
+        return approved
 
-    def _wave(self, plan: Plan, digest: str, by: str | None) -> Wave:
+    def _wave(self, plan: Plan, digest: str) -> Wave:
         return Wave(
             plan,
             digest,
-            by,
             self._cluster,
             self._election,
             self._journal,
@@ -288,7 +289,7 @@ class Engine:
     ) -> dict[TopicPartition, Reason]:
         """Elect wave after wave; returns the partitions that the cluster changed meanwhile."""
         waves = [members for ids in wave.plan.waves if (members := [elected[id] for id in ids if id in elected])]
-        return await Pipeline(wave, ledger, numbers, self._mandate).run(waves)
+        return await Pipeline(wave, ledger, numbers, self._mandate, self._consent).run(waves)
 
     async def _close(self, digest: str, elected: Iterable[TopicPartition], ledger: Ledger) -> None:
         """End the run if nothing of it is left to do or to undo."""
@@ -305,7 +306,7 @@ class Engine:
             ledger.give_up(run.plan, fault.reason)
 
     async def _bring_to_its_end(self, run: Run, ledger: Ledger, *, go_on: bool) -> None:
-        wave, elected = self._wave(run.plan, run.digest, run.approved_by), run.plan.elections
+        wave, elected = self._wave(run.plan, run.digest), run.plan.elections
         if run.in_flight:
             await wave.quarantine(self._timing.quarantine)
             for number in run.in_flight:

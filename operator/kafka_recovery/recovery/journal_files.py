@@ -114,8 +114,15 @@ class FileJournal:
         await self._keep(digest, "finished.json", {})
 
     async def unfinished(self) -> Sequence[Run]:
-        """Approved runs without an end, oldest first. Raises InvalidDocument for a plan that was tampered with."""
+        """Begun runs without an end, oldest first. Raises InvalidDocument for a plan that was tampered with."""
         return await asyncio.to_thread(self._unfinished)
+
+    async def approver(self, digest: str) -> str | None:
+        """Who approved a plan, as the person who kept this journal wrote it down; None: nobody. Raises InvalidDocument.
+
+        It stands for a consent only to that person, who runs the command and whose file it is.
+        """
+        return await asyncio.to_thread(self._approver, digest)
 
     def plan(self, digest_prefix: str) -> Plan:
         """The recorded plan whose digest begins so; raises InvalidDocument if none or several do."""
@@ -197,12 +204,14 @@ class FileJournal:
 
     def _read_run(self, run: Path) -> Run:
         name, plan = self._read_plan(run)
-        approval = run / "approval.json"
-        approved_by = read(_Approval, approval.read_bytes(), str(approval)).by if approval.exists() else None
         starts = [read(_WaveStart, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-started.json"))]
         ends = [read(_WaveEnd, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-ended.json"))]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
-        return Run.of_waves(name, plan, approved_by, started, {end.wave: end.outcomes for end in ends})
+        return Run.of_waves(name, plan, started, {end.wave: end.outcomes for end in ends})
+
+    def _approver(self, digest: str) -> str | None:
+        approval = self._run(digest) / "approval.json"
+        return read(_Approval, approval.read_bytes(), str(approval)).by if approval.exists() else None
 
     def _run(self, digest: str) -> Path:
         return self._root / digest[:_DIRECTORY_NAME_LENGTH]

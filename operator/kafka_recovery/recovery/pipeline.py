@@ -17,8 +17,9 @@ from kafka_recovery.domain.election import Answer, Lead
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.recovery.consent import Consent
 from kafka_recovery.recovery.ledger import Ledger
-from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled, unapproved
+from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled
 from kafka_recovery.recovery.verification import Settled
 from kafka_recovery.recovery.wave import Prepared, Wave, WaveResult
 
@@ -32,16 +33,23 @@ SMALL = 100
 class Pipeline:
     """One plan's waves; outcomes go to the ledger.
 
-    `mandate` says what is allowed: it is read before a wave's orders are set, and again before its elections are held.
+    `mandate` says what is allowed, `consent` who approved it: both are read before a wave's orders are set, and again
+    before its elections are held.
     """
 
     def __init__(
-        self, wave: Wave, ledger: Ledger, numbers: Iterator[int], mandate: Callable[[], Awaitable[Mandate]]
+        self,
+        wave: Wave,
+        ledger: Ledger,
+        numbers: Iterator[int],
+        mandate: Callable[[], Awaitable[Mandate]],
+        consent: Consent,
     ) -> None:
         self._wave = wave
         self._ledger = ledger
         self._numbers = numbers
         self._mandate = mandate
+        self._consent = consent
         self._planned = wave.plan.elections.keys()
         self._rest: deque[Sequence[Decision]] = deque()
         self._begun = 0
@@ -66,7 +74,7 @@ class Pipeline:
                     await self._call_off(prepared, halted)
                     self._refuse(members, halted)
                     continue
-                barred = self._barred(tuple(prepared.go.values()), now)
+                barred = await self._barred(tuple(prepared.go.values()), now)
                 if _elects(prepared, barred):  # what is barred to the last partition is no election, and starts nothing
                     self._wave.observer.wave_started(place, place + len(self._rest), len(members))
                 await self._run_one(prepared, now, barred)
@@ -98,7 +106,7 @@ class Pipeline:
         self._cut(now.policy.limits.wave_sizes)
         self._begun += 1
         members = self._rest[0]
-        barred = self._barred(members, now)
+        barred = await self._barred(members, now)
         for id, reason in barred.items():
             self._ledger.refuse(id, reason)
         allowed = [decision for decision in members if decision.id not in barred]
@@ -176,12 +184,11 @@ class Pipeline:
         failed = self._ledger.first_failed()
         return Reason("EarlierWaveFailed", f"{failed.id} did not verify ({failed.reason})") if failed else None
 
-    def _barred(self, members: Sequence[Decision], now: Mandate) -> dict[TopicPartition, Reason]:
+    async def _barred(self, members: Sequence[Decision], now: Mandate) -> dict[TopicPartition, Reason]:
         """Those that may not be elected though they were planned, and what changed; an approval may still come."""
         outlawed = {d.id: reason for d in members if (reason := outruled(d, now.policy))}
         left = [decision for decision in members if decision.id not in outlawed]
-        reasons = {d.id: None if self._wave.approved_by else unapproved(d, now, self._wave.digest) for d in left}
-        denied = {id: reason for id, reason in reasons.items() if reason}
+        denied = await self._consent.denied(self._wave.plan, self._wave.digest, left, now)
         self._ledger.postponed |= denied.keys()
         left = [decision for decision in left if decision.id not in denied]
         begun = self._ledger.begun & self._planned - {decision.id for decision in members}

@@ -74,16 +74,15 @@ class Election(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """An approved plan that the journal does not know to be finished.
+    """A begun plan that the journal does not know to be finished.
 
-    `approved_by`: the person who said yes; None: nobody was asked or they said no, and only the elections that need no
-    approval were begun. `waves`: the highest number started. `in_flight`: waves whose end was never recorded, so their
-    requests may still be under way. `begun`: the partitions of all waves, whose elections may have been held.
+    It does not tell who approved it: whoever can write a journal could write that too. Consent is asked of `Approvals`.
+    `waves`: the highest number started. `in_flight`: waves whose end was never recorded, so their requests may still be
+    under way. `begun`: the partitions of all waves, whose elections may have been held.
     """
 
     digest: str
     plan: Plan
-    approved_by: str | None
     waves: int
     in_flight: tuple[int, ...]
     begun: frozenset[TopicPartition]
@@ -94,7 +93,6 @@ class Run:
         cls,
         digest: str,
         plan: Plan,
-        approved_by: str | None,
         started: Mapping[int, Iterable[TopicPartition]],
         ended: Mapping[int, Sequence[PartitionOutcome]],
     ) -> Self:
@@ -102,7 +100,6 @@ class Run:
         return cls(
             digest,
             plan,
-            approved_by,
             waves=max(started, default=0),
             in_flight=tuple(sorted(started.keys() - ended.keys())),
             begun=frozenset(id for ids in started.values() for id in ids),
@@ -137,7 +134,10 @@ class Journal(Protocol):
         ...
 
     async def approved(self, digest: str, by: str | None) -> None:
-        """Keep who approved the plan: the run begins. None: nobody, and only what needs no approval will be elected."""
+        """Keep that the run begins, and who approved it, for whoever asks later: it lets nobody elect anything.
+
+        None: nobody, and only what needs no approval will be elected.
+        """
         ...
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
@@ -153,7 +153,7 @@ class Journal(Protocol):
         ...
 
     async def unfinished(self) -> Sequence[Run]:
-        """Runs that were approved and not finished, oldest first."""
+        """Runs that began and did not end, oldest first."""
         ...
 
 
@@ -161,7 +161,15 @@ class Approvals(Protocol):
     """Asking whoever may say yes."""
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
-        """Who approved exactly this digest (for the journal), or None for no."""
+        """Ask, and wait for the answer: who approved exactly this digest (for the journal), or None for no."""
+        ...
+
+    async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
+        """Who approved exactly this digest, if that holds at this moment. It asks nobody and waits for nobody.
+
+        None: nobody has. A reason: somebody has, or may have, and it does not hold now. Read anew at each call, before
+        each wave, from where the approval was given.
+        """
         ...
 
 

@@ -81,8 +81,8 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
     return None
 
 
-def unapproved(decision: Decision, now: Mandate, digest: str) -> Reason | None:
-    """What wants a person to say yes, to a plan that nobody said yes to."""
+def unapproved(decision: Decision, now: Mandate, digest: str, why: Reason | None = None) -> Reason | None:
+    """What wants a person to say yes, where nobody's yes stands. `why`: what keeps one that was said from it."""
     if not now.wants_approval(decision):
         return None
     rule = now.policy.rule_for(decision.id.topic)
@@ -91,7 +91,9 @@ def unapproved(decision: Decision, now: Mandate, digest: str) -> Reason | None:
         changed = f"; authority is {now.authority} now"
     elif rule is not None and rule.approval is not decision.approval:
         changed = f"; rule {rule.name} says {rule.approval} now, the plan {decision.approval}"
-    return Reason("ApprovalMissing", f"plan {digest[:12]} was not approved: nothing was changed here{changed}")
+    because = f"; {why.code}: {why.message}" if why else ""
+    message = f"no approval of plan {digest[:12]} stands: nothing was changed here{changed}{because}"
+    return Reason("ApprovalMissing", message)
 
 
 def beyond_limit(members: Sequence[Decision], begun: int, policy: Policy) -> dict[TopicPartition, Reason]:

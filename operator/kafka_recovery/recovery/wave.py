@@ -81,11 +81,10 @@ class WaveResult:
 
 @dataclass(frozen=True, slots=True)
 class Wave:
-    """The steps of one wave, and what the waves of a plan share; `approved_by` is who said yes to it, if anybody."""
+    """The steps of one wave, and what the waves of a plan share."""
 
     plan: Plan
     digest: str
-    approved_by: str | None
     cluster: Cluster
     election: Election
     journal: Journal

@@ -79,6 +79,10 @@ class SmallCluster:
         """The assignment order that stands now."""
         return self._partitions[id].assignment
 
+    def shorten(self, id: TopicPartition, broker: int, end: int) -> None:
+        """A replica loses what it held beyond this end."""
+        self._partitions[id].logs[BrokerId(broker)] = end
+
     def alter(self, id: TopicPartition, order: tuple[BrokerId, ...]) -> None:
         """As a run leaves it that did not end."""
         self._partitions[id].assignment = order

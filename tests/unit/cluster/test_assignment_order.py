@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -100,6 +102,15 @@ class TestElecting:
 
 
 class TestDesignating:
+    async def test_an_order_may_never_change_the_number_of_replicas(self) -> None:
+        """Kafka refuses it then, if somebody has added one since the order was thought up (KIP-860)."""
+        play = Play()
+        async with electing(play) as election:
+            await election.designate([ballot()])
+
+        (heard,) = play.asked("AlterPartitionReassignments")
+        assert heard.message.allow_replication_factor_change is False
+
     async def test_an_order_that_stands_already_is_not_set(self) -> None:
         play = Play()
         async with electing(play) as election:
@@ -171,6 +182,16 @@ class TestRestoring:
         (heard,) = play.asked("AlterPartitionReassignments")
         (topic,) = heard.message.topics
         assert [(part.partition_index, part.replicas) for part in topic.partitions] == [(0, [1, 2, 3])]
+
+    async def test_the_order_of_a_topic_that_was_made_anew_is_left_alone(self) -> None:
+        play = Play()
+        play.add(offline(replicas=(3, 1, 2)))
+        of_before = replace(ballot(), topic_id=topic_id_text(uuid4()))
+        async with electing(play) as election:
+            answers = await election.restore([of_before])
+
+        assert answers[ORDERS].answer is Answer.ACCEPTED
+        assert not play.asked("AlterPartitionReassignments")
 
     async def test_metadata_that_can_not_be_read_are_read_through_another_broker(self) -> None:
         play = Play()

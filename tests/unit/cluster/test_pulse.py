@@ -241,7 +241,7 @@ class TestPulse:
     async def test_after_an_outage_the_next_pulse_finds_everybody_again(self) -> None:
         play = Play()
         async with on_stage(play, 1, 2) as cluster:
-            await cluster.pulse(SOON)
+            await cluster.pulse(PATIENCE)
             roles = {id: dict(member.roles) for id, member in play.members.items()}
             for member in play.members.values():
                 member.roles["DescribeCluster"] = member.roles["ApiVersions"] = silence
@@ -249,9 +249,10 @@ class TestPulse:
                 await cluster.pulse(SOON)
             for id, member in play.members.items():
                 member.roles = roles[id]
-            pulse = await cluster.pulse(SOON)
+            while None in (found := reachable(await cluster.pulse(PATIENCE))).values():
+                pass  # on a busy machine an answer may come after its pulse
 
-        assert reachable(pulse) == {1: True, 2: True}
+        assert found == {1: True, 2: True}
 
     async def test_the_controller_is_asked_only_on_demand(self) -> None:
         play = Play(watermark=123)

@@ -8,9 +8,10 @@ import pytest
 
 from kafka_recovery.decision.explanation import Explanation, explain
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.returns import Led, after_an_election
 from kafka_recovery.domain.evidence import PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Policy, RequiredAnswers
 from unit.decision.incident import ORDERS, broker, dead, evidence, log, partition, policy
@@ -95,10 +96,86 @@ def test_loss_in_plain_words() -> None:
 
 
 def test_what_would_change_the_decision() -> None:
-    changes = explained(partition({1: None, 2: log(27), 3: log(15)})).would_change
+    (change,) = explained(partition({1: None, 2: log(27), 3: log(15)})).would_change
 
-    assert changes[0] == "broker 1 coming back: the controller elects it without loss"
-    assert changes[-1].startswith("for a better loss class: ISR history since all replicas were in sync; proof that")
+    assert change.startswith("for a better loss class: ISR history since all replicas were in sync; proof that")
+
+
+def test_before_an_election_a_clean_member_is_to_be_started_with_its_own_disk_only() -> None:
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}))
+
+    assert told.since == ()
+    assert told.starting == (
+        "broker 1 with its own, intact disk, while orders-0 has no leader: Kafka can elect it by itself, and the plan "
+        "then leaves orders-0 alone. Nothing acknowledged with acks=all is lost by that, unless the host of broker 1 "
+        "crashed: what was not on its disk yet is gone then",
+        "broker 1 on an empty or replaced disk, while orders-0 has no leader: NEVER. Kafka can elect it all the same, "
+        "and the other replicas then delete every record that it lacks",
+        "broker 1, once another broker leads orders-0: first copy the directory of orders-0 there. On joining, a "
+        "broker deletes every record that the leader lacks",
+    )
+
+
+def test_of_a_broker_that_kafka_would_not_elect_only_what_it_deletes_is_said() -> None:
+    seen = partition({1: log(30), 2: log(27), 3: None}, isr=(1,))
+
+    (told,) = explain(decide(evidence(seen), policy()), seen.id).starting
+    assert told.startswith("broker 3, once another broker leads orders-0: first copy")
+
+
+def test_once_another_broker_leads_nothing_is_said_of_a_clean_return() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15), 4: None})
+    plan = decide(evidence(seen, brokers=(*RACKS, dead(4))), policy())
+
+    told = explain(plan, seen.id, Led(BrokerId(2), LeaderEpoch(9), Offset(27)))
+
+    assert (told.starting, told.would_change) == ((), ())
+    assert told.since == (
+        "Broker 2 was seen leading orders-0 after this plan was made (leader epoch 9, log end 27).",
+        "Before broker 1 or 4 is started, copy their directories of orders-0: on joining, each of them deletes every "
+        "record that the leader lacks.",
+    )
+
+
+def test_a_leader_of_whom_nothing_is_known_is_a_leader_too() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)})
+
+    told = explain(decide(evidence(seen, brokers=RACKS), policy()), seen.id, Led())
+
+    assert told.starting == ()
+    assert told.since[0] == "orders-0 has had a leader since this plan was made."
+
+
+def test_the_broker_that_leads_has_nothing_to_be_copied() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)})
+
+    told = explain(decide(evidence(seen, brokers=RACKS), policy()), seen.id, Led(BrokerId(1)))
+
+    assert told.since == ("Broker 1 was seen leading orders-0 after this plan was made.",)
+
+
+def test_where_a_look_finds_a_leader_its_absent_replicas_are_to_be_copied_first() -> None:
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}, leader=2))
+
+    assert told.starting == ()
+    assert told.since == (
+        "Before broker 1 is started, copy its directory of orders-0: on joining, it deletes every record that the "
+        "leader lacks.",
+    )
+
+
+def test_of_many_partitions_the_first_are_named() -> None:
+    ids = [TopicPartition("orders", index) for index in range(8)]
+
+    assert after_an_election([BrokerId(1)], ids).startswith(
+        "Before broker 1 is started, copy its directories of orders-0, orders-1, orders-2, orders-3, orders-4 and 3 "
+        "more:"
+    )
+
+
+def test_no_replica_is_called_a_candidate_of_the_future_that_kafka_may_elect_by_itself() -> None:
+    for row in explained(partition({1: None, 2: log(27), 3: log(15)})).rows:
+        assert "candidate" not in (row.reason.message if row.reason else "")
 
 
 def test_a_refusal_is_explained_as_well() -> None:

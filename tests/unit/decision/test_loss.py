@@ -131,18 +131,27 @@ def test_the_chosen_one_need_not_be_intact_to_contain_the_others() -> None:
     assert lossof(four, 2, history(*steps, intact=(3, 4))).loss_class is LossClass.LOSSLESS
 
 
+FOUR = (1, 2, 3, 4)
+THREE_AND_FOUR_INTACT = history(
+    step(*FOUR, min_isr=3, replicas=FOUR),
+    step(1, 3, 4, min_isr=3, replicas=FOUR),
+    step(1, 2, 3, min_isr=3, replicas=FOUR),
+    step(1, 3, 4, min_isr=3, replicas=FOUR),
+    step(1, min_isr=3, replicas=FOUR),
+    intact=(3, 4),
+)
+
+
 def test_offsets_lacking_of_two_copies_are_counted_once() -> None:
     four = partition({1: None, 2: log(10), 3: log(15), 4: log(18)})
-    n4 = (1, 2, 3, 4)
-    steps = (
-        step(1, 2, 3, 4, min_isr=3, replicas=n4),
-        step(1, 3, 4, min_isr=3, replicas=n4),
-        step(1, 2, 3, min_isr=3, replicas=n4),
-        step(1, 3, 4, min_isr=3, replicas=n4),
-        step(1, min_isr=3, replicas=n4),
-    )
-    loss = lossof(four, 2, history(*steps, intact=(3, 4)))
+    loss = lossof(four, 2, THREE_AND_FOUR_INTACT)
     assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 8)
+
+
+def test_offsets_lacking_of_one_copy_here_and_of_another_there_are_both_counted() -> None:
+    leader, fork, longer = log(20, (0, 0), (2, 10)), log(15, (0, 0), (1, 10)), log(25, (0, 0), (2, 10))
+    loss = lossof(partition({1: None, 2: leader, 3: fork, 4: longer}), 2, THREE_AND_FOUR_INTACT)
+    assert (loss.loss_class, loss.at_most) == (LossClass.BOUNDED, 10)
 
 
 def test_the_lowest_min_isr_of_the_history_counts() -> None:

@@ -13,7 +13,7 @@ from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, P
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
 from kafka_recovery.domain.plan import LossClass
-from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Policy, RequiredAnswers
+from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, evidence, log, partition, policy
 
@@ -112,6 +112,11 @@ def test_what_differs_goes_back_to_deciding(fresh: PartitionEvidence, expected: 
 )
 def test_a_planned_leader_that_can_not_lead_any_more_is_not_elected(sick: Broker, expected: str) -> None:
     assert code(again(evidence(PLANNED, brokers=(dead(1), sick, broker(3))))) == expected
+
+
+def test_what_stands_against_any_election_by_now_stands_against_this_one() -> None:
+    assert code(again(PLANNED, by=policy(Limits(brokers_down_percent=33)))) == "TooManyBrokersDown"
+    assert again(PLANNED, by=policy(Limits(brokers_down_percent=34))) is None
 
 
 def test_an_elr_member_that_came_back_and_leads_is_the_clean_way_out() -> None:

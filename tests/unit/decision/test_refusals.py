@@ -79,8 +79,8 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     assert decision.reason.message == (
         "broker 3 counts as alive, but its log was not measured within 5s (3 attempts; connection refused at "
         "10.0.3.7:9092). Without it 2 of 3 replicas are unknown. With min.insync.replicas 2 an acknowledged record may "
-        "be only there. To go on: bring broker 3 back, stop it for good so that the controller fences it, or set "
-        "requiredAnswers: Any."
+        "be only there. To go on: have broker 3 answer, with its own, intact disk; stop it for good so that the "
+        "controller fences it; or set requiredAnswers: Any."
     )
     assert decided(evidence(silent), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))).leader == 2
 
@@ -107,6 +107,13 @@ def test_too_many_brokers_down_is_another_kind_of_outage() -> None:
 
     assert code(decided(seen, policy(Limits(brokers_down_percent=33)))) == "TooManyBrokersDown"
     assert decided(seen, policy(Limits(brokers_down_percent=34))).leader == 2
+
+
+def test_as_many_brokers_down_as_the_limit_allows_refuse_nothing() -> None:
+    seen = evidence(partition(COPIES), brokers=(dead(1), broker(2), broker(3), broker(4)))
+
+    assert code(decided(seen, policy(Limits(brokers_down_percent=24)))) == "TooManyBrokersDown"
+    assert decided(seen, policy(Limits(brokers_down_percent=25))).leader == 2
 
 
 def test_a_full_plan_takes_the_most_urgent_partitions() -> None:

@@ -47,8 +47,8 @@ def test_the_most_urgent_is_said_first(tmp_path: Path) -> None:
     prepared = readiness(tmp_path, [topic("orders", counts(lossless=5, none=1))], worst=[WORST])
 
     assert told(prepared, ranked_by_policy).sentences == (
-        "6 partitions are offline now: 3 can be led again at a loss nobody can bound, 1 waits for a clean return and "
-        "2 are refused, mostly PromisedMissing.",
+        "6 partitions are offline now: 3 can be led again at a loss nobody can bound, 1 waits for an ISR or ELR "
+        "member that is back and 2 are refused, mostly PromisedMissing.",
         "6 of 100 partitions (6%) hang on a single broker: 5 could be saved whole and 1 not at all.",
         "The loss that would hurt most: broker 3 of prod. 7 partitions would go offline; 4 could be saved whole, "
         "2 with a bounded loss and 1 not at all.",

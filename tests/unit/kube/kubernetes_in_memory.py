@@ -71,6 +71,16 @@ class KubernetesInMemory:
             raise fault
         return copy.deepcopy(seen)
 
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        fault = self._write(f"status {path}")
+        now = await self.get(path)
+        if now["metadata"]["resourceVersion"] != seen["metadata"]["resourceVersion"]:
+            raise Conflict(409, "Conflict", f'"{path}" has been modified', path)
+        self._keep(path, now | {"status": copy.deepcopy(dict(status))})
+        if fault:
+            raise fault
+        return await self.get(path)
+
     async def delete(self, path: str, *, uid: str | None = None) -> None:
         fault = self._write(f"delete {path}")
         if path in self.objects:

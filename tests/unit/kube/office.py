@@ -13,11 +13,12 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
-from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster
 from kafka_recovery.kube.resources.objects import Key
@@ -28,7 +29,7 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Approvals, Journal, Observer
 from kafka_recovery.recovery.supervision import Authority, Supervision
 from unit.kube.journal.journals import NAME, NAMESPACE
-from unit.kube.our_objects import PROD, OurObjects
+from unit.kube.our_objects import PROD, OurObjects, policy_in_force
 from unit.recovery.world import COARSE, World
 
 HOUR = timedelta(hours=1)
@@ -126,12 +127,10 @@ class Office:
             self.metrics,
             self._house,
             self.queue.add,
+            Prefixes.of([world.directory.as_uri()]),
         )
         self.task: asyncio.Task[None] | None = None
-        for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
-            path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{APPROVALS_POLICY}"
-            spec = {"policyName": APPROVALS_POLICY, "validationActions": ["Deny"]}
-            api._keep(path, {"metadata": {"uid": plural, "creationTimestamp": "2026-01-01T00:00:00Z"}, "spec": spec})
+        policy_in_force(api, APPROVALS_POLICY)
 
     def open(self, **fields: Any) -> SmallCluster:
         """A WatchedCluster is opened, perhaps anew."""

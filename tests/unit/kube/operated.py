@@ -71,7 +71,9 @@ class Operated:
         journal = WatchedJournal(world, self.api)
         progress = Progress(lambda: self._noted(progress), self._electing, Metrics(), "kafka/prod")
         approvals: KubeApprovals
-        supervision = self.supervision(lambda: journal.begun, progress.any_failed, lambda: approvals.refused)
+        supervision = self.supervision(
+            lambda: journal.begun, progress.any_failed, lambda: approvals.refused or journal.never_shown
+        )
         approvals = KubeApprovals(
             objects,
             KEY,

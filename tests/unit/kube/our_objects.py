@@ -43,15 +43,15 @@ class OurObjects(KubernetesInMemory):
         found = await super().list_all(path, params=params)
         return [each for each in found if _selected(each, (params or {}).get("fieldSelector"))]
 
-    async def apply_status(self, path: str, seen: Object, status: Object) -> Object:
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
         now = await self.get(path)
         if says(seen, status) and now.get("status", {}).keys() == status.keys():
             return now
         if now["metadata"]["resourceVersion"] != seen["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", f'"{path}" has been modified', path)
         self._write(f"status {path}")
-        self.statuses.append(status)
-        self._keep(path, now | {"status": copy.deepcopy(status)})
+        self.statuses.append(dict(status))
+        self._keep(path, now | {"status": copy.deepcopy(dict(status))})
         return await self.get(path)
 
     def put(self, kind: Kind, name: str, spec: Object, status: Object | None = None, **meta: Any) -> Object:
@@ -108,6 +108,19 @@ class OurObjects(KubernetesInMemory):
             self.writes.append(what)
             raise ApiError(403, "Forbidden", "exceeded quota")
         return super()._write(what)
+
+
+POLICIES_OF_ADMISSION = ("validatingadmissionpolicies", "validatingadmissionpolicybindings")
+
+
+def policy_in_force(api: KubernetesInMemory, name: str, since: str = "2026-01-01T00:00:00Z") -> None:
+    """An admission policy of ours and its binding are there since then, never changed."""
+    for plural in POLICIES_OF_ADMISSION:
+        path = f"/apis/admissionregistration.k8s.io/v1/{plural}/{name}"
+        spec = {"policyName": name, "validationActions": ["Deny"]}
+        api._keep(
+            path, {"metadata": {"uid": f"{plural}-{name}", "creationTimestamp": since, "generation": 1}, "spec": spec}
+        )
 
 
 def inhabited(*partitions: Any, approval: str = "AutoApprove", **limits: Any) -> OurObjects:

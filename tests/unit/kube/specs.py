@@ -12,6 +12,15 @@ Spec = dict[str, Any]
 GONE = object()
 """The value of a field that is left out."""
 DIGEST = "ab" * 32
+ELSEWHERE = (
+    "gs://b/x?endpoint_override=evil:80&scheme=http",
+    "s3://b/x?region=eu",
+    "http://169.254.169.254/latest",
+    "https://b/x",
+    "sftp://b/x",
+    "fsspec+s3://b/x",
+)
+"""Places where nobody may send the operator."""
 
 CLUSTER: Spec = {"clusterId": "Some-base64_url-ID0000", "bootstrapServers": ["kafka-0.kafka:9092"]}
 STRIMZI: Spec = {"clusterId": "Some-base64_url-ID0000", "strimziRef": {"name": "prod"}}
@@ -27,7 +36,7 @@ RANKING: Spec = {
     "task": "Rank",
     "policyRef": {"name": "prod"},
     "storage": {"evidence": "s3://fleet/evidence", "results": "s3://fleet/results"},
-    "image": "registry.example/kafka-recovery-spark:0.1.0",
+    "image": "registry.example/kafka-recovery-fleet-job:0.1.0",
 }
 SMALLEST = {CLUSTERS: CLUSTER, POLICIES: POLICY, RECOVERIES: RECOVERY, APPROVALS: APPROVAL, RANKINGS: RANKING}
 
@@ -160,9 +169,9 @@ GOOD = [
     *_rankings("schedule", "30 2 * * MON-FRI", "*/5 0,12 1-7 JAN *"),
     *_rankings("clusterSelector", {"clusterIds": ["_-."]}, {"clusterIds": [f"c{number}" for number in range(500)]}),
     *_rankings(
-        "storage.results", "abfs://fleet@account.dfs.core.windows.net/r", "file:///results", "s3://b/r?region=x"
+        "storage.results", "abfs://fleet@account.dfs.core.windows.net/r", "file:///results", "hdfs://namenode:8020/r"
     ),
-    *_rankings("storage.results", "s3://fleet/evidence-results", "s3://fleet/evidence-results/?region=x"),
+    *_rankings("storage.results", "s3://fleet/evidence-results", "abfs://fleet@account.dfs.core.windows.net/results"),
     *_rankings("maxEvidenceAge", "1m", "36h", "720h"),
     *_rankings("storage.credentialsSecretRef", {"name": "s3"}),
     *_rankings("storage.volumeClaim", {"name": "fleet", "mountPath": "/var/lib/fleet"}),
@@ -267,12 +276,15 @@ BAD = [
     *_rankings("clusterSelector", {"clusterIds": [f"c{number}" for number in range(501)]}),
     *_rankings("policyRef", GONE, {}, {"name": "a/b"}),
     *_rankings("storage", GONE, {"evidence": "s3://b/e"}, {"results": "s3://b/r"}),
-    *_rankings("storage.evidence", "", "/var/lib/evidence", "s3://u:p@b/e", "s3://b/e f", "s3:b", "s3://b/é"),
+    *_rankings(
+        "storage.evidence", "", "/var/lib/evidence", "s3://u:p@b/e", "s3://b/e f", "s3:b", "s3://b/é", *ELSEWHERE
+    ),
+    *_rankings("storage.results", *ELSEWHERE),
     *_rankings("storage.results", "s3://fleet/evidence", "s3://fleet/evidence/r", says="must not lie in the evidence"),
     *_rankings(
         "storage",
         {"evidence": "s3://b/e/", "results": "s3://b/e/r"},
-        {"evidence": "s3://b/e?region=x", "results": "s3://b/e//r?region=x"},
+        {"evidence": "s3://b/e", "results": "s3://b/e//r"},
         says="must not lie in the evidence",
     ),
     *_rankings("maxEvidenceAge", "59s", "721h", "a day"),

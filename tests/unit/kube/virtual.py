@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
 
 from kafka_recovery.simulator.host.loop import VirtualLoop
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class NothingElse:
@@ -41,3 +43,13 @@ class _WithoutThreads(VirtualLoop):
 def in_no_time(main: Coroutine[Any, Any, T]) -> T:
     """What `main` returns. Whatever it started and did not wait for is cancelled."""
     return _WithoutThreads(NothingElse()).finish(main)
+
+
+def taking_no_time(test: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+    """The same test, in no time."""
+
+    @wraps(test)
+    def told(*given: P.args, **named: P.kwargs) -> T:
+        return in_no_time(test(*given, **named))
+
+    return told

@@ -48,8 +48,9 @@ async def test_with_approval_the_plan_is_carried_out_and_the_journal_knows_who_s
     with pytest.raises(Crash):
         await world.recover(MANUAL)
 
-    with world.process() as engine:
-        assert [run.approved_by for run in await engine._journal.unfinished()] == ["ann"]
+    [begun] = await world.open_runs()
+    with world.journal() as journal:
+        assert await journal.approver(begun) == "ann"
 
 
 async def test_nobody_is_asked_where_the_policy_approves(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash, policy
 
@@ -72,9 +73,10 @@ async def crashed(world: World, step: int, policy: Policy = TWO_WAVES) -> bool:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
+@taking_no_time
+async def test_resume_goes_on_from_any_point(trouble: Trouble, memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), trouble)
+        world = two_offline(memory / str(step), trouble)
         if not await crashed(world, step):
             break
         world.approver = None  # nobody is asked twice
@@ -94,9 +96,10 @@ async def test_resume_goes_on_from_any_point(trouble: Trouble, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_path: Path) -> None:
+@taking_no_time
+async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), trouble)
+        world = two_offline(memory / str(step), trouble)
         if not await crashed(world, step):
             break
         elected = len(world.kafka.ballots)
@@ -112,11 +115,12 @@ async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, tmp_p
 
 
 @pytest.mark.parametrize("trouble", TROUBLES)
+@taking_no_time
 async def test_whoever_recovers_anew_after_a_crash_puts_the_orders_back_before_planning(
-    trouble: Trouble, tmp_path: Path
+    trouble: Trouble, memory: Path
 ) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), trouble)
+        world = two_offline(memory / str(step), trouble)
         if not await crashed(world, step):
             break
 
@@ -139,9 +143,10 @@ async def execute_until(world: World, plan: Plan, step: int | None) -> bool:
     return False
 
 
-async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -> None:
+@taking_no_time
+async def test_a_plan_that_was_cut_short_can_be_executed_again(memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), quiet)
+        world = two_offline(memory / str(step), quiet)
         plan = await world.plan(TWO_WAVES)
         if not await execute_until(world, plan, step):
             break
@@ -156,9 +161,10 @@ async def test_a_plan_that_was_cut_short_can_be_executed_again(tmp_path: Path) -
         pytest.fail("the run never came to its end")
 
 
-async def test_the_second_process_may_crash_at_any_point_as_well(tmp_path: Path) -> None:
+@taking_no_time
+async def test_the_second_process_may_crash_at_any_point_as_well(memory: Path) -> None:
     for step in range(1, MOST_STEPS):
-        world = two_offline(tmp_path / str(step), quiet)
+        world = two_offline(memory / str(step), quiet)
         world.before("restore", crash)
         with pytest.raises(Crash):
             await world.recover(TWO_WAVES)

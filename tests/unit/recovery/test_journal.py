@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import textwrap
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -18,6 +16,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
+from unit.processes import Forked
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS, World
 
@@ -46,7 +45,7 @@ async def test_a_run_reads_back_as_it_was_written(tmp_path: Path, plan: Plan) ->
         (run,) = await journal.unfinished()
 
     assert name == digest(plan)
-    assert (run.digest, run.plan, run.approved_by) == (name, plan, "ann")
+    assert (run.digest, run.plan) == (name, plan)
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (outcome,))
 
 
@@ -55,11 +54,11 @@ async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(tmp_
         name = await journal.record(plan)
         assert await journal.unfinished() == []
         await journal.approved(name, None)
-        assert [run.approved_by for run in await journal.unfinished()] == [None]
+        assert (len(await journal.unfinished()), await journal.approver(name)) == (1, None)
         await journal.approved(name, "ann")
-        assert [run.approved_by for run in await journal.unfinished()] == ["ann"]
+        assert await journal.approver(name) == "ann"
         await journal.approved(name, "bob")
-        assert [run.approved_by for run in await journal.unfinished()] == ["ann"], "the first approval stands"
+        assert await journal.approver(name) == "ann", "the first approval stands"
         await journal.finished(name)
         assert await journal.unfinished() == []
 
@@ -153,51 +152,37 @@ async def test_a_process_killed_at_any_write_leaves_whole_records_or_none(tmp_pa
     states = set()
     for writes in range(0, 40, 2):
         directory = tmp_path / str(writes)
-        ended = python(KILLED, directory, file, writes, CLUSTER)
+        with Forked(textwrap.dedent(KILLED), directory, file, writes, CLUSTER) as process:
+            _, said = process.communicate(timeout=60)
         with FileJournal(directory, CLUSTER) as journal:
             runs = await journal.unfinished()
             assert [run.plan for run in runs] == [plan] * len(runs)
             states.add((len(runs), runs[0].in_flight if runs else None))
             assert await journal.record(plan) == digest(plan)
-        if ended.returncode == 0:
+        if process.returncode == 0:
             break
-        assert ended.returncode == -9, ended.stderr
+        assert process.returncode == -9, said
 
     assert states == {(0, None), (1, ()), (1, (1,))}
 
 
-def python(code: str, *arguments: object) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment)
-
-
 HOLD = """
-    import sys
+    import signal, sys
     from pathlib import Path
     from kafka_recovery.recovery.journal_files import FileJournal
     with FileJournal(Path(sys.argv[1]), sys.argv[2]):
         print("held", flush=True)
-        sys.stdin.read()
+        signal.pause()
 """
 
 
 def test_two_processes_do_not_recover_one_cluster(tmp_path: Path) -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    holder = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(HOLD), str(tmp_path), CLUSTER],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=environment,
-    )
-    with holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
+    with Forked(textwrap.dedent(HOLD), tmp_path, CLUSTER) as holder:
+        assert holder.stdout.readline() == "held\n"
         with pytest.raises(JournalLocked, match=rf"process {holder.pid}\b.*{tmp_path}"), FileJournal(tmp_path, CLUSTER):
             pytest.fail("both hold it")
         with FileJournal(tmp_path, "another-cluster"):
             pass
-        holder.kill()
 
     with FileJournal(tmp_path, CLUSTER):
         pass
@@ -305,7 +290,7 @@ async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(world: World) -
     assert world.changed() == []
 
 
-@pytest.mark.parametrize("fact", ["approval.json", "plan.json", "wave-0001-ended.json"])
+@pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])
 async def test_a_record_that_can_not_be_read_is_named(tmp_path: Path, plan: Plan, fact: str) -> None:
     with FileJournal(tmp_path, CLUSTER) as journal:
         name = await journal.record(plan)
@@ -314,6 +299,17 @@ async def test_a_record_that_can_not_be_read_is_named(tmp_path: Path, plan: Plan
 
         with pytest.raises(InvalidDocument, match=fact):
             await journal.unfinished()
+
+
+async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(tmp_path: Path, plan: Plan) -> None:
+    with FileJournal(tmp_path, CLUSTER) as journal:
+        name = await journal.record(plan)
+        await journal.approved(name, "ann")
+        (tmp_path / CLUSTER / name[:16] / "approval.json").write_bytes(b"{}\xff")
+
+        assert len(await journal.unfinished()) == 1
+        with pytest.raises(InvalidDocument, match=r"approval\.json"):
+            await journal.approver(name)
 
 
 @pytest.mark.parametrize("id", ["", ".", "..", "../other", "a/b", "/etc", "a" * 65, "a\n", "a b", "ä"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,13 +10,14 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_recovery.domain.election import Answer, Scope
 from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval, Policy
+from unit.kube.virtual import in_no_time
 from unit.recovery.brokers import EPOCH, Crash, Fate, Held, Node, Unavailable
 from unit.recovery.world import World, policy
 
@@ -156,7 +156,6 @@ class Story:
                 assert (outcome.id, outcome.leader) not in world.kafka.elected
 
 
-@settings(max_examples=400)
 @given(
     st.builds(
         Story,
@@ -172,4 +171,4 @@ class Story:
 )
 def test_promises_are_kept(story: Story) -> None:
     with TemporaryDirectory() as directory:
-        asyncio.run(story.happens(Path(directory)))
+        in_no_time(story.happens(Path(directory)))

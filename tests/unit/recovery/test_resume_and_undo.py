@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 import pytest
 
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from unit.recovery.brokers import Crash, Fate
@@ -231,3 +232,41 @@ async def test_a_resumed_run_that_crashes_again_is_waited_out_again(world: World
     assert QUARANTINE in world.clock.sleeps
     assert report.recovered
     assert world.kept_its_promises()
+
+
+@pytest.mark.parametrize("first", [World.resume, World.undo], ids=["resume", "undo"])
+async def test_a_process_that_dies_while_it_puts_orders_back_is_waited_out(
+    first: Callable[[World], Awaitable[Report]], world: World
+) -> None:
+    """Its request may be with a broker still: what the next process sees altered, or sets, would change under it."""
+    world.offline()
+    await begun(world)
+    world.kafka.restore_fates = [Fate.LATE]
+    world.after("restore", crash)
+    with pytest.raises(Crash):
+        await first(world)
+    world.calm_down()
+    died, acted = world.clock.monotonic(), []
+    for call in ("designate", "elect", "restore"):
+        world.before(call, lambda: acted.append(world.clock.monotonic() - died))
+
+    report = await world.resume()
+
+    assert min(acted) >= QUARANTINE
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert world.kept_its_promises()
+
+
+async def test_an_order_that_may_still_be_put_back_keeps_its_wave_open(world: World) -> None:
+    """Else the next run would not wait out the minute, and the late restore would undo its order."""
+    world.offline()
+    await begun(world)
+    world.kafka.restore_fates = [Fate.LOST, Fate.LATE]
+    await world.resume()
+    began = world.clock.monotonic()
+
+    await world.undo()
+
+    assert world.clock.monotonic() - began >= QUARANTINE
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []

@@ -50,3 +50,11 @@ async def test_a_reassignment_while_electing_is_told_with_the_outcome(world: Wor
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert "assigned to [2, 4]" in report[ORDERS].warnings[0]
+
+
+async def test_a_leader_with_less_than_was_measured_is_not_called_recovered(plan: Plan) -> None:
+    decision, seen = plan.decisions[0], plan.evidence.partitions[0]
+
+    outcome = verified(decision, seen, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(26)), None)
+
+    assert (outcome.outcome, outcome.reason and outcome.reason.code) == (Outcome.FAILED, "LeaderBehindPlan")

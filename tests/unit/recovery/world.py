@@ -130,6 +130,8 @@ class World:
         self.durable: set[Ballot] = set()
         self.kafka = WatchedKafka(self.steps, self.clock, self.durable)
         self.approver: str | None = "ann"
+        self.approved: dict[str, str] = {}
+        """What was said yes to, and stands, by digest."""
         self.concluded_outcomes: list[PartitionOutcome] = []
         self.waves: list[tuple[int, int, int]] = []
         self.waits: list[Reason] = []
@@ -208,9 +210,13 @@ class World:
         with self.process(Policy()) as engine:
             return await engine.undo()
 
+    def journal(self) -> FileJournal:
+        """What is on the disk."""
+        return FileJournal(self.directory, self.kafka.id)
+
     async def open_runs(self) -> list[str]:
         """Digests of the plans that are begun and not finished."""
-        with FileJournal(self.directory, self.kafka.id) as journal:
+        with self.journal() as journal:
             return [run.digest for run in await journal.unfinished()]
 
     def changed(self) -> list[str]:
@@ -235,7 +241,13 @@ class World:
     @port
     async def granted(self, plan: Plan, digest_: str) -> str | None:
         assert digest_ == digest(plan)
+        if self.approver:
+            self.approved[digest_] = self.approver
         return self.approver
+
+    async def standing(self, plan: Plan, digest_: str) -> str | None:
+        assert digest_ == digest(plan)
+        return self.approved.get(digest_)
 
     def decided(self, plan: Plan, took: timedelta) -> None:
         """Seen."""

@@ -75,4 +75,4 @@ def test_without_pyspark_it_says_what_to_install(root: Path, monkeypatch: pytest
     shown = fleet(root, "rank")
 
     assert shown.exit_code == 2
-    assert "pip install 'kafka-recovery-operator[spark]'" in shown.stderr
+    assert "pip install '.[spark]' in its checkout" in shown.stderr

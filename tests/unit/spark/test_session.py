@@ -50,7 +50,7 @@ def test_a_java_home_without_java_is_told(bare: pytest.MonkeyPatch, tmp_path: Pa
 
 def test_without_pyspark_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'kafka-recovery-operator\[spark\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[spark\]' in its checkout"):
         importlib.reload(kafka_recovery_spark)
 
 

@@ -14,6 +14,7 @@ from kafka_recovery.cli.terminal.render import write_aside
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.printable import printable
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import Approvals
 
 TYPED = 8
@@ -62,6 +63,10 @@ class ApprovedDigest:
             return approver("--approve")
         self.missing.append(digest)
 
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """The same word."""
+        return approver("--approve") if digest == self._digest else None
+
     def withdraw(self) -> None:
         """Nobody waits."""
 
@@ -77,8 +82,23 @@ class NobodyToAsk:
         self.missing.append(digest)
         write_aside(plan_table(plan, _ROWS_SHOWN))
 
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """Nobody said yes."""
+
     def withdraw(self) -> None:
         """Nobody waits."""
+
+
+class ApprovedBefore(NobodyToAsk):
+    """Whoever resumes a run of their own journal wants what they approved, and no more; nobody is asked."""
+
+    def __init__(self, journal: FileJournal) -> None:
+        super().__init__()
+        self._journal = journal
+
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """Who approved it when it began."""
+        return await self._journal.approver(digest)
 
 
 class ApprovedByTyping:
@@ -89,6 +109,7 @@ class ApprovedByTyping:
         self._awaits = awaits
         self._answer: asyncio.Future[str] | None = None
         self._withdrawn = False
+        self._approved: dict[str, str] = {}
         self.missing: list[str] = []
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
@@ -104,8 +125,13 @@ class ApprovedByTyping:
             self._awaits(None)
         typed = typed.strip().lower()
         if len(typed) >= TYPED and digest.startswith(typed):
-            return approver("typed")
+            self._approved[digest] = approver("typed")
+            return self._approved[digest]
         self.missing.append(digest)
+
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """What was typed."""
+        return self._approved.get(digest)
 
     def withdraw(self) -> None:
         """As if nothing had been typed."""

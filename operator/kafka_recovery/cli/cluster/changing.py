@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from kafka_recovery.cli.cluster import plan_files
-from kafka_recovery.cli.cluster.approvals import ApprovedDigest, Asking, NobodyToAsk, approvals_here
+from kafka_recovery.cli.cluster.approvals import ApprovedBefore, ApprovedDigest, Asking, NobodyToAsk, approvals_here
 from kafka_recovery.cli.cluster.journal_place import Holder, JournalPlace, require_journal
 from kafka_recovery.cli.cluster.looking import reach
 from kafka_recovery.cli.cluster.progress import Watching, watching
@@ -25,7 +25,7 @@ from kafka_recovery.cli.terminal.tables import report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
 from kafka_recovery.cluster.errors import ClusterError
-from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
@@ -124,7 +124,9 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
             say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
         if runs and policy_file is None:
             policy = runs[-1].plan.policy
-        return await carry_out(site, room, policy, lambda _: NobodyToAsk(), lambda engine: engine.resume())
+        return await carry_out(
+            site, room, policy, lambda _: ApprovedBefore(room.journal), lambda engine: engine.resume()
+        )
 
 
 async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
@@ -148,7 +150,7 @@ async def _taken_over(file: Path, room: Room) -> int:
         from kafka_recovery.cli.cluster.config_maps import take_over
     except ImportError as missing:
         raise Refusal(
-            ExitCode.BAD_INPUT, f"--configmaps needs pip install 'kafka-recovery-operator[operator]' ({missing})"
+            ExitCode.BAD_INPUT, f"--configmaps needs pip install '.[operator]' in its checkout ({missing})"
         ) from None
     return await take_over(file, room.journal, room.place.root.name)
 
@@ -184,6 +186,13 @@ async def carry_out(
     return conclude(site, report, unapproved)
 
 
+_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+_COPY_FIRST = (
+    "Before a broker is started that was away: copy its directories of the partitions that were recovered. On joining, "
+    "it deletes every record that their leaders lack."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Unapproved:
     """A plan that waits for a person: its digest, the file it lies in, and the command that approves it."""
@@ -200,6 +209,8 @@ def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> di
 
 def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
     """The exit code, and the next command where one is needed."""
+    if any(outcome.outcome in _ELECTED for outcome in report.outcomes):
+        say(_COPY_FIRST)
     restored = all(outcome.order_restored for outcome in report.outcomes)
     if report.recovered and restored:
         return ExitCode.DONE

@@ -15,7 +15,7 @@ from typing import Any
 
 from kafka_recovery.cli.terminal.new_files import read_text
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.config_maps import LeftJournal
 from kafka_recovery.kube.journal.facts import FACT_LABEL, Fact
 from kafka_recovery.kube.machinery.api import NotFound, Object
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -41,7 +41,7 @@ async def take_over(file: Path, journal: FileJournal, cluster_id: str) -> int:
         raise InvalidDocument(f"{file}: holds no ConfigMap of a recovery's journal (label {FACT_LABEL})")
     taken = 0
     for recovery in dict.fromkeys(fact.recovery for fact in heads):
-        read = ConfigMapJournal(_Printed(items), "printed", recovery.name, recovery.uid, cluster_id)
+        read = LeftJournal(_Printed(items), "printed", recovery.name, recovery.uid, cluster_id)
         for run in await read.unfinished():
             if run.plan.cluster_id != cluster_id:
                 raise InvalidDocument(
@@ -51,7 +51,7 @@ async def take_over(file: Path, journal: FileJournal, cluster_id: str) -> int:
                 await journal.record(run.plan)
             except PlanFinished:
                 continue
-            await journal.approved(run.digest, run.approved_by)
+            await journal.approved(run.digest, None)  # to be undone: nobody here approved an election of it
             for wave in range(1, run.waves + 1):
                 await journal.wave_started(run.digest, wave, sorted(run.begun))
                 if wave not in run.in_flight:
@@ -97,6 +97,9 @@ class _Printed:
         raise NotImplementedError(path)
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> Object:
+        raise NotImplementedError(path)
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
         raise NotImplementedError(path)
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:

@@ -36,7 +36,7 @@ def check_plot(path: Path) -> None:
         import matplotlib  # noqa: F401
     except ImportError:
         missing = "plots need matplotlib, which is not installed"
-        raise InvalidDocument(f"--plot: {missing}: pip install 'kafka-recovery-operator[plot]'") from None
+        raise InvalidDocument(f"--plot: {missing}: pip install '.[plot]' in its checkout") from None
     refuse_unwritable(path)
 
 

@@ -24,7 +24,7 @@ def write_report(urls: Sequence[str], page: Path) -> Report:
     """Write the page and give back what it shows. Raises InvalidDocument, or Refusal if results can't be reached."""
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         names = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed"
-        raise InvalidDocument(f"fleet report: {names}: pip install 'kafka-recovery-operator[fleet]'")
+        raise InvalidDocument(f"fleet report: {names}: pip install '.[fleet]' in its checkout")
     # Imported where it is used: other commands need neither these packages nor the time to load them.
     from kafka_recovery.fleet.report_page import page as drawn
     from kafka_recovery.fleet.storage import StorageUnavailable

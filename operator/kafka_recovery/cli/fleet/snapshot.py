@@ -44,7 +44,7 @@ class Keeping:
             from kafka_recovery.fleet.storage import StorageUnavailable
         except ImportError:
             missing = "evidence files need pyarrow and fsspec, which are not installed"
-            raise InvalidDocument(f"--to: {missing}: pip install 'kafka-recovery-operator[fleet]'") from None
+            raise InvalidDocument(f"--to: {missing}: pip install '.[fleet]' in its checkout") from None
         try:
             return Archive.at(self.place)
         except InvalidDocument as error:

@@ -19,6 +19,6 @@ def main() -> NoReturn:
         library = str(missing.name).partition(".")[0]
         if library not in _EXTRA:
             raise
-        complain(f"{library} is not installed; pip install 'kafka-recovery-operator[operator]'")
+        complain(f"{library} is not installed; pip install '.[operator]' in its checkout")
         sys.exit(ExitCode.BAD_INPUT)
     program()

@@ -110,6 +110,10 @@ class Loop:
         """Merge a change."""
         return self._api.patch(path, change)
 
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        """Never: the operator alone says what a status says."""
+        raise NotImplementedError(path)
+
     async def delete(self, path: str, *, uid: str | None = None) -> None:
         """Never: a person's journal is not this program's to delete."""
         raise NotImplementedError(path)

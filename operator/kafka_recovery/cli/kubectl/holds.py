@@ -34,13 +34,17 @@ def stops(session: Session, incident: Incident) -> list[str]:
 
 def bounds(session: Session, incident: Incident) -> list[str]:
     """Why a yes alone elects nobody, though nothing is suspended."""
-    cluster = incident.recovery.cluster_name
-    spec = _cluster_spec(session, cluster)
-    if spec is not None and spec.get("authority", Authority.OBSERVE) == Authority.OBSERVE:
-        return [f"authority of cluster {cluster} is Observe; raise its spec.authority"]
+    if cluster_observes(session, incident):
+        return [f"authority of cluster {incident.recovery.cluster_name} is Observe; raise its spec.authority"]
     if incident.state == OBSERVE_ONLY:
         return ["authority of the operator is Observe; raise its --authority"]
     return []
+
+
+def cluster_observes(session: Session, incident: Incident) -> bool:
+    """Whether the recovery's cluster is only observed, whatever the operator may do."""
+    spec = _cluster_spec(session, incident.recovery.cluster_name)
+    return spec is not None and spec.get("authority", Authority.OBSERVE) == Authority.OBSERVE
 
 
 def _resume(session: Session, what: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 
 from rich.console import Group
 
 from kafka_recovery.cli.cluster import plan_files
-from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl import answers, reading
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
@@ -19,7 +19,8 @@ from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.decision.explanation import explain as explained
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.decision.returns import Led, after_an_election, away
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, as_data
 from kafka_recovery.kube.machinery.api import ApiError
@@ -31,8 +32,9 @@ def plan(session: Session, name: str) -> ExitCode:
     shown, found = reading.plan_of(session, incident)
     document = plan_files.plan_document(found) | {"recovery": name, "expiresAt": _instant(shown.expires_at)}
     why = f"Why: {session.command(f'explain {name} TOPIC-PARTITION')}"
-    about = Group(plan_table(found), lines(validity(incident, shown, datetime.now(UTC)), why))
-    write_result(session.output, document, about, _next(session, incident))
+    said = [validity(incident, shown, datetime.now(UTC)), why, *_since(found, reading.led(session, incident))]
+    ask = answers.to(session, incident, found) if incident.asks else answers.NOTHING
+    write_result(session.output, document, Group(plan_table(found), lines(*said, *ask.told)), ask.command)
     return ExitCode.DONE
 
 
@@ -56,20 +58,21 @@ def explain(session: Session, words: Sequence[str]) -> ExitCode:
     if len(words) > 2:
         raise InvalidDocument(f"explain takes [NAME] TOPIC-PARTITION, not {len(words)} words")
     id = partition(words[-1])
-    found = _plan_about(session, words[0], id) if len(words) == 2 else _open_plan_about(session, id)
-    explanation = explained(found, id)
+    incident, found = _plan_about(session, words[0], id) if len(words) == 2 else _open_plan_about(session, id)
+    explanation = explained(found, id, reading.led(session, incident)(id))
     write_result(session.output, as_data(explanation), explanation_table(explanation))
     return ExitCode.DONE
 
 
-def _plan_about(session: Session, name: str, id: TopicPartition) -> Plan:
-    _, found = reading.plan_of(session, reading.incident(session, name))
+def _plan_about(session: Session, name: str, id: TopicPartition) -> tuple[Incident, Plan]:
+    incident = reading.incident(session, name)
+    _, found = reading.plan_of(session, incident)
     if not _decides(found, id):
         raise InvalidDocument(f"the plan of {name} does not hold {id}; {session.command(f'plan {name}')} shows it")
-    return found
+    return incident, found
 
 
-def _open_plan_about(session: Session, id: TopicPartition) -> Plan:
+def _open_plan_about(session: Session, id: TopicPartition) -> tuple[Incident, Plan]:
     """A plan that can't be read is no reason not to look into the others."""
     without_plan = []
     for incident in reading.incidents(session):
@@ -85,7 +88,7 @@ def _open_plan_about(session: Session, id: TopicPartition) -> Plan:
             complain(f"the plan of {incident.name} can't be read: {error}")
             continue
         if _decides(found, id):
-            return found
+            return incident, found
     if without_plan:
         first = without_plan[0]
         raise Refusal(
@@ -99,8 +102,15 @@ def _decides(plan: Plan, id: TopicPartition) -> bool:
     return any(decision.id == id for decision in plan.decisions)
 
 
-def _next(session: Session, incident: Incident) -> str:
-    return f"Next: {session.command(f'approve {incident.name}')}" if incident.asks else ""
+def _since(plan: Plan, led: Callable[[TopicPartition], Led | None]) -> Iterator[str]:
+    """What to do before a broker is started that was away when the plan was made, where another one leads by now."""
+    partitions: dict[tuple[BrokerId, ...], list[TopicPartition]] = {}
+    for each in plan.evidence.partitions:
+        leads = led(each.id)
+        if leads and (absent := tuple(broker for broker in away(each) if broker != leads.leader)):
+            partitions.setdefault(absent, []).append(each.id)
+    for absent, ids in partitions.items():
+        yield after_an_election(absent, ids)
 
 
 def _instant(at: datetime | None) -> str | None:

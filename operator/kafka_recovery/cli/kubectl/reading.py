@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,10 +14,13 @@ from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain
+from kafka_recovery.decision.returns import Led
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
-from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
 
 OBSERVE_ONLY = "ObserveOnly"
@@ -104,7 +107,7 @@ def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str
     if incident.state == DUPLICATE:
         return "you, to delete one of two WatchedClusters"
     if incident.asks and incident.state == OBSERVE_ONLY:
-        return "you, to raise the cluster's authority"
+        return "nobody: authority is Observe"
     if incident.asks:
         return "you, to approve or refuse"
     if incident.condition("Stalled").get("status") == "True":
@@ -146,6 +149,28 @@ def plan_of(session: Session, incident: Incident) -> tuple[Shown, Plan]:
     if shown is None:
         raise Refusal(ExitCode.BAD_INPUT, f"{incident.name} has no plan yet: {incident.state}: {incident.message}")
     return shown, recorded(session, incident.recovery, shown.digest)
+
+
+def led(session: Session, incident: Incident) -> Callable[[TopicPartition], Led | None]:
+    """Tells of a partition that it had a leader after its plan was made; None: nobody knows of one.
+
+    A journal that can't be read says nothing, and what is said without it holds before an election and after one.
+    """
+    recovery, recovered = incident.recovery, Led() if incident.state == End.RECOVERED else None
+    meta = recovery.meta
+    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
+    try:
+        outcomes = {each.id: each for each in asyncio.run(journal.outcomes())}
+    except (ApiError, InvalidDocument):
+        outcomes = {}
+
+    def of(id: TopicPartition) -> Led | None:
+        found = outcomes.get(id)
+        if found is None or found.leader is None:
+            return recovered
+        return Led(found.leader, found.leader_epoch, found.log_end)
+
+    return of
 
 
 def recorded(session: Session, recovery: PartitionRecovery, digest: str) -> Plan:

@@ -45,7 +45,8 @@ def _one(session: Session, name: str) -> ExitCode:
     said = _words_about(session, incident)
     shown = Group(*_heading(incident, clusters), *_conditions(incident), *_told(incident), *_said(said))
     document = {"recovery": _plain(incident.obj), "approvals": [_plain(each) for each in said]}
-    write_result(session.output, document, shown, _next(session, [incident]))
+    following = _before_a_start(session, incident) or _next(session, [incident])
+    write_result(session.output, document, shown, following)
     return ExitCode.DONE
 
 
@@ -123,6 +124,13 @@ def _next(session: Session, open_ones: Sequence[Incident]) -> str:
     """What to type where somebody is waited for, the longest first."""
     asking = [each.name for each in open_ones if each.asks and each.state != reading.OBSERVE_ONLY]
     return f"Next: {session.command(f'plan {asking[-1]}')}" if asking else ""
+
+
+def _before_a_start(session: Session, incident: Incident) -> str:
+    """Of a recovery that elected: what whoever repairs a broker has to read before."""
+    if not incident.finished or incident.plan is None or not incident.recovery.status.get("plan", {}).get("elections"):
+        return ""
+    return f"Before you start a broker that was away: {session.command(f'plan {incident.name}')}"
 
 
 def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[RenderableType]:

@@ -212,7 +212,8 @@ def _tell_orphans(session: Session, name: str, left: Sequence[Orphan]) -> ExitCo
     for orphan in left:
         about = f"  plan {orphan.plan[:12]} of cluster {orphan.cluster_id}, partitions: {orphan.partitions}; "
         if orphan.watched:
-            about += "the operator restores it at its next round, within a minute or two"
+            about += "the operator restores it at its next round, within a minute or two, "
+            about += "or says in an event of the WatchedCluster (OrphanedJournal) why it leaves that to you"
         else:
             about += (
                 f"no WatchedCluster has this clusterId; apply one, and the operator of {session.namespace} restores"

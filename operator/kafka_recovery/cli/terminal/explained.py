@@ -41,19 +41,24 @@ def _row(row: Row) -> tuple[object, ...]:
 
 
 def _sentences(explanation: Explanation) -> Iterator[str]:
+    """Once somebody leads, what was said to those who decided about an election is left out: it holds no more."""
+    yield from explanation.since
     if explanation.reason:
-        yield f"{explanation.verdict}: {explanation.reason}"
+        yield f"{explanation.verdict}: {explanation.reason.code if explanation.since else explanation.reason}"
     if explanation.why:
         yield f"Why: {explanation.why}."
     # A refusal for want of candidates quotes each replica's reason already.
     quoted = explanation.reason.message if explanation.reason else ""
     for row in explanation.rows:
-        if row.reason and row.reason.message not in quoted:
+        if row.reason and not explanation.since and row.reason.message not in quoted:
             yield f"Broker {row.broker}: {row.reason}"
     if explanation.loss:
         yield f"Loss: {explanation.loss}"
     for warning in explanation.warnings:
         yield f"Warning: {warning}"
+    if explanation.starting:
+        yield "Before you start a broker:"
+        yield from (f"  - {what}" for what in explanation.starting)
     if explanation.would_change and explanation.verdict is not Verdict.NOTHING:
         yield "What would change it:"
         yield from (f"  - {change}" for change in explanation.would_change)

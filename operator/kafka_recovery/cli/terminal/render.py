@@ -32,10 +32,11 @@ class Output(StrEnum):
 def write_result(output: Output, data: Any, shown: RenderableType, command: str = "") -> None:
     """Write `data` as JSON or YAML, or else what is `shown`. A reader who closes the pipe early is no error.
 
-    `command` is what to type next; it is shown to people only, and never wrapped: it is to be copied.
+    `command` is what to type next, a line each; it is shown to people only, and never wrapped: it is to be copied.
     """
     if output is Output.TABLE:
-        text = _drawn(shown, sys.stdout) + (f"\n{printable(command)}\n" if command else "")
+        text = _drawn(shown, sys.stdout) + "".join(f"\n{printable(line)}" for line in command.splitlines())
+        text += "\n" * bool(command)
     elif output is Output.JSON:
         text = json.dumps(data, indent=2) + "\n"
     else:

@@ -17,9 +17,12 @@ from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
-from kafka_recovery.kube.resources.kinds import RECOVERIES, History
+from kafka_recovery.kube.resources.admission import Admission
+from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.kinds import RECOVERIES, RECOVERY_UID_LABEL, History, strictest
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
+from kafka_recovery.recovery.supervision import Authority
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,8 +38,10 @@ _TROUBLE = (ApiError, ClusterFault, *_OF_ONE)
 class Housekeeping:
     """Runs beside the reconciling, and never hurries."""
 
-    def __init__(self, api: Api, clusters: Clusters, events: Events) -> None:
+    def __init__(self, api: Api, clusters: Clusters, events: Events, house: Callable[[], Awaitable[House]]) -> None:
         self._api = api
+        self._house = house
+        self._admission = Admission(api)
         self._clusters = clusters
         self._events = events
         self._damage: dict[Key, set[str]] = {}
@@ -61,14 +66,21 @@ class Housekeeping:
                 _LOG.exception("%s of %s met an error of our own", what, cluster.label)
 
     async def _restore_orphans(self, cluster: OpenCluster) -> None:
-        """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs."""
+        """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs.
+
+        Nobody's status names their plans any more, so it is asked who can have written them, and whether the operator
+        may act here at all.
+        """
         namespace, _ = cluster.key
         known = cluster.orphans, cluster.damaged
         found = await orphaned(self._api, namespace, cluster.spec.cluster_id, ())  # few: it asks for each
         damage: set[str] = set()
         for journal in found:
             try:
-                await self._end(cluster, journal)
+                if why := await self._held(cluster, journal):
+                    damage.add(_to_do(journal, why))
+                else:
+                    await self._end(cluster, journal)
             except _OF_ONE as trouble:  # the others are ended all the same
                 damage.add(f"{trouble}")
         await self._tell_anew(cluster, damage)
@@ -77,6 +89,19 @@ class Housekeeping:
         if (cluster.orphans, cluster.damaged) != known:
             self._clusters.soon(cluster.key)
             self._clusters.tell(cluster.key)
+
+    async def _held(self, cluster: OpenCluster, journal: OrphanedJournal) -> str | None:
+        """Why a person restores what this journal tells of, and not the operator."""
+        house = await self._house()
+        if strictest(house.authority, cluster.spec.authority) is Authority.OBSERVE:
+            return "ObserveOnly: authority is Observe, of the operator or of the WatchedCluster"
+        if cluster.spec.suspend:
+            return f"Suspended: spec.suspend of WatchedCluster {cluster.key[1]} is true"
+        if house.suspended:
+            return str(house.suspended)
+        oldest = await journal.oldest()
+        why = await self._admission.of_journal(oldest) if oldest else None
+        return str(why) if why else None
 
     async def _end(self, cluster: OpenCluster, journal: OrphanedJournal) -> None:
         report = await cluster.undoer(journal).undo()
@@ -117,6 +142,14 @@ class Housekeeping:
                 await self._api.get(RECOVERIES.path(elsewhere or cluster.key[0], plain))
             except NotFound:
                 cluster.watcher.forget(name)
+
+
+def _to_do(journal: OrphanedJournal, why: str) -> str:
+    return (
+        f"the operator leaves PartitionRecovery {journal.recovery.name} (deleted) to you ({why}): "
+        f"read its ConfigMaps, -l {RECOVERY_UID_LABEL}={journal.recovery.uid}; kafka-recovery undo --configmaps "
+        "restores what they name; delete them if you don't know them"
+    )
 
 
 def to_prune(finished: Sequence[Object], history: History, now: datetime) -> list[Object]:

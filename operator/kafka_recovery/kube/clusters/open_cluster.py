@@ -204,3 +204,6 @@ class OpenCluster:
 class _NobodyToAsk:
     async def granted(self, plan: object, digest: str) -> str | None:
         return None
+
+    async def standing(self, plan: object, digest: str) -> str | None:
+        return None

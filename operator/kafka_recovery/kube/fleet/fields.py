@@ -10,17 +10,18 @@ from typing import Annotated, Self
 from pydantic import Field, field_validator, model_validator
 
 from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
+from kafka_recovery.kube.fleet.prefixes import SCHEMES
 from kafka_recovery.kube.resources.fields import CLUSTER_ID, NAME, Reference
 
 _CRON = "[0-9A-Z*/,-]+"
 SCHEDULE = Text(rf"{_CRON}( {_CRON}){{4}}", 100, "five fields of cron, such as 30 2 * * MON-FRI")
 PLACE = Text(
-    r"[a-z][a-z0-9+.-]*://([A-Za-z0-9._-]+@)?[A-Za-z0-9._~/=+,:-]+(\?[A-Za-z0-9._~%/=+,:&-]+)?",
+    rf"({'|'.join(SCHEMES)})://([A-Za-z0-9._-]+@)?[A-Za-z0-9._~/=+,:-]+",
     1024,
-    "a URL such as s3://bucket/folder, without credentials",
+    "a URL such as s3://bucket/folder, without credentials and options; its scheme is one of " + ", ".join(SCHEMES),
 )
 MOUNT_PATH = Text(r"/[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*", 253, "an absolute path such as /evidence")
-IMAGE = Text(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 512, "an image such as registry.example/kafka-recovery-spark:0.1.0")
+IMAGE = Text(r"[A-Za-z0-9][A-Za-z0-9._/:@-]*", 512, "an image such as registry.example/kafka-recovery-fleet-job:0.1.0")
 MEMORY = Text(r"[1-9][0-9]{0,5}[mg]", 7, "an amount of memory such as 512m or 4g")
 SETTING = Text(r"spark[.][A-Za-z0-9._-]+", 253, "a setting of Spark such as spark.hadoop.fs.s3a.endpoint")
 SETTING_VALUE = Text(None, 1024, "text")
@@ -98,8 +99,8 @@ class StorageFields(Fields):
 
 
 def _folder(url: str) -> str:
-    """For comparing: where its store is counts for nothing, nor how many slashes stand in it."""
-    return re.sub("/+", "/", url.partition("?")[0] + "/")
+    """For comparing: how many slashes stand in it counts for nothing."""
+    return re.sub("/+", "/", url + "/")
 
 
 class DriverFields(Fields):

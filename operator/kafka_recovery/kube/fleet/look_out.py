@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from http import HTTPStatus
 
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.rankings import Rankings
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotServed, Object
@@ -36,13 +37,19 @@ class LookOut:
     """`namespaces` empty: all of them. It belongs to one event loop."""
 
     def __init__(
-        self, api: Api, events: Events, metrics: Metrics, namespaces: Sequence[str], every: timedelta = EVERY
+        self,
+        api: Api,
+        events: Events,
+        metrics: Metrics,
+        namespaces: Sequence[str],
+        prefixes: Prefixes = NONE,
+        every: timedelta = EVERY,
     ) -> None:
         self._api = api
         self._namespaces: tuple[str | None, ...] = tuple(namespaces) or (None,)
         self._every = every
-        self._results = StoredResults()
-        self._rankings = Rankings(api, events, metrics, self._results)
+        self._results = StoredResults(prefixes)
+        self._rankings = Rankings(api, events, metrics, self._results, prefixes)
         self._queue = WorkQueue(self._rankings.reconcile, workers=WORKERS, expected=_cause)
         self._stamps: dict[Key, tuple[object, ...]] = {}
         self._troubles: dict[str | None, str] = {}

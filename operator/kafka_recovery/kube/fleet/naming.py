@@ -10,6 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.ports import Job, Owner
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking
 from kafka_recovery.kube.fleet.runs import Active, State, written
 from kafka_recovery.kube.resources.kinds import API_VERSION, GROUP, RANKINGS, Meta
@@ -98,8 +99,11 @@ def owner(ranking: Meta) -> Owner:
     return Owner(API_VERSION, RANKINGS.kind, ranking.name, ranking.uid)
 
 
-def job(ranking: FleetRanking, active: Active) -> Job:
-    """What Spark is asked to run: `python -m kafka_recovery_spark` with these arguments, by `MAIN_FILE`."""
+def job(ranking: FleetRanking, active: Active, prefixes: Prefixes = NONE) -> Job:
+    """What Spark is asked to run: `python -m kafka_recovery_spark` with these arguments, by `MAIN_FILE`.
+
+    `prefixes`: how the stores of known places are reached.
+    """
     clusters = [f"--cluster={id}" for id in ranking.cluster_ids]  # an id may begin with a dash
     return Job(
         namespace=ranking.meta.namespace,
@@ -109,9 +113,9 @@ def job(ranking: FleetRanking, active: Active) -> Job:
         main_file=MAIN_FILE,
         arguments=(
             ranking.task.lower(),
-            *("--evidence", ranking.storage.evidence),
+            *("--evidence", prefixes.known(ranking.storage.evidence)),
             *("--policy", f"{CONFIG_PATH}/{POLICY_FILE}"),
-            *("--to", ranking.storage.results),
+            *("--to", prefixes.known(ranking.storage.results)),
             *("--run", folder(ranking.meta, active.application)),
             *_no_older(ranking, active),
             *clusters,

@@ -19,6 +19,7 @@ from kafka_recovery.kube.fleet.clearing import Clearing
 from kafka_recovery.kube.fleet.dialect import Dialect
 from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies, PolicyLost
 from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Seen
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
 from kafka_recovery.kube.fleet.runs import Active, Memory, State, Unreadable, remembered
@@ -67,12 +68,14 @@ class Rankings:
         events: Events,
         metrics: Metrics,
         results: Results,
+        prefixes: Prefixes = NONE,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._api = api
         self._events = events
         self._metrics = metrics
         self._results = results
+        self._prefixes = prefixes
         self._clock = clock
         self._operators = SparkOperators(api)
         self._policies = PolicyCopies(api)
@@ -161,7 +164,7 @@ class Rankings:
     async def _submit(self, case: Case, active: Active) -> timedelta | None:
         """The intent stands in status before anything is made, and what was made under its name is it."""
         await self._note(case, replace(case.memory, active=active))
-        job = naming.job(case.ranking, active)
+        job = naming.job(case.ranking, active, self._prefixes)
         try:
             await self._policies.keep(case.ranking, active)
             await Applications(self._api, DIALECTS[active.adapter]).submit(job)
@@ -185,7 +188,7 @@ class Rankings:
 
     async def _end(self, case: Case, active: Active, by_force: bool) -> timedelta:
         await self._note(case, replace(case.memory, active=active))
-        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active)
+        jobs, job = Applications(self._api, DIALECTS[active.adapter]), naming.job(case.ranking, active, self._prefixes)
         await (jobs.remove(job) if by_force else jobs.cancel(job))
         return steps.LOOK
 
@@ -207,7 +210,9 @@ class Rankings:
         if active.state is State.PAUSING:
             return None
         try:
-            return await Applications(self._api, DIALECTS[active.adapter]).observe(naming.job(case.ranking, active))
+            return await Applications(self._api, DIALECTS[active.adapter]).observe(
+                naming.job(case.ranking, active, self._prefixes)
+            )
         except NotServed as gone:  # its definition is gone, or not there yet: nothing is known of the object
             if case.now >= active.attempted_at + case.ranking.timeout:
                 return None

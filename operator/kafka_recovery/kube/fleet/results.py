@@ -12,6 +12,7 @@ from kafka_recovery.fleet import manifest
 from kafka_recovery.fleet.manifest import Expected
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet.apart import Apart
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.steps import Found, NoResult, Result
 
 if TYPE_CHECKING:
@@ -41,9 +42,13 @@ class Results(Protocol):
 
 
 class StoredResults:
-    """In threads of each storage's own: one that hangs holds up nothing else."""
+    """In threads of each storage's own: one that hangs holds up nothing else.
 
-    def __init__(self) -> None:
+    `prefixes`: below which places it looks at all; elsewhere nothing is asked of anybody.
+    """
+
+    def __init__(self, prefixes: Prefixes = NONE) -> None:
+        self._prefixes = prefixes
         self._apart = Apart()
         self._reading: dict[tuple[str, str], asyncio.Task[Choices | Reason]] = {}
 
@@ -51,24 +56,33 @@ class StoredResults:
         """See the port."""
         if find_spec("pyarrow") is None:
             return NO_PYARROW
+        place = self._prefixes.addressed(url)
+        if isinstance(place, Reason):
+            return place
         try:
-            return await self._apart.call(url, lambda: _trouble(url), PATIENCE)
+            return await self._apart.call(place, lambda: _trouble(place), PATIENCE)
         except TimeoutError:
             return Reason("StorageUnavailable", _UNANSWERED)
 
     async def read(self, url: str, expected: Expected) -> Result:
         """See the port."""
+        place = self._prefixes.addressed(url)
+        if isinstance(place, Reason):
+            return NoResult(Reason(UNREADABLE, place.message), may_pass=True)
         try:
-            return await self._apart.call(url, lambda: _result(url, expected), PATIENCE)
+            return await self._apart.call(place, lambda: _result(place, expected), PATIENCE)
         except TimeoutError:
             return NoResult(Reason(UNREADABLE, _UNANSWERED), may_pass=True)
 
     async def choices(self, url: str, expected: Expected, checksum: str) -> Choices | Reason:
         """What a run of task rank chose; or why that can't be used. Read once for all recoveries that ask at a time."""
+        place = self._prefixes.addressed(url)
+        if isinstance(place, Reason):
+            return Reason(UNREADABLE, place.message)
         reading = self._reading.get((url, checksum))
         if reading is None or (reading.done() and _is_unread(reading)):
             self._reading.clear()  # one is kept: an incident has one ranking
-            reading = asyncio.create_task(self._read_choices(url, expected, checksum), name="reading a ranking")
+            reading = asyncio.create_task(self._read_choices(place, expected, checksum), name="reading a ranking")
             self._reading[url, checksum] = reading
         return await asyncio.shield(reading)
 

@@ -1,8 +1,11 @@
 """The journal in the cluster: every fact of a PartitionRecovery's plans is an immutable ConfigMap next to it.
 
-The order of writing is what a crash can't break. A run begins: our finalizer, the approval, `begun`. It ends:
-`finished`, the owner references, the finalizer away. Until the end nobody owns the ConfigMaps, so that a deletion, even
-one in the foreground, can't take them while an assignment order is altered; what is owned has ended.
+The order of writing is what a crash can't break. A run begins: our finalizer, the plan's digest in the status, the
+approval, `begun`. It ends: `finished`, the owner references, the finalizer away. Until the end nobody owns the
+ConfigMaps, so that a deletion, even one in the foreground, can't take them while an assignment order is altered; what
+is owned has ended.
+
+Facts of a plan that the status does not name as begun are nobody's word: see `shown_plans`.
 """
 
 from __future__ import annotations
@@ -10,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
@@ -18,10 +21,13 @@ from uuid import uuid4
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical, read
-from kafka_recovery.kube.journal.facts import ConfigMaps, Fact, Facts, RecoveryRef, damaged, unwritable
+from kafka_recovery.kube.journal.facts import PLAN_LENGTH, ConfigMaps, Fact, Facts, RecoveryRef, damaged, unwritable
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
+from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0
@@ -71,9 +77,16 @@ class ConfigMapJournal:
         self.recovery = recovery = RecoveryRef(name, uid)
         self._facts = Facts(api, namespace, recovery, cluster_id)
         self._finalizer = OrderFinalizer(api, namespace, recovery)
+        self._shown = ShownPlans(api, namespace, recovery)
+        self._digests: Collection[str] = ()
+        """Of plans that were begun, as the status named them when it was read last."""
+        self._kept: frozenset[str] | None = None
+        """The plans of which facts were found last, as facts name them."""
         self._writer = uuid4().hex
         self._begun = False
         self._blank_until = 0.0
+        self.never_shown: Reason | None = None
+        """Why nobody may be elected, if facts tell of a run whose plan the status does not name as begun."""
 
     @property
     def begun(self) -> bool:
@@ -101,6 +114,8 @@ class ConfigMapJournal:
         await self._raw_plan(await self._fact_of_plan(digest), digest)
         self._blank_until = 0.0
         await self._finalizer.put_on()
+        kept = self._kept
+        self._digests = await self._shown.begin(digest, lambda each: kept is None or _prefix(each) in kept)
         if by is not None:
             await self._facts.keep(digest, "approval", canonical(_Approval(by)))
         await self._facts.keep(digest, "begun", b"{}")
@@ -136,18 +151,18 @@ class ConfigMapJournal:
         await self.settle()
 
     async def unfinished(self) -> Sequence[Run]:
-        """Runs that began and did not end, oldest first."""
-        return [await self._run(of_plan) for of_plan in by_plan(await self._notes()) if is_unfinished(of_plan)]
+        """Runs that began and did not end, oldest first; none that the status does not name, see `never_shown`."""
+        return [await self._run(of_plan) for of_plan in by_plan(await self._named()) if is_unfinished(of_plan)]
 
     async def ended(self) -> Mapping[str, Plan]:
         """Plans whose runs came to their end, by digest."""
-        notes = by_plan(await self._notes())
+        notes = by_plan(await self._named())
         begun = [of_plan[0].plan for of_plan in notes if not is_unfinished(of_plan) and any(map(_is_begun, of_plan))]
-        return dict([await self._plan(await self._fact_of_plan(prefix), prefix) for prefix in begun])
+        return dict([await self._plan(await self._fact_of_plan(each), self._digest(each)) for each in begun])
 
     async def outcomes(self) -> Sequence[PartitionOutcome]:
         """What became of the waves of all of this recovery's plans, oldest first."""
-        plans = by_plan(await self._notes())
+        plans = by_plan(await self._named())
         ends = [fact for of_plan in plans for fact in of_plan if fact.name.endswith("-ended")]
         return [outcome for fact in ends for outcome in (await self._read(_WaveEnd, fact)).outcomes]
 
@@ -168,8 +183,12 @@ class ConfigMapJournal:
         return (await self._plan(await self._fact_of_plan(digest), digest))[1]
 
     async def plans(self) -> list[Plan]:
-        """Every plan recorded for this recovery, oldest first, whatever became of it."""
-        return [(await self._plan(fact, fact.plan))[1] for fact in await self._facts.plans()]
+        """Every plan of this recovery that its status names, oldest first, whatever became of it."""
+        found = await self._facts.plans()
+        named = await self._shown.named() if found else None
+        digests = {_prefix(each): each for each in (*named.begun, named.shown) if each} if named else {}
+        ours = [fact for fact in found if fact.plan in digests]
+        return [(await self._plan(fact, digests[fact.plan]))[1] for fact in ours]
 
     async def discard(self, digest: str) -> None:
         """Let the last plan of a recovery, which will never begin, go with it."""
@@ -183,7 +202,7 @@ class ConfigMapJournal:
 
     async def forget_vain(self) -> None:
         """Delete all but the newest of the runs that ended without an election: who is refused tries for days."""
-        vain = [of_plan[0].plan for of_plan in by_plan(await self._notes()) if await self._was_vain(of_plan)]
+        vain = [of_plan[0].plan for of_plan in by_plan(await self._named()) if await self._was_vain(of_plan)]
         for prefix in vain[:-VAIN_KEPT]:
             await self._facts.remove(prefix)
 
@@ -209,7 +228,7 @@ class ConfigMapJournal:
         marked finished or when it is being deleted.
         """
         try:
-            plans = by_plan(await self._notes())
+            plans = by_plan(await self._named())
         except ApiError as error:
             raise unwritable(f"the journal of PartitionRecovery {self.recovery.name}", error) from error
         for of_plan in plans:
@@ -227,8 +246,25 @@ class ConfigMapJournal:
             return []
         notes = await self._facts.notes()
         self._blank_until = 0.0 if notes else time.monotonic() + BLANK
-        self._begun = self._begun or any(fact.name == "begun" for fact in notes)
+        self._kept = frozenset(fact.plan for fact in notes)
         return notes
+
+    async def _named(self) -> list[Fact]:
+        """Notes about plans that the status names as begun; those about others are told of, and not read."""
+        notes = await self._notes()
+        plans = {fact.plan for fact in notes}
+        if plans - set(map(_prefix, self._digests)):
+            self._digests = (await self._shown.named()).begun
+        strangers = plans - set(map(_prefix, self._digests))
+        unnamed = [fact for fact in notes if fact.plan in strangers]
+        self.never_shown = _never_shown([each for each in by_plan(unnamed) if is_unfinished(each)])
+        ours = [fact for fact in notes if fact.plan not in strangers]
+        self._begun = self._begun or any(map(_is_begun, ours))
+        return ours
+
+    def _digest(self, prefix: str) -> str:
+        """The whole digest of a plan that was begun, of which facts name the beginning."""
+        return next((each for each in self._digests if _prefix(each) == prefix), prefix)
 
     async def _run(self, facts: Sequence[Fact]) -> Run:
         """The run that the facts about one plan tell of."""
@@ -243,14 +279,12 @@ class ConfigMapJournal:
             raise InvalidDocument(damaged(name, "it is missing, though the wave's end is there"))
         if "begun" not in by_name:
             raise InvalidDocument(damaged(self._facts.config_map(prefix, "begun"), "it is missing, though waves began"))
-        approval = by_name.get("approval")
         fact = await self._facts.find(prefix, "plan")
         if fact is None:
             name = self._facts.config_map(prefix, "plan")
             raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
-        digest, plan = await self._plan(fact, prefix)
-        approved_by = (await self._read(_Approval, approval)).by if approval else None
-        return Run.of_waves(digest, plan, approved_by, started, ended)
+        digest, plan = await self._plan(fact, self._digest(prefix))
+        return Run.of_waves(digest, plan, started, ended)
 
     async def _fact_of_plan(self, digest: str) -> Fact:
         fact = await self._facts.find(digest, "plan")
@@ -275,12 +309,40 @@ class ConfigMapJournal:
         return read(kind, await self._facts.content(fact), fact.config_map)
 
 
+class LeftJournal(ConfigMapJournal):
+    """A journal whose recovery has no status to ask: it is gone. Whoever reads it decides what it is worth."""
+
+    async def _named(self) -> list[Fact]:
+        return await self._notes()
+
+
 def by_plan(notes: Iterable[Fact]) -> list[list[Fact]]:
     """Facts about one plan together, in the order in which they come."""
     plans: dict[str, list[Fact]] = {}
     for fact in notes:
         plans.setdefault(fact.plan, []).append(fact)
     return list(plans.values())
+
+
+def _prefix(digest: str) -> str:
+    return digest[:PLAN_LENGTH]
+
+
+def _never_shown(runs: Sequence[Sequence[Fact]]) -> Reason | None:
+    """What a person should know of runs whose plan the status does not name; None: there is none."""
+    if not runs:
+        return None
+    names = ", ".join(fact.config_map for fact in runs[0])
+    more = f" (and {len(runs) - 1} more plans)" if len(runs) > 1 else ""
+    recovery = runs[0][0].recovery
+    return Reason(
+        "PlanNotShown",
+        f"ConfigMaps {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
+        "somebody else wrote them, or the status was lost. Nobody is elected, and no order is touched on their word. "
+        "If you don't know them, delete them, and look who may create ConfigMaps here; if the operator wrote them, "
+        f"restore what they altered with kafka-recovery undo --configmaps (-l {RECOVERY_UID_LABEL}={recovery.uid}), "
+        "then delete them",
+    )
 
 
 def _is_begun(note: Fact) -> bool:

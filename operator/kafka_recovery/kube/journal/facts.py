@@ -48,15 +48,17 @@ AT = f"{GROUP}/at"
 PART = "part"
 LARGEST_PART = 700 * 1024
 """Bytes before base64, which makes 933 KiB of them: a ConfigMap holds 1 MiB, a request to etcd 1.5 MiB."""
-LARGEST_FACT = 1 << 30
-"""Bytes after decompression: what more than a plan of 200,000 partitions takes is no plan."""
+LARGEST = {"plan": 64 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
+"""Bytes that a fact of each kind may have, after decompression."""
+LARGEST_WAVE = 16 << 20
+"""The same of the begin or end of a wave."""
 
 _CONTENT = "json.gz"
-_PLAN_LENGTH = 16
+PLAN_LENGTH = 16
 
 
 class ConfigMaps(Protocol):
-    """What of the API is needed here; see `kube.api.Api`."""
+    """What of the API is needed here, and for the status of recoveries; see `kube.api.Api`."""
 
     async def get(self, path: str) -> Object:
         """An object."""
@@ -72,6 +74,10 @@ class ConfigMaps(Protocol):
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         """Merge a change."""
+        ...
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        """Make this the object's status; Conflict if the object changed since it was seen."""
         ...
 
     async def delete(self, path: str, *, uid: str | None = None) -> None:
@@ -130,6 +136,9 @@ class Facts:
 
     async def keep(self, digest: str, name: str, raw: bytes) -> bytes | None:
         """Keep a fact about a plan. None: it is kept now; bytes: what was kept under its name earlier, which stands."""
+        if len(raw) > largest(name):
+            what = f"{name} of plan {digest[:12]} has {len(raw)} bytes, more than the {largest(name)} it may have"
+            raise JournalUnwritable(f"{what}: recover fewer partitions at a time")
         packed = await asyncio.to_thread(gzip.compress, raw, 6, mtime=0)
         first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
         head = self.config_map(digest, name)
@@ -160,36 +169,44 @@ class Facts:
 
     async def own(self, digest: str, name: str) -> Fact | None:
         """A fact of this very recovery; that of an earlier one with its name is none."""
-        found = await self._facts(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]},{FACT_LABEL}={name}")
+        found = await self._facts(f"{PLAN_LABEL}={digest[:PLAN_LENGTH]},{FACT_LABEL}={name}")
         return found[0] if found else None
 
     async def notes(self) -> list[Fact]:
         """All facts but the plans themselves, oldest first."""
-        return await self._facts(f"{FACT_LABEL} notin (plan,{PART})")
+        return await self._facts(f"{FACT_LABEL},{FACT_LABEL} notin (plan,{PART})")
 
     async def plans(self) -> list[Fact]:
         """The plans, oldest first."""
         return await self._facts(f"{FACT_LABEL}=plan")
 
+    async def oldest(self) -> datetime | None:
+        """When the first ConfigMap of this journal was made, parts included, by the API server's clock; None: none."""
+        made = [each["metadata"]["creationTimestamp"] for each in await self._listed(FACT_LABEL)]
+        return datetime.fromisoformat(min(made)) if made else None
+
     async def content(self, fact: Fact) -> bytes:
         """The document. Raises InvalidDocument saying which ConfigMap is missing or was changed."""
         data = fact.head.get("data") or {}
         chunks = [_chunk(fact.head)]
-        for part in data.get("parts", "").split():
+        parts = data.get("parts", "").split()
+        if len(parts) > _most_parts(fact.name):
+            raise InvalidDocument(damaged(fact.config_map, f"it names {len(parts)} parts, more than any {fact.name}"))
+        for part in parts:
             if not re.fullmatch(rf"{re.escape(fact.config_map)}-[0-9]{{3,}}-[0-9a-f]{{8}}", part):
                 raise InvalidDocument(damaged(fact.config_map, f"it names a part that is none: {part[:80]!r}"))
             try:
                 chunks.append(_chunk(await self._api.get(self._path(part))))
             except NotFound:
                 raise InvalidDocument(damaged(part, f"it is missing, and {fact.config_map} is not whole")) from None
-        raw = await asyncio.to_thread(_unpacked, b"".join(chunks), fact.config_map)
+        raw = await asyncio.to_thread(_unpacked, b"".join(chunks), largest(fact.name), fact.config_map)
         if hashlib.sha256(raw).hexdigest() != data.get("sha256"):
             raise InvalidDocument(damaged(fact.config_map, "its content has another SHA-256 than it says"))
         return raw
 
     async def hand_over(self, digest: str) -> None:
         """Let all facts about a plan go with their PartitionRecovery. What says that it is finished comes last."""
-        objects = await self._listed(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]},!{OWNED_LABEL}")
+        objects = await self._listed(f"{FACT_LABEL},{PLAN_LABEL}={digest[:PLAN_LENGTH]},!{OWNED_LABEL}")
         owner = {
             "apiVersion": API_VERSION,
             "kind": RECOVERIES.kind,
@@ -210,7 +227,7 @@ class Facts:
 
         That it began goes first, then the plan; that it has ended goes last.
         """
-        objects = await self._listed(f"{PLAN_LABEL}={digest[:_PLAN_LENGTH]}")
+        objects = await self._listed(f"{FACT_LABEL},{PLAN_LABEL}={digest[:PLAN_LENGTH]}")
         order = {"begun": 0, PART: 2, "finished": 3}
         for meta in sorted(
             (each["metadata"] for each in objects), key=lambda meta: order.get(meta["labels"][FACT_LABEL], 1)
@@ -224,7 +241,7 @@ class Facts:
 
     def config_map(self, digest: str, name: str) -> str:
         """The name of a fact's head."""
-        return f"{self._recovery.name}-{digest[:_PLAN_LENGTH]}-{name}"
+        return f"{self._recovery.name}-{digest[:PLAN_LENGTH]}-{name}"
 
     async def _earlier(self, digest: str, name: str) -> bytes:
         config_map = f"ConfigMap {self._namespace}/{self.config_map(digest, name)}"
@@ -250,7 +267,7 @@ class Facts:
             CLUSTER_LABEL: label_value(self._cluster_id),
             RECOVERY_LABEL: label_value(self._recovery.name),
             RECOVERY_UID_LABEL: self._recovery.uid,
-            PLAN_LABEL: digest[:_PLAN_LENGTH],
+            PLAN_LABEL: digest[:PLAN_LENGTH],
             FACT_LABEL: fact,
         }
         annotations = {
@@ -275,6 +292,7 @@ class Facts:
         return sorted(map(Fact.of, await self._listed(selector)), key=lambda fact: (fact.written, fact.name))
 
     async def _listed(self, selector: str) -> list[Object]:
+        """Nothing without the label by which the admission policy knows a journal: others can write the rest."""
         params = {"labelSelector": f"{RECOVERY_UID_LABEL}={self._recovery.uid},{selector}"}
         return await self._api.list_all(self._path(), params=params)
 
@@ -286,6 +304,16 @@ def path(namespace: str, name: str | None = None) -> str:
     """Of a namespace's ConfigMaps, or of one of them."""
     collection = f"/api/v1/namespaces/{namespace}/configmaps"
     return collection if name is None else f"{collection}/{name}"
+
+
+def largest(name: str) -> int:
+    """How many bytes a fact of this name may have, after decompression."""
+    return LARGEST.get(name, LARGEST_WAVE)
+
+
+def _most_parts(name: str) -> int:
+    """What does not compress at all takes so many parts beside its head."""
+    return largest(name) // LARGEST_PART + 1
 
 
 def damaged(config_map: str, how: str) -> str:
@@ -307,6 +335,8 @@ def _hint(error: ApiError) -> str:
         return "the namespace is being deleted: nothing is begun in it any more"
     if error.status == 403 and "quota" in error.message:
         return "raise the namespace's ResourceQuota"
+    if error.status == 403 and "ValidatingAdmissionPolicy" in error.message:
+        return "the operator's account needs patch on partitionrecoveries/status: by that the policy knows it"
     if error.status == 403:
         return "the operator's Role needs get, list, create, patch, delete on configmaps, patch on partitionrecoveries"
     if error.status == 404:
@@ -324,14 +354,17 @@ def _chunk(config_map: Object) -> bytes:
         raise InvalidDocument(damaged(name, f"it has no readable {_CONTENT}")) from None
 
 
-def _unpacked(packed: bytes, name: str) -> bytes:
+def _unpacked(packed: bytes, at_most: int, name: str) -> bytes:
+    """Nothing is decompressed beyond what a fact of its kind may hold: a ConfigMap of 1 MiB may hold 1 GiB of zeros."""
     try:
         unzip = zlib.decompressobj(wbits=31)
-        raw = unzip.decompress(packed, LARGEST_FACT)
+        raw = unzip.decompress(packed, at_most + 1)
     except zlib.error as error:
         raise InvalidDocument(damaged(name, f"its content can't be decompressed ({error})")) from None
+    if len(raw) > at_most:
+        raise InvalidDocument(damaged(name, f"its content is larger than the {at_most} bytes that it may have"))
     if not unzip.eof:
-        raise InvalidDocument(damaged(name, "its content is cut off, or larger than any plan"))
+        raise InvalidDocument(damaged(name, "its content is cut off"))
     return raw
 
 

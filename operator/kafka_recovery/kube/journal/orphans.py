@@ -17,7 +17,7 @@ from datetime import datetime
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal, WaveStart, by_plan, is_unfinished
+from kafka_recovery.kube.journal.config_maps import LeftJournal, WaveStart, by_plan, is_unfinished
 from kafka_recovery.kube.journal.facts import FACT_LABEL, OWNED_LABEL, ConfigMaps, Fact, RecoveryRef, path
 from kafka_recovery.kube.machinery.api import Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import (
@@ -51,7 +51,7 @@ class _Found:
         return self.of_damaged | {each[0].plan for each in by_plan(self.facts) if is_unfinished(each)}
 
 
-class OrphanedJournal(ConfigMapJournal):
+class OrphanedJournal(LeftJournal):
     """Port `Journal` for undoing only. Once finished its ConfigMaps stay, as a record, until they are pruned."""
 
     def __init__(self, api: ConfigMaps, namespace: str, recovery: RecoveryRef, cluster_id: str, found: _Found) -> None:
@@ -63,6 +63,10 @@ class OrphanedJournal(ConfigMapJournal):
         if self._found.damage:
             raise self._found.damage
         return await super().unfinished()
+
+    async def oldest(self) -> datetime | None:
+        """When the first of its ConfigMaps was made; None: there is none any more."""
+        return await self._facts.oldest()
 
     async def altered(self) -> frozenset[TopicPartition]:
         """The partitions whose order may be altered: of a damaged journal all that are named in what is left of it.

@@ -109,6 +109,8 @@ class KubeApprovals:
     refused: Reason | None = None
     void: Reason | None = None
     _asked: set[str] = field(default_factory=set)
+    _stands: tuple[PlanNow, ...] = ()
+    """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
@@ -142,6 +144,23 @@ class KubeApprovals:
                 return said.approver
             self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
             await self._a_while(look.good_until)
+
+    async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
+        """Who said yes by a RecoveryApproval that is there now and counts; None, or why one does not.
+
+        It is read anew each time, so that one that is taken back counts for no further wave.
+        """
+        if self.void:
+            return self.void
+        if [each.digest for each in self._stands] != [digest]:
+            self._stands = (plan_now(plan, digest, plan.evidence.cluster.observed_at),)
+        said, reason = await self._said(self._stands[0])
+        if said is None or reason or self._is_no(said):
+            self.progress.disapproved(digest)
+            return reason
+        if self.progress.plan_shown and self.progress.plan_shown.digest == digest:
+            self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
+        return said.approver
 
     async def hear(self) -> Reason | None:
         """Why the recovery ends, if somebody refused the plan that is shown; also while nothing may be elected."""

@@ -131,8 +131,15 @@ class Progress:
 
     def approved(self, approval: ApprovedBy) -> None:
         """Somebody did."""
-        self.approval = approval
-        self.changed()
+        if approval != self.approval:
+            self.approval = approval
+            self.changed()
+
+    def disapproved(self, digest: str) -> None:
+        """No approval of this plan stands any more, if one did."""
+        if self.approval and self.plan_shown and self.plan_shown.digest == digest:
+            self.approval = None
+            self.changed()
 
     def wave_started(self, wave: int, waves: int, partitions: int) -> None:
         """A wave is about to be elected."""

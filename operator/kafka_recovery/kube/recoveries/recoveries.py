@@ -15,6 +15,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.machinery.api import Api, NotFound, Object
@@ -22,7 +23,6 @@ from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
-from kafka_recovery.kube.recoveries.admission import Admission
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
@@ -31,6 +31,7 @@ from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.told import Told
+from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import (
     FINALIZER,
@@ -92,6 +93,7 @@ class Recoveries:
         metrics: Metrics,
         house: Callable[[], Awaitable[House]],
         soon: Callable[[Key, timedelta], None],
+        results: Prefixes = NONE,
     ) -> None:
         self._api = api
         self._house = house
@@ -105,7 +107,7 @@ class Recoveries:
         self._leaving: set[asyncio.Task[None]] = set()
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._scopes = Scopes(soon)
-        self._results = StoredResults()
+        self._results = StoredResults(results)
         self._untaken: dict[Key, _Untaken] = {}
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
@@ -347,7 +349,7 @@ class Recoveries:
             begun=lambda: journal.begun,
             failed=progress.any_failed,
             named=who_named(recovery),
-            refused=lambda: approvals.refused,
+            refused=lambda: approvals.refused or journal.never_shown,
         )
         approvals = KubeApprovals(
             self._objects,

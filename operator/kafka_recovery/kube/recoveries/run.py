@@ -42,6 +42,9 @@ LONGEST_HOLD = timedelta(seconds=15)
 BREATH = timedelta(milliseconds=500)
 """Between two tries however much changes: each of them asks every replica."""
 
+NEVER_SHOWN = "PlanNotShown"
+"""The halt that only a person ends."""
+
 _TROUBLE = (ClusterFault, JournalUnwritable, InvalidDocument, PlanFinished, PlanForAnotherCluster, ApiError)
 
 
@@ -166,7 +169,8 @@ class RecoveryRun:
             digest = self.shown if self.shown and self.shown in ended else list(ended)[-1]
             self._show(ended[digest], digest)
         for run in unfinished:
-            if run.begun and run.approved_by is None:  # a crash may have come before the status that tells of it
+            if run.begun and not isinstance(await self.approvals.standing(run.plan, run.digest), str):
+                # A crash may have come before the status that tells of it.
                 self.elected_before(run.plan.evidence.cluster.observed_at)
         told = self.progress.plan_shown
         if self.shown and (told is None or told.digest != self.shown):
@@ -193,6 +197,8 @@ class RecoveryRun:
 
     async def _once(self) -> bool:
         """One try; whether the next one should follow at once."""
+        if self.journal.never_shown:
+            await self.journal.unfinished()  # a person may have taken away by now what nobody was shown
         mandate = await self.supervision.mandate()
         halt = mandate.halted
         if halt and halt.code in OVER:
@@ -201,7 +207,7 @@ class RecoveryRun:
             return await self._call_off(refused, End.REFUSED)
         self._restored = self._restored and halt is not None
         if halt and (self._restored or self._step is not _Step.RESUME):
-            self.progress.enter(Phase.HELD, halt)
+            self._hold(halt)
             return False
         if self._step is not _Step.RESUME and (unknown := await self.name_leaders(mandate.policy)):
             self.progress.enter(Phase.HELD if may_pass(unknown) else Phase.STUCK, unknown)
@@ -213,6 +219,10 @@ class RecoveryRun:
         self.progress.told(report)
         self._restored = halt is not None and all(outcome.order_restored for outcome in report.outcomes)
         return await self._judge(tried)
+
+    def _hold(self, halt: Reason) -> None:
+        """Nothing is elected: until its owners want it again, or a person has looked at what nobody was shown."""
+        self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
 
     async def _try(self) -> Report:
         engine = self.engine()
@@ -267,11 +277,11 @@ class RecoveryRun:
             self._plan = unfinished[-1].plan if unfinished else self.progress.plan
             self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
             if halt:
-                self.progress.enter(Phase.HELD, halt)
+                self._hold(halt)
             return halt is None
         self._step = _Step.RESUME if unfinished else _Step.RECOVER
         if halt:
-            self.progress.enter(Phase.HELD, halt)
+            self._hold(halt)
             return False
         if tried is not _Step.RECOVER and not unfinished:
             return True
@@ -334,7 +344,8 @@ class RecoveryRun:
             await self._end(End.RECOVERED, Reason("Recovered", message))
 
     async def _a_while(self) -> None:
-        longest = LONGEST_HOLD if self.progress.phase is Phase.HELD else LONGEST_PAUSE
+        held = self.progress.phase is Phase.HELD or self.journal.never_shown
+        longest = LONGEST_HOLD if held else LONGEST_PAUSE
         pause, self._pause = min(self._pause, longest), min(self._pause * 2, LONGEST_PAUSE)
         await asyncio.sleep(BREATH.total_seconds())
         with suppress(TimeoutError):

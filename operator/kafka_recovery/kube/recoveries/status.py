@@ -16,12 +16,12 @@ from kafka_recovery.domain.plan import LossClass, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical
 from kafka_recovery.formats.printable import printable
+from kafka_recovery.kube.journal.shown_plans import BEGUN
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
-
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
 """Ends of a partition that no clean member brought about."""
@@ -139,6 +139,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         "partitions": _counts(known),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
+    if BEGUN in old:
+        status[BEGUN] = old[BEGUN]
     if known.end:
         status["outcome"] = str(known.end)
         status["finishedAt"] = old.get("finishedAt") or _instant(now)

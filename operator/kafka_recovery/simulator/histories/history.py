@@ -209,7 +209,7 @@ class _Theatre:
             cluster,
             driver,
             journal,
-            _Person(self.story, process, ears, run),
+            _Person(self.story, process, ears, run, journal),
             scenario.rules.policy,
             clock=MortalClock(process, machine.clock),
             observer=ears,
@@ -259,12 +259,13 @@ def _commanded(
 
 @dataclass(frozen=True, slots=True)
 class _Person:
-    """Port `Approvals`: somebody who thinks for a while and then says yes or no."""
+    """Port `Approvals`: somebody who thinks for a while and then says yes or no, and keeps to it."""
 
     story: Chronicle
     process: Process
     ears: Ears
     run: EngineRun
+    journal: MemoryJournal
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who approved exactly this digest, or None for no."""
@@ -276,6 +277,11 @@ class _Person:
         self.story.granted.append(Granted(self.story.now, self.process.name, digest, by))
         self.story.kafka.note("ann", f"{'approves' if by else 'refuses'} plan {digest[:8]}")
         return by
+
+    async def standing(self, plan: Plan, digest: str) -> str | None:
+        """What was said in this process or written down on this machine, as on the command line."""
+        said = [each.by for each in self.story.granted if (each.process, each.digest) == (self.process.name, digest)]
+        return said[-1] if said and said[-1] else self.journal.approver(digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,13 +99,19 @@ class MemoryJournal:
         await self._keep(digest, "finished.json", b"{}")
 
     async def unfinished(self) -> Sequence[Run]:
-        """Approved runs without an end, oldest first."""
+        """Begun runs without an end, oldest first."""
         self._process.step("read the journal")
         return [
             _run(digest, files)
             for digest, files in self._disk.runs.items()
             if "begun.json" in files and "finished.json" not in files
         ]
+
+    def approver(self, digest: str) -> str | None:
+        """Who approved a plan, as it was written down here; None: nobody."""
+        approval = self._disk.runs.get(digest, {}).get("approval.json")
+        by: str | None = json.loads(approval)["by"] if approval else None
+        return by
 
     async def _keep(self, digest: str, name: str, raw: bytes) -> None:
         """Two chances to die: before anything is durable, and when all of it is."""
@@ -117,14 +123,12 @@ class MemoryJournal:
 
 
 def _run(digest: str, files: dict[str, bytes]) -> Run:
-    approval = files.get("approval.json")
     started = {_number(name): raw for name, raw in files.items() if name.endswith("-started.json")}
     ended = {_number(name): raw for name, raw in files.items() if name.endswith("-ended.json")}
     outcomes = [read(tuple[PartitionOutcome, ...], raw, "wave") for _, raw in sorted(ended.items())]
     return Run(
         digest=digest,
         plan=read(Plan, files["plan.json"], "plan.json"),
-        approved_by=json.loads(approval)["by"] if approval else None,
         waves=max(started, default=0),
         in_flight=tuple(sorted(started.keys() - ended.keys())),
         begun=frozenset(TopicPartition.parse(text) for raw in started.values() for text in json.loads(raw)),

@@ -15,7 +15,13 @@ import pytest
 import yaml
 from rich.console import Console, RenderableType
 
+from kafka_recovery.cli.cluster.approvals import ApprovedDigest
+from kafka_recovery.cli.cluster.changing import Site, conclude
 from kafka_recovery.cli.cluster.plan_files import read_plan
+from kafka_recovery.cli.cluster.wiring import Target
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import report_table
 from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -54,6 +60,7 @@ def test_an_approved_plan_is_executed_and_the_order_restored(
     assert cluster.assignment(orders) == (1, 2, 3)
     assert "orders-17  Recovered  2       8      27" in done.stdout
     assert "wave 1 of 1: 1 partition" in done.stderr
+    assert "Before a broker is started that was away: copy its directories of the partitions" in done.stderr
 
 
 def test_a_plan_nobody_approved_is_not_executed(cluster: SmallCluster, recovery: Run, plan_file: Path) -> None:
@@ -212,6 +219,25 @@ def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(
     )
 
 
+async def test_only_the_plan_that_was_read_is_approved(plan_file: Path) -> None:
+    """Whatever plan the engine comes to make."""
+    plan, digest = read_plan(plan_file.read_text(), str(plan_file)), digest_of(plan_file)
+    asked = ApprovedDigest("0" * 64)
+
+    assert await asked.granted(plan, digest) is None
+    assert asked.missing == [digest]
+    assert await ApprovedDigest(digest).granted(plan, digest)
+
+
+def test_a_leader_whose_order_is_not_restored_makes_the_exit_code_1(orders: TopicPartition) -> None:
+    led = PartitionOutcome(
+        orders, Outcome.RECOVERED, None, BrokerId(2), LeaderEpoch(8), Offset(27), order_restored=False
+    )
+    site = Site(None, Target("kafka-1:9092"), None, Output.TABLE, Interrupts())
+
+    assert conclude(site, Report((led,)), []) == ExitCode.NOT_RECOVERED
+
+
 def test_a_partition_that_is_refused_makes_the_exit_code_1(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
 ) -> None:
@@ -223,6 +249,15 @@ def test_a_partition_that_is_refused_makes_the_exit_code_1(
     assert cluster.leader(orders) == 2
     assert "1 of 2 partitions have a leader that answers." in done.stdout
     assert "pay-0: PromisedMissing" in done.stdout
+
+
+def test_who_elected_nobody_is_told_to_copy_nothing(cluster: SmallCluster, recovery: Run) -> None:
+    cluster.online("orders-17", 2, 27)
+
+    done = recovery("recover", "--partition", "orders-17")
+
+    assert done.exit_code == 0
+    assert "copy its directories" not in done.stderr
 
 
 def test_nothing_offline_is_nothing_to_do(recovery: Run) -> None:

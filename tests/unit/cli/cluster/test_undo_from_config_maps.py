@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cli.cluster.config_maps import take_over
 from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.recovery.journal_files import FileJournal
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
@@ -71,6 +73,20 @@ def test_the_order_that_an_operator_altered_is_put_back(
 def test_twice_is_harmless(recovery: Run, printed: Path) -> None:
     assert recovery("undo", "--configmaps", printed).exit_code == 0
     assert "0 unfinished runs of the operator taken over" in recovery("undo", "--configmaps", printed).stderr
+
+
+def test_what_is_taken_over_can_be_undone_and_is_approved_by_nobody(
+    cluster: SmallCluster, printed: Path, tmp_path: Path
+) -> None:
+    """Whoever may create ConfigMaps could have written that somebody approved it."""
+
+    async def taken_over() -> tuple[int, str | None]:
+        with FileJournal(tmp_path / "journal", cluster.id) as journal:
+            await take_over(printed, journal, cluster.id)
+            (run,) = await journal.unfinished()
+            return len(run.begun), await journal.approver(run.digest)
+
+    assert asyncio.run(taken_over()) == (1, None)
 
 
 def test_a_part_that_was_not_printed_is_missed_by_name(

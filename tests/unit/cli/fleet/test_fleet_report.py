@@ -99,4 +99,4 @@ def test_without_its_packages_it_says_what_to_install(
     shown = report(page, rank)
 
     assert shown.exit_code == 2
-    assert f"{package} is not installed: pip install 'kafka-recovery-operator[fleet]'" in shown.stderr
+    assert f"{package} is not installed: pip install '.[fleet]' in its checkout" in shown.stderr

@@ -32,6 +32,7 @@ def test_the_policy_stands_beside_kafkas_own_choice_and_waiting(automatic: Path,
     shown = rehearse("--policy", automatic, "--scenario", scenario, "--jobs", 1)
 
     assert shown.exit_code == 0, shown.stderr
+    assert shown.stdout.startswith("1 history, 1 partition; the same accidents in every row\n"), "one is no plural"
     rows = [line.split("  ")[1].strip() for line in shown.stdout.splitlines() if line.startswith("all rules")]
     assert rows == ["this policy", "Kafka's own choice", "just wait"]
     assert f"--scenario {scenario} --timeline" in shown.stdout
@@ -48,12 +49,6 @@ def test_json_holds_every_sum_and_a_limit_that_is_exceeded_is_exit_code_1(automa
     assert told["rules"]["everything"]["policy"]["elected"] == 1
     assert told["exceeded"][0].startswith("--max-lost 0: ")
     assert shown.stderr == f"Error: {told['exceeded'][0]}\n"
-
-
-def test_one_is_no_plural(automatic: Path, scenario: Path) -> None:
-    shown = rehearse("--policy", automatic, "--scenario", scenario, "--jobs", 1)
-
-    assert shown.stdout.startswith("1 history, 1 partition; the same accidents in every row\n")
 
 
 def test_a_timeline_tells_one_history(automatic: Path, scenario: Path) -> None:
@@ -125,7 +120,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it(
     refused = rehearse("--policy", automatic, "--scenario", scenario, "--plot", tmp_path / "a.png")
 
     assert refused.exit_code == 2
-    assert "pip install 'kafka-recovery-operator[plot]'" in refused.stderr
+    assert "pip install '.[plot]' in its checkout" in refused.stderr
 
 
 @pytest.mark.parametrize(

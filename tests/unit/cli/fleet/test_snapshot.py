@@ -110,7 +110,7 @@ def test_without_pyarrow_it_says_how_to_get_it(tmp_path: Path) -> None:
     assert refused.returncode == 2
     assert refused.stderr == (
         "Error: --to: evidence files need pyarrow and fsspec, which are not installed: "
-        "pip install 'kafka-recovery-operator[fleet]'\n"
+        "pip install '.[fleet]' in its checkout\n"
     )
 
 

@@ -181,6 +181,18 @@ def test_failures_go_to_stderr_one_line_each_and_the_others_are_recovered(
     ]
 
 
+def test_a_wave_in_which_one_fails_holds_up_no_partition_of_the_next(cluster: SmallCluster, unclean: Run) -> None:
+    """The engine ends a plan at an election that does not verify; this tool does what it can."""
+    first, *others = [cluster.offline(f"orders-{number:03}", {2: 27}) for number in range(60)]
+    cluster.before_election = lambda ids: cluster.shorten(first, 2, 3)
+
+    done = unclean(ALL, AUTOMATED)
+
+    assert done.exit_code == 1
+    assert "orders-0: LeaderBehindPlan" in done.stderr
+    assert [cluster.leader(id) for id in others] == [2] * 59
+
+
 def test_a_file_with_designated_leaders_belongs_to_another_tool(
     cluster: SmallCluster, unclean: Run, tmp_path: Path
 ) -> None:

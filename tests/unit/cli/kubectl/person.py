@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from kafka_recovery.cli.kubectl.access import Kubernetes, Reach
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -147,6 +148,17 @@ class Incidents:
     def record(self, name: str, uid: str, plan: Plan) -> str:
         """Into the journal's ConfigMaps."""
         return asyncio.run(self.journal(name, uid).record(plan))
+
+    def carried_out(self, name: str, plan: Plan, *outcomes: PartitionOutcome) -> None:
+        """The operator elected the plan's first wave, with these outcomes, and the journal has its end."""
+        journal, found = self.journal(name, f"uid-of-{name}"), digest(plan)
+
+        async def carry_out() -> None:
+            await journal.approved(found, "ann")
+            await journal.wave_started(found, 1, [each.id for each in outcomes])
+            await journal.wave_ended(found, 1, outcomes)
+
+        asyncio.run(carry_out())
 
     def journal(self, name: str, uid: str) -> ConfigMapJournal:
         """A recovery's, as the operator keeps it."""

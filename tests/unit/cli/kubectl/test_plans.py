@@ -8,12 +8,20 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_recovery.cli.cluster.plan_files import read_plan
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
+from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import Known, Phase
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
+
+
+def one_line(shown: str) -> str:
+    """Sentences as they are, wherever the terminal broke them."""
+    return " ".join(shown.split())
 
 
 def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plugin: Plugin) -> None:
@@ -26,7 +34,10 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
     assert f"Digest: {digest(plan)}\n" in shown.stdout
     assert f"Expires at {incidents.expires_at:%H:%M:%S} UTC, in 1" in shown.stdout
     assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
-    assert shown.stdout.endswith("\nNext: kubectl kafka-recovery approve prod-1\n")
+    assert shown.stdout.endswith(
+        "\nApprove: kubectl kafka-recovery approve prod-1"
+        "\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n"
+    )
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
@@ -44,7 +55,50 @@ def test_a_plan_that_is_carried_out_asks_for_nothing(incidents: Incidents, plugi
     shown = plugin("plan", "prod-1").stdout
 
     assert "Nobody is asked about it now: Electing: wave 1 of 1 is being elected" in shown.replace("\n", " ")
-    assert "Next:" not in shown
+    assert "Approve:" not in shown
+
+
+def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.cluster()
+    incidents.awaiting()
+
+    shown = one_line(plugin("plan", "prod-1").stdout)
+
+    assert "Wait: what needs approval is not elected until somebody approves, and stays offline that long." in shown
+    assert "If broker 1 can be started with its own, intact disk, start it and wait: Kafka can elect it" in shown
+    assert "Never start it on an empty or replaced disk while partitions have no leader" in shown
+    assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
+
+
+@pytest.mark.parametrize("whose", ["cluster", "operator"])
+def test_under_observe_nobody_is_told_to_approve(incidents: Incidents, plugin: Plugin, whose: str) -> None:
+    incidents.cluster(authority="Observe" if whose == "cluster" else "Approve")
+    incidents.awaiting(reason=Reason("ObserveOnly", "authority is Observe: this shows what would be done, no more"))
+
+    told = plugin("plan", "prod-1").stdout
+    shown = one_line(told)
+
+    assert (
+        f"Approving does nothing now: authority of {'cluster prod' if whose == 'cluster' else 'the operator'} is"
+        in shown
+    )
+    assert "Wait: what needs approval is not elected until somebody approves" in shown
+    assert "An approval written before counts from then on, if the plan is still the same." in shown
+    assert "Automatic lets the rules decide. A rule that says AutoApprove would then elect without asking" in shown
+    assert "Approve:" not in told
+    assert "approve prod-1" not in told
+    raised = '\nRaise:   kubectl patch wkc prod -n kafka --type=merge -p \'{"spec":{"authority":"Approve"}}\'\n'
+    assert (raised in told) == (whose == "cluster")
+    assert told.endswith("\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n")
+
+
+def test_under_observe_the_rules_that_would_elect_at_once_are_named(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.cluster(authority="Observe")
+    incidents.awaiting(policy=Policy((Rule("clicks", approval=Approval.AUTO),)))
+
+    shown = one_line(plugin("plan", "prod-1").stdout)
+
+    assert "Rule clicks says AutoApprove and then elects without asking anybody, at once and in every later" in shown
 
 
 def test_a_program_gets_a_plan_file(incidents: Incidents, plugin: Plugin) -> None:
@@ -112,6 +166,79 @@ def test_a_partition_is_explained_with_or_without_its_recovery_s_name(
     assert shown.exit_code == 0
     assert shown.stdout.startswith("orders-17: Elect broker 2 (rule ")
     assert "What would change it:" in shown.stdout
+    assert "Before you start a broker:" in shown.stdout
+
+
+LED = PartitionOutcome(
+    TopicPartition("orders", 17), Outcome.RECOVERED, leader=BrokerId(2), leader_epoch=LeaderEpoch(8), log_end=Offset(27)
+)
+COPY = (
+    "Before broker 1 is started, copy its directory of orders-17: on joining, it deletes every record that the leader "
+    "lacks."
+)
+
+
+@pytest.mark.parametrize("command", [("plan", "prod-1"), ("explain", "prod-1", "orders-17")])
+def test_of_a_recovery_that_has_ended_it_is_said_what_a_returning_broker_deletes(
+    incidents: Incidents, plugin: Plugin, command: tuple[str, ...]
+) -> None:
+    plan = incidents.awaiting()
+    incidents.carried_out("prod-1", plan, LED)
+    incidents.tell("prod-1", Phase.ENDED, Reason("Recovered", "1 of 1"), plan, end=End.RECOVERED)
+
+    shown = plugin(*command)
+
+    assert shown.exit_code == 0
+    assert COPY in one_line(shown.stdout)
+    for words in ("elect it by itself", "Before you start a broker", "What would change it", "unfenced", "Approve:"):
+        assert words not in one_line(shown.stdout)
+    if "explain" in command:
+        assert "Broker 2 was seen leading orders-17 after this plan was made (leader epoch 8, log end 27)." in one_line(
+            shown.stdout
+        )
+
+
+def test_a_partition_that_leads_while_its_recovery_goes_on_is_explained_so(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    plan = incidents.awaiting()
+    incidents.carried_out("prod-1", plan, LED)
+    incidents.tell("prod-1", Phase.ELECTING, Reason("Electing", "wave 2 of 2 is being elected"), plan)
+
+    assert COPY in one_line(plugin("explain", "orders-17").stdout)
+
+
+def test_a_recovery_whose_journal_tells_no_leader_has_recovered_all_the_same(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    plan = incidents.awaiting()
+    incidents.tell("prod-1", Phase.ENDED, Reason("Recovered", "1 of 1"), plan, end=End.RECOVERED)
+
+    shown = one_line(plugin("explain", "prod-1", "orders-17").stdout)
+
+    assert f"orders-17 has had a leader since this plan was made. {COPY}" in shown
+
+
+@pytest.mark.parametrize("end", [End.ABORTED, End.REFUSED, End.FAILED])
+def test_where_nobody_knows_of_a_leader_both_are_said(incidents: Incidents, plugin: Plugin, end: End) -> None:
+    plan = incidents.awaiting()
+    incidents.tell("prod-1", Phase.ENDED, Reason(str(end), ""), plan, end=end)
+
+    shown = one_line(plugin("explain", "prod-1", "orders-17").stdout)
+
+    assert "broker 1 with its own, intact disk, while orders-17 has no leader: Kafka can elect it by itself" in shown
+    assert "broker 1, once another broker leads orders-17: first copy the directory of orders-17 there." in shown
+
+
+def test_a_journal_that_can_not_be_read_hides_no_warning(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    incidents.carried_out("prod-1", plan, LED)
+    ended = kubernetes.memory.config_maps()[f"prod-1-{digest(plan)[:16]}-wave-0001-ended"]
+    ended["data"]["sha256"] = "0" * 64
+
+    assert "once another broker leads orders-17" in one_line(plugin("explain", "prod-1", "orders-17").stdout)
 
 
 def test_a_partition_in_no_plan(incidents: Incidents, plugin: Plugin) -> None:

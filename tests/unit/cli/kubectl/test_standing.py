@@ -48,7 +48,7 @@ def test_nothing_at_all_is_said_to_be_nothing(plugin: Plugin) -> None:
 @pytest.mark.parametrize(
     ("spec", "phase", "reason", "waits"),
     [
-        ({}, Phase.AWAITING_APPROVAL, "ObserveOnly", "you, to raise the cluster's authority"),
+        ({}, Phase.AWAITING_APPROVAL, "ObserveOnly", "nobody: authority is Observe"),
         ({"suspend": True}, Phase.HELD, "Suspended", "you, to resume it"),
         ({}, Phase.HELD, "Suspended", "you, to resume the operator"),
         ({}, Phase.HELD, "DuplicateCluster", "you, to delete one of two WatchedClusters"),
@@ -121,6 +121,17 @@ def test_finished_ones_come_last_and_not_all(incidents: Incidents, plugin: Plugi
     assert names[0] == "a-new"
     assert len(names) == 11
     assert "… and 2 more that finished; -o json shows all of them" in shown
+
+
+def test_whoever_starts_a_broker_after_an_election_is_sent_to_the_plan_first(
+    incidents: Incidents, plugin: Plugin
+) -> None:
+    plan = incidents.awaiting()
+    incidents.tell("prod-1", Phase.ENDED, Reason("Recovered", "all is well"), plan, end=End.RECOVERED)
+
+    shown = plugin("status", "prod-1").stdout
+
+    assert shown.endswith("\nBefore you start a broker that was away: kubectl kafka-recovery plan prod-1\n")
 
 
 def test_a_program_gets_the_objects(incidents: Incidents, plugin: Plugin) -> None:

@@ -188,4 +188,4 @@ def test_without_its_libraries_the_program_says_where_they_are() -> None:
     refused = subprocess.run([sys.executable, "-c", program, "status"], capture_output=True, text=True)
 
     assert refused.returncode == 2
-    assert refused.stderr == "Error: kubernetes is not installed; pip install 'kafka-recovery-operator[operator]'\n"
+    assert refused.stderr == "Error: kubernetes is not installed; pip install '.[operator]' in its checkout\n"

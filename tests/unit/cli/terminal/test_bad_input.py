@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from kafka_recovery.cli import main
 from kafka_recovery.cli.terminal.inputs import journal_directory
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
+from unit.processes import Forked
 
 PLAN = ["plan", "--all-offline-partitions"]
 
@@ -227,16 +226,15 @@ def test_an_error_nobody_expected_shows_its_trace_but_no_secret_and_exits_with_7
         "cluster = SmallCluster(); cluster.problem = ZeroDivisionError('a \\x1b[2Jbug')\n"
         "running.leave(lambda: main.app(obj=cluster.open))\n"
     )
-    command = [sys.executable, "-c", program, "inspect", "--bootstrap-server", "kafka-1:9092"]
+    with Forked(program, "inspect", "--bootstrap-server", "kafka-1:9092") as process:
+        shown, said = process.communicate(timeout=60)
 
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
-
-    assert ended.returncode == 70
-    assert "Traceback" in ended.stderr
-    assert "ZeroDivisionError: a \\x1b[2Jbug" in ended.stderr
-    assert "\x1b" not in ended.stderr
-    assert "s3cr3t" not in ended.stderr
-    assert ended.stdout == ""
+    assert process.returncode == 70
+    assert "Traceback" in said
+    assert "ZeroDivisionError: a \\x1b[2Jbug" in said
+    assert "\x1b" not in said
+    assert "s3cr3t" not in said
+    assert shown == ""
 
 
 def test_a_reader_that_closes_the_pipe_early_is_no_error() -> None:
@@ -247,14 +245,11 @@ def test_a_reader_that_closes_the_pipe_early_is_no_error() -> None:
         "for number in range(3000): cluster.offline(f'orders-{number}', {2: 27})\n"
         "running.leave(lambda: main.app(obj=cluster.open))\n"
     )
-    command = [sys.executable, "-c", program, "inspect", "--bootstrap-server", "kafka-1:9092", "--output", "json"]
-
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    with Forked(program, "inspect", "--bootstrap-server", "kafka-1:9092", "--output", "json") as process:
         process.stdout.read(1)
         process.stdout.close()
         said = process.stderr.read()
+        process.wait(timeout=60)
 
     assert process.returncode == 0
     assert said == "asking the brokers (deadline 5 s, 3 attempts)\n"

@@ -15,22 +15,23 @@ from pathlib import Path
 
 import pytest
 
+from unit.processes import Forked
+
 PROGRAM = """
 from unit.cli.small_cluster import SmallCluster
-from kafka_recovery.cli import main as program
+from kafka_recovery.cli import main
 from kafka_recovery.cli.terminal import running
 
 cluster = SmallCluster(election_takes={election_takes})
 for index in range({partitions}):
     cluster.offline(f"orders-{{index}}", {{2: 27, 3: 15}})
-running.leave(lambda: program.app(obj=cluster.open))
+running.leave(lambda: main.app(obj=cluster.open))
 """
 PATIENCE = 30.0
 
 
-def command(*words: object, election_takes: float = 0.0, partitions: int = 1) -> list[str]:
-    program = PROGRAM.format(election_takes=election_takes, partitions=partitions)
-    return [sys.executable, "-c", program, *map(str, words)]
+def program(election_takes: float = 0.0, partitions: int = 1) -> str:
+    return PROGRAM.format(election_takes=election_takes, partitions=partitions)
 
 
 RECOVER = ("recover", "--bootstrap-server", "kafka-1:9092", "--all-offline-partitions")
@@ -39,9 +40,9 @@ RECOVER = ("recover", "--bootstrap-server", "kafka-1:9092", "--all-offline-parti
 class Terminal:
     """A process whose stdin and stderr are a terminal."""
 
-    def __init__(self, words: list[str]) -> None:
+    def __init__(self, program: str, *words: object) -> None:
         self._master, slave = pty.openpty()
-        self.process = subprocess.Popen(words, stdin=slave, stderr=slave, stdout=subprocess.PIPE, text=True)
+        self.process = Forked(program, *words, terminal=slave)
         os.close(slave)
         self.seen = ""
 
@@ -56,38 +57,26 @@ class Terminal:
     def type(self, line: str) -> None:
         os.write(self._master, line.encode())
 
-    def end(self) -> tuple[int, str]:
+    def end(self) -> tuple[int | None, str]:
         """Exit code and stdout."""
         shown, _ = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, shown
 
     def close(self) -> None:
         self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
         os.close(self._master)
 
 
 @contextmanager
-def terminal(words: list[str]) -> Iterator[Terminal]:
-    opened = Terminal(words)
+def terminal(program: str, *words: object) -> Iterator[Terminal]:
+    opened = Terminal(program, *words)
     try:
         yield opened
     finally:
         opened.close()
 
 
-@contextmanager
-def running(words: list[str]) -> Iterator[subprocess.Popen[str]]:
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def said(process: subprocess.Popen[str], text: str) -> str:
+def said(process: Forked | subprocess.Popen[str], text: str) -> str:
     """Read stderr until a line holds the text."""
     assert process.stderr is not None
     lines = ""
@@ -112,7 +101,7 @@ def shown_digest(seen: str) -> str:
 
 @pytest.mark.parametrize("length", [8, 12, 64])
 def test_a_person_at_the_terminal_approves_by_typing_the_beginning_of_the_digest(length: int) -> None:
-    with terminal(command(*RECOVER)) as person:
+    with terminal(program(), *RECOVER) as person:
         person.wait_for("type the first 8 characters of the digest")
         person.type(shown_digest(person.seen)[:length] + "\n")
         code, shown = person.end()
@@ -123,7 +112,7 @@ def test_a_person_at_the_terminal_approves_by_typing_the_beginning_of_the_digest
 
 @pytest.mark.parametrize("typed", ["yes\n", "\n", "\x04"])
 def test_anything_else_refuses(typed: str) -> None:
-    with terminal(command(*RECOVER)) as person:
+    with terminal(program(), *RECOVER) as person:
         person.wait_for("type the first 8 characters of the digest")
         person.type(typed)
         code, shown = person.end()
@@ -133,7 +122,7 @@ def test_anything_else_refuses(typed: str) -> None:
 
 
 def test_ctrl_c_at_the_question_is_a_no() -> None:
-    with terminal(command(*RECOVER)) as person:
+    with terminal(program(), *RECOVER) as person:
         person.wait_for("anything else refuses: ")
         person.process.send_signal(signal.SIGINT)
         person.wait_for("Nothing was begun")
@@ -144,21 +133,22 @@ def test_ctrl_c_at_the_question_is_a_no() -> None:
 
 
 def test_a_second_run_learns_that_the_first_one_waits_for_a_person(journal: Path) -> None:
-    with terminal(command(*RECOVER)) as person:
+    with terminal(program(), *RECOVER) as person:
         person.wait_for("anything else refuses: ")
-        second = subprocess.run(command(*RECOVER), capture_output=True, text=True, timeout=PATIENCE)
+        with Forked(program(), *RECOVER) as second:
+            _, refused = second.communicate(PATIENCE)
+            assert second.returncode == 5
         person.type(shown_digest(person.seen)[:8] + "\n")
         code, _ = person.end()
 
-    assert second.returncode == 5
     plan, process = shown_digest(person.seen)[:12], person.process.pid
-    assert f"waits for approval of plan {plan}: process {process} (recover by " in second.stderr
+    assert f"waits for approval of plan {plan}: process {process} (recover by " in refused
     assert code == 0
     assert not list(journal.glob("*/holder.json"))
 
 
 def test_a_terminal_sees_a_bar_and_stdout_stays_clean(automatic: Path) -> None:
-    with terminal(command(*RECOVER, "--policy", automatic, election_takes=0.5, partitions=60)) as person:
+    with terminal(program(0.5, 60), *RECOVER, "--policy", automatic) as person:
         person.wait_for("wave 2 of 3")
         code, shown = person.end()
 
@@ -169,7 +159,7 @@ def test_a_terminal_sees_a_bar_and_stdout_stays_clean(automatic: Path) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_the_first_signal_ends_after_the_wave_under_way(automatic: Path, number: signal.Signals, code: int) -> None:
-    with running(command(*RECOVER, "--policy", automatic, election_takes=0.5, partitions=3)) as process:
+    with Forked(program(0.5, 3), *RECOVER, "--policy", automatic) as process:
         said(process, "wave 1 of 2")
         process.send_signal(number)
         shown, rest = process.communicate(timeout=PATIENCE)
@@ -181,7 +171,7 @@ def test_the_first_signal_ends_after_the_wave_under_way(automatic: Path, number:
 
 
 def test_a_second_signal_ends_at_once_and_leaves_the_run_in_the_journal(automatic: Path, journal: Path) -> None:
-    with running(command(*RECOVER, "--policy", automatic, election_takes=PATIENCE)) as process:
+    with Forked(program(PATIENCE), *RECOVER, "--policy", automatic) as process:
         said(process, "wave 1 of 1")
         process.send_signal(signal.SIGTERM)
         said(process, "a second signal ends at once")
@@ -196,11 +186,11 @@ def test_a_second_signal_ends_at_once_and_leaves_the_run_in_the_journal(automati
 
 
 def test_a_signal_before_anything_was_changed_ends_at_once() -> None:
-    program = command("inspect", "--bootstrap-server", "kafka-1:9092")[2].replace(
+    slow = program().replace(
         "running.leave",
         "import asyncio\nasync def slow(scope, rules): await asyncio.sleep(60)\ncluster.gather = slow\nrunning.leave",
     )
-    with running([sys.executable, "-c", program, "inspect", "--bootstrap-server", "kafka-1:9092"]) as process:
+    with Forked(slow, "inspect", "--bootstrap-server", "kafka-1:9092") as process:
         said(process, "asking the brokers")
         process.send_signal(signal.SIGTERM)
         shown, rest = process.communicate(timeout=PATIENCE)
@@ -211,8 +201,8 @@ def test_a_signal_before_anything_was_changed_ends_at_once() -> None:
 
 
 def test_nohup_is_respected(automatic: Path) -> None:
-    words = command(*RECOVER, "--policy", automatic, election_takes=0.5, partitions=2)
-    with running(["nohup", *words]) as process:
+    words = ["nohup", sys.executable, "-c", program(0.5, 2), *RECOVER, "--policy", str(automatic)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         said(process, "wave 1 of 2")
         process.send_signal(signal.SIGHUP)
         process.communicate(timeout=PATIENCE)

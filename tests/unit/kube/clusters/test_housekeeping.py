@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,13 +20,16 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.housekeeping import EVERY, FIRST, Housekeeping, to_prune
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.resources.admission import JOURNALS_POLICY
+from kafka_recovery.kube.resources.house import House as HouseRules
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, RECOVERY_UID_LABEL, History, read_cluster
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster
+from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, engine
 from unit.kube.kubernetes_in_memory import NOON
-from unit.kube.our_objects import KEY, PROD, inhabited
+from unit.kube.our_objects import KEY, POLICIES_OF_ADMISSION, PROD, inhabited, policy_in_force
 from unit.kube.virtual import in_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World, crash
@@ -117,10 +121,17 @@ class House:
         self.said: list[str] = []
         self.told: list[Key] = []
         clusters = SimpleNamespace(open=lambda: [self.cluster], tell=self.told.append, soon=self.told.append)
-        self.chores = Housekeeping(cast(Any, self.api), cast(Any, clusters), cast(Any, self))
+        self.house = HouseRules(Authority.AUTOMATIC)
+        self.notes: list[str] = []
+        self.chores = Housekeeping(cast(Any, self.api), cast(Any, clusters), cast(Any, self), self.rules)
+        policy_in_force(self.api, JOURNALS_POLICY)
+
+    async def rules(self) -> HouseRules:
+        return self.house
 
     async def say(self, about: Object, type: str, reason: str, action: str, note: str) -> None:
         self.said.append(reason)
+        self.notes.append(note)
 
     async def for_a_while(self, rounds: float) -> bool:
         """Whether it still goes on after so many rounds."""
@@ -154,6 +165,73 @@ def test_orders_of_a_recovery_that_was_removed_by_force_come_back(house: House) 
     in_no_time(tell())
     assert house.cluster.world.unrestored() == []
     assert (house.said, house.cluster.world.leader(), house.cluster.looks) == (["OrphanedJournal"], None, 1)
+
+
+def suspended(house: House) -> None:
+    house.house = HouseRules(Authority.AUTOMATIC, Reason("Suspended", "ConfigMap kafka/operator says suspend: true"))
+
+
+def observing(house: House) -> None:
+    house.house = HouseRules(Authority.OBSERVE)
+
+
+def cluster_suspended(house: House) -> None:
+    house.cluster.spec = replace(house.cluster.spec, suspend=True)
+
+
+def cluster_observed(house: House) -> None:
+    house.cluster.spec = replace(house.cluster.spec, authority=Authority.OBSERVE)
+
+
+def without_the_policy(house: House) -> None:
+    for plural in POLICIES_OF_ADMISSION:
+        house.api.objects.pop(f"/apis/admissionregistration.k8s.io/v1/{plural}/{JOURNALS_POLICY}", None)
+
+
+def with_a_policy_that_came_later(house: House) -> None:
+    policy_in_force(house.api, JOURNALS_POLICY, "2026-11-21T12:00:01Z")
+
+
+@pytest.mark.parametrize(
+    ("hold", "why"),
+    [
+        (suspended, "Suspended"),
+        (observing, "ObserveOnly"),
+        (cluster_suspended, "Suspended"),
+        (cluster_observed, "ObserveOnly"),
+        (without_the_policy, "AdmissionPolicyMissing"),
+        (with_a_policy_that_came_later, "WrittenUnchecked"),
+    ],
+)
+def test_an_orphan_that_the_operator_may_not_act_on_or_believe_is_left_to_a_person(
+    house: House, hold: Callable[[House], None], why: str
+) -> None:
+    hold(house)
+
+    async def tell() -> None:
+        await house.orphan()
+        await house.for_a_while(3)
+
+    in_no_time(tell())
+    assert house.cluster.world.unrestored() == [ORDERS], "no order is touched"
+    assert house.said == ["OrphanedJournal"], "said once"
+    assert f"({why}: " in house.notes[0]
+    assert "kafka-recovery undo --configmaps" in house.notes[0]
+
+
+def test_an_orphan_is_restored_once_the_operator_may(house: House) -> None:
+    suspended(house)
+
+    async def tell() -> None:
+        await house.orphan()
+        going = asyncio.get_running_loop().create_task(house.for_a_while(4))
+        await asyncio.sleep(90)
+        assert house.cluster.world.unrestored() == [ORDERS]
+        house.house = HouseRules(Authority.APPROVE)
+        await going
+
+    in_no_time(tell())
+    assert house.cluster.world.unrestored() == []
 
 
 def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None:
@@ -266,7 +344,7 @@ def test_a_cluster_whose_orphans_take_long_keeps_no_other_waiting(monkeypatch: p
         clusters = cast(Any, SimpleNamespace(open=lambda: [slow, quick]))
         with suppress(TimeoutError):
             async with asyncio.timeout(FIRST.total_seconds() + 1):
-                await Housekeeping(cast(Any, None), clusters, cast(Any, None)).run()
+                await Housekeeping(cast(Any, None), clusters, cast(Any, None), cast(Any, None)).run()
 
     monkeypatch.setattr(Housekeeping, "_restore_orphans", restore)
     monkeypatch.setattr(Housekeeping, "_prune", restore)

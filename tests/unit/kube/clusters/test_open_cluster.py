@@ -15,9 +15,10 @@ from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.clusters import open_cluster
-from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.clusters.open_cluster import FencedElection, OpenCluster
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.metrics import Metrics
+from kafka_recovery.kube.process.lease import LeaseLost
 from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL, Meta, WatchedCluster
 from kafka_recovery.kube.watching.watcher import WatchView
 from unit.kube.journal.journals import CONFIG_MAPS, NAMESPACE, RECOVERY, begin, engine, journal_of
@@ -130,3 +131,16 @@ def test_when_the_last_recovery_of_an_earlier_process_is_known_the_watcher_looks
 
     assert cluster.untaken == {"two": NOW}
     assert cast(Any, cluster.watcher).looks == 1
+
+
+@pytest.mark.parametrize("change", ["designate", "elect", "restore"])
+async def test_nothing_is_sent_to_kafka_once_the_lease_may_be_another_s(change: str, tmp_path: Path) -> None:
+    def closed() -> None:
+        raise LeaseLost("another one may hold it")
+
+    world = World(tmp_path)
+    fenced = FencedElection(world.kafka, closed, Metrics())
+
+    with pytest.raises(LeaseLost):
+        await getattr(fenced, change)([])
+    assert world.changed() == []

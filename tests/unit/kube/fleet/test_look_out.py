@@ -19,7 +19,7 @@ from kafka_recovery.kube.resources.kinds import RANKINGS
 from unit.kube.fleet.spark_world import KEY, SparkWorld
 from unit.kube.journal.journals import NAMESPACE
 
-NOWHERE = {"evidence": "s3://fleet/evidence", "results": "nosuch://fleet/results"}
+NOWHERE = {"evidence": "s3://fleet/evidence", "results": "s3://fleet/results"}
 UNSERVED = NotServed(404, "NotServed", "no such kind")
 FORBIDDEN = ApiError(403, "Forbidden", "cannot list resource")
 
@@ -45,7 +45,7 @@ async def test_what_is_created_and_what_is_changed_is_looked_at() -> None:
     world = SparkWorld(storage=NOWHERE)
     async with looking_out(world, NAMESPACE):
         await until(lambda: world.raw["status"])
-        assert world.ready == ("False", "InvalidStorage")
+        assert world.ready == ("False", "StorageNotAllowed")
 
         world.ask(task="Dance")
         await until(lambda: world.ready == ("False", "InvalidSpec"))

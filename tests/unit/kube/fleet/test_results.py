@@ -14,6 +14,7 @@ from kafka_recovery.fleet.manifest import LARGEST, Expected, checksum, written
 from kafka_recovery.fleet.storage import Storage
 from kafka_recovery.kube.fleet import results as results_module
 from kafka_recovery.kube.fleet.naming import below
+from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.fleet.steps import Found, NoResult
 from unit.fleet.object_store import serving
@@ -29,11 +30,16 @@ def url(tmp_path: Path) -> str:
     return tmp_path.as_uri()
 
 
+def reading(*folders: str) -> StoredResults:
+    """By an operator whose options name these folders."""
+    return StoredResults(Prefixes.of(folders))
+
+
 async def test_a_whole_manifest_is_found(tmp_path: Path, url: str) -> None:
     raw = written(ANSWER)
     (tmp_path / "manifest.json").write_bytes(raw)
 
-    assert await StoredResults().read(url, EXPECTED) == Found(ANSWER, checksum(raw))
+    assert await reading(url).read(url, EXPECTED) == Found(ANSWER, checksum(raw))
 
 
 async def test_a_folder_without_manifest_is_no_result(tmp_path: Path, url: str) -> None:
@@ -41,7 +47,7 @@ async def test_a_folder_without_manifest_is_no_result(tmp_path: Path, url: str) 
     (tmp_path / "part-0.parquet").write_bytes(b"PAR1")
     (tmp_path / ".manifest.json.partial").write_bytes(written(ANSWER))
     for place in (url, f"{url}/nowhere"):
-        found = await StoredResults().read(place, EXPECTED)
+        found = await reading(url).read(place, EXPECTED)
         assert isinstance(found, NoResult)
         assert (found.reason.code, found.may_pass) == ("ResultMissing", False)
 
@@ -49,7 +55,7 @@ async def test_a_folder_without_manifest_is_no_result(tmp_path: Path, url: str) 
 @pytest.mark.parametrize("cut", [0, 1, 200])
 async def test_a_cut_off_manifest_is_refused(tmp_path: Path, url: str, cut: int) -> None:
     (tmp_path / "manifest.json").write_bytes(written(ANSWER)[:cut])
-    found = await StoredResults().read(url, EXPECTED)
+    found = await reading(url).read(url, EXPECTED)
 
     assert isinstance(found, NoResult)
     assert (found.reason.code, found.may_pass) == ("ResultInvalid", False)
@@ -59,7 +65,7 @@ async def test_a_cut_off_manifest_is_refused(tmp_path: Path, url: str, cut: int)
 async def test_a_manifest_that_is_too_large_is_refused_before_it_is_read_whole(tmp_path: Path, url: str) -> None:
     with (tmp_path / "manifest.json").open("wb") as file:
         file.truncate(LARGEST + 1_000_000)
-    found = await StoredResults().read(url, EXPECTED)
+    found = await reading(url).read(url, EXPECTED)
 
     assert isinstance(found, NoResult)
     assert (found.reason.code, found.may_pass) == ("ResultInvalid", False)
@@ -68,17 +74,17 @@ async def test_a_manifest_that_is_too_large_is_refused_before_it_is_read_whole(t
 
 async def test_a_manifest_of_another_run_is_refused(tmp_path: Path, url: str) -> None:
     (tmp_path / "manifest.json").write_bytes(written(ANSWER))
-    found = await StoredResults().read(url, Expected("rank", "another", ANSWER.policy_digest))
+    found = await reading(url).read(url, Expected("rank", "another", ANSWER.policy_digest))
 
     assert isinstance(found, NoResult)
     assert "is not the answer to this run: run is" in found.reason.message
 
 
 async def test_a_place_that_can_t_be_looked_into_is_told_before_anything_runs(url: str) -> None:
-    assert await StoredResults().trouble(url) is None
-    trouble = await StoredResults().trouble("nosuch://bucket/folder")
+    assert await reading(url).trouble(url) is None
+    trouble = await reading(url).trouble(url.replace("file:///", "file:///nosuch"))
     assert trouble is not None
-    assert (trouble.code, "fsspec does not know it" in trouble.message) == ("InvalidStorage", True)
+    assert (trouble.code, "--fleet-results" in trouble.message) == ("StorageNotAllowed", True)
 
 
 async def test_an_object_store_is_read_too_and_one_that_lets_nobody_in_is_told(
@@ -88,14 +94,15 @@ async def test_an_object_store_is_read_too_and_one_that_lets_nobody_in_is_told(
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "geheim")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with serving() as store:
-        results, folder = store.url("bucket", "results"), below(store.url("bucket", "results"), ANSWER.run)
-        Storage.at(folder).write("manifest.json", written(ANSWER))
-        assert await StoredResults().trouble(results) is None
-        assert isinstance(await StoredResults().read(folder, EXPECTED), Found)
+        results, folder = "s3://bucket/results", f"s3://bucket/results/{ANSWER.run}"
+        Storage.at(below(store.url("bucket", "results"), ANSWER.run)).write("manifest.json", written(ANSWER))
+        stored = reading(store.url("bucket", "results"))
+        assert await stored.trouble(results) is None
+        assert isinstance(await stored.read(folder, EXPECTED), Found)
 
         store.allows = False
-        trouble = await StoredResults().trouble(results)
-        refused = await StoredResults().read(folder, EXPECTED)
+        trouble = await stored.trouble(results)
+        refused = await stored.read(folder, EXPECTED)
 
     assert trouble is not None
     assert trouble.code == "StorageUnavailable"
@@ -108,7 +115,7 @@ async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pyt
     over = threading.Event()
     monkeypatch.setattr(results_module, "PATIENCE", timedelta(milliseconds=20))
     monkeypatch.setattr(results_module, "_result", lambda url, expected: over.wait(5))
-    stored = StoredResults()
+    stored = reading(url)
     found = await stored.read(url, EXPECTED)
     over.set()
     stored.close()
@@ -123,7 +130,7 @@ async def test_a_storage_that_hangs_for_ever_takes_nothing_from_another(
     over = threading.Event()
     monkeypatch.setattr(results_module, "PATIENCE", timedelta(milliseconds=100))
     monkeypatch.setattr(results_module, "_trouble", lambda url: over.wait(5) if "dead" in url else None)
-    stored = StoredResults()
+    stored = reading(url, "s3://dead")
     dead = await asyncio.gather(*(stored.trouble("s3://dead/results") for _ in range(5)))
     alive = await stored.trouble(url)
     over.set()
@@ -144,7 +151,7 @@ async def test_a_ranking_that_could_not_be_read_for_a_defect_of_ours_is_read_aga
         return answer
 
     monkeypatch.setattr(results_module, "_choices", read)
-    results = StoredResults()
+    results = reading(url)
     with pytest.raises(KeyError):
         await results.choices(url, EXPECTED, "ab" * 32)
 

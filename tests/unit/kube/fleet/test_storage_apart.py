@@ -17,17 +17,12 @@ INSIDE = [
     ("s3://b/e/", "s3://b/e/results"),
     ("s3://b/e", "s3://b/e//"),
     ("s3://b/e//", "s3://b//e/results"),
-    ("s3://b/e?region=x", "s3://b/e/results?region=x"),
-    ("s3://b/e?region=x", "s3://b/e"),
-    ("s3://b/e/?region=x", "s3://b/e/results"),
-    ("s3://b/e", "s3://b/e?region=x"),
     ("s3://b", "s3://b/results"),
 ]
 APART = [
     ("s3://b/e", "s3://b/results"),
     ("s3://b/e", "s3://b/e-results"),
     ("s3://b/e/", "s3://b/e-results/"),
-    ("s3://b/e?region=x", "s3://b/e-results?region=x"),
     ("s3://b/e/today", "s3://b/e"),
     ("s3://b/e", "s3://c/e/results"),
 ]
@@ -36,14 +31,10 @@ APART = [
 class Text(str):
     """Text with the methods that CEL gives it."""
 
-    indexOf = str.find  # noqa: N815 - CEL's name
     startsWith = str.startswith  # noqa: N815 - CEL's name
 
     def __add__(self, other: str) -> Text:
         return Text(super().__add__(other))
-
-    def substring(self, start: int, end: int) -> Text:
-        return Text(self[start:end])
 
     def replace(self, old: str, new: str) -> Text:  # type: ignore[override]
         return Text(super().replace(old, new))
@@ -62,7 +53,7 @@ def schema_takes(evidence: str, results: str) -> bool:
     (version,) = yaml.safe_load(file.read_text())["spec"]["versions"]
     storage = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["storage"]
     (rule,) = storage["x-kubernetes-validations"]
-    assert rule["rule"].startswith("!(")
+    assert rule["rule"].startswith("!")
     return not eval(rule["rule"][1:], {"self": Places(evidence, results)})
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import base64
+import gzip
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -11,7 +14,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.orphans import orphaned
-from kafka_recovery.kube.machinery.api import Conflict
+from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished
 from unit.kube.journal.journals import (
@@ -40,7 +43,7 @@ async def test_a_run_reads_back_as_it_was_written(api: KubernetesInMemory, plan:
     (run,) = await journal_of(api).unfinished()
 
     assert name == digest(plan)
-    assert (run.digest, run.plan, run.approved_by) == (name, plan, "ann")
+    assert (run.digest, run.plan) == (name, plan)
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (RECOVERED,))
     assert run.begun == {ORDERS, PAYMENTS}
 
@@ -52,10 +55,11 @@ async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(
     name = await journal.record(plan)
     assert (await journal.unfinished(), journal.begun) == ([], False)
     await journal.approved(name, None)
-    assert ([run.approved_by for run in await journal.unfinished()], journal.begun) == ([None], True)
+    assert (len(await journal.unfinished()), journal.begun) == (1, True)
     await journal.approved(name, "ann")
     await journal.approved(name, "bob")
-    assert [run.approved_by for run in await journal.unfinished()] == ["ann"], "the first approval stands"
+    packed = base64.b64decode(api.config_maps()[f"{NAME}-{name[:16]}-approval"]["binaryData"]["json.gz"])
+    assert b"ann" in gzip.decompress(packed), "the first approval is kept, for whoever asks later"
     await journal.finished(name)
     assert await journal.unfinished() == []
 
@@ -176,6 +180,16 @@ async def test_nobody_owns_the_journal_until_its_run_is_finished(api: Kubernetes
     assert api.objects == {}, "all goes with the recovery"
 
 
+async def test_what_is_unfinished_is_nobody_s_however_often_it_is_settled(api: KubernetesInMemory, plan: Plan) -> None:
+    journal = journal_of(api)
+    await begin(journal, plan)
+
+    await journal.settle()
+
+    assert len(unowned(api)) == len(api.config_maps()) == 4
+    assert api.finalizers(NAMESPACE, NAME) == [OTHERS, FINALIZER]
+
+
 async def test_a_recovery_that_is_being_deleted_goes_as_soon_as_its_run_is_finished(
     api: KubernetesInMemory, plan: Plan
 ) -> None:
@@ -247,3 +261,20 @@ async def test_who_writes_the_recovery_at_the_same_moment_is_not_written_over(
     api.faults = {n: (False, Conflict(409, "Conflict", "modified")) for n in range(1000)}
     with pytest.raises(JournalUnwritable, match="others write it all the time"):
         await journal_of(api).let_go()
+
+
+async def test_a_finalizer_that_somebody_adds_at_the_same_moment_stays(
+    api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = await journal_of(api).record(plan)
+    patch = api.patch
+
+    async def after_somebody(path: str, change: Mapping[str, Any]) -> Object:
+        monkeypatch.setattr(api, "patch", patch)
+        await patch(path, {"metadata": {"finalizers": [OTHERS, "example.com/theirs"]}})
+        return await patch(path, change)
+
+    monkeypatch.setattr(api, "patch", after_somebody)
+    await journal_of(api).approved(name, "ann")
+
+    assert api.finalizers(NAMESPACE, NAME) == [OTHERS, "example.com/theirs", FINALIZER]

@@ -138,7 +138,7 @@ async def test_a_part_that_was_tampered_with_is_named(
         await journal_of(api).kept(name)
 
 
-@pytest.mark.parametrize("fact", ["approval", "wave-0001-started", "wave-0001-ended"])
+@pytest.mark.parametrize("fact", ["wave-0001-started", "wave-0001-ended"])
 async def test_a_fact_that_can_not_be_read_is_named(api: KubernetesInMemory, plan: Plan, fact: str) -> None:
     journal = journal_of(api)
     name = await begin(journal, plan)
@@ -180,3 +180,27 @@ async def test_what_is_no_digest_finds_no_plan(api: KubernetesInMemory, nonsense
         await journal_of(api).plan(nonsense)
     with pytest.raises(InvalidDocument, match="never recorded"):
         await journal_of(api).plan("0" * 64)
+
+
+async def test_a_wave_that_names_other_partitions_by_now_is_not_believed(api: KubernetesInMemory, plan: Plan) -> None:
+    journal = journal_of(api)
+    name = await begin(journal, plan)
+    wave = f"{NAME}-{name[:16]}-wave-0001-started"
+    others = content_of(api, wave).replace(b"orders-0", b"orders-1")
+    put(api, wave, binaryData=with_content(others)["binaryData"])
+
+    with pytest.raises(InvalidDocument, match=f"{wave}: its content has another SHA-256 than it says"):
+        await journal.unfinished()
+
+
+async def test_a_part_that_somebody_else_made_is_not_taken_for_the_one_to_be_written(
+    api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(facts, "LARGEST_PART", 300)
+    name = await journal_of(api).record(plan)
+    part = next(each for each in api.config_maps() if "-plan-002-" in each)
+    deleted(api, f"{NAME}-{name[:16]}-plan")
+    other_content_without_its_hash(api, part)
+
+    with pytest.raises(InvalidDocument, match=f"{part}: its content is not the one in its name"):
+        await journal_of(api).record(plan)

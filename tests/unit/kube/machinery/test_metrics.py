@@ -195,6 +195,8 @@ def test_who_holds_the_lease_is_shown(metrics: Metrics) -> None:
     assert shown(metrics, "lease_held") == 0
     metrics.leading(True)
     assert shown(metrics, "lease_held") == 1
+    metrics.leading(False)
+    assert shown(metrics, "lease_held") == 0
 
 
 def test_names_follow_prometheus_conventions(metrics: Metrics) -> None:

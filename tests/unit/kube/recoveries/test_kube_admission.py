@@ -10,9 +10,9 @@ import pytest
 import yaml
 
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.recoveries.admission import APPROVALS_POLICY, Admission
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY, JOURNALS_POLICY, Admission
 from kafka_recovery.kube.resources.kinds import Meta
-from unit.kube.our_objects import OurObjects
+from unit.kube.our_objects import OurObjects, policy_in_force
 
 MANIFEST = Path(__file__).parents[4] / "manifests" / "admission" / "recovery-approvals.yaml"
 INSTALLED = "2026-11-21T12:00:00Z"
@@ -136,3 +136,31 @@ async def test_another_label_is_no_other_policy(api: OurObjects) -> None:
     api.objects[path(POLICY)]["metadata"] |= {"generation": 1, "managedFields": [labelled]}
 
     assert await code(api) is None
+
+
+# Journals
+
+
+@pytest.mark.parametrize(
+    ("oldest", "why"),
+    [
+        ("2026-11-21T12:01:00Z", None),
+        ("2026-11-21T12:00:02Z", "WrittenUnchecked"),
+        ("2026-11-21T11:00:00Z", "WrittenUnchecked"),
+    ],
+)
+async def test_a_journal_is_trusted_if_all_of_it_was_written_under_its_policy(oldest: str, why: str | None) -> None:
+    api = OurObjects()
+    policy_in_force(api, JOURNALS_POLICY, INSTALLED)
+
+    found = await Admission(cast(Any, api)).of_journal(datetime.fromisoformat(oldest))
+
+    assert (found and found.code) == why
+
+
+async def test_the_policy_of_approvals_is_none_of_journals(api: OurObjects) -> None:
+    found = await Admission(cast(Any, api)).of_journal(datetime.fromisoformat("2026-11-21T12:01:00Z"))
+
+    assert found
+    assert found.code == "AdmissionPolicyMissing"
+    assert JOURNALS_POLICY in found.message

@@ -16,6 +16,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from kafka_recovery.domain.policy import Limits, Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
+from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, NotServed, Object
 from kafka_recovery.kube.recoveries.progress import Progress
@@ -56,7 +57,8 @@ class World:
     def process(self) -> RankedLeaders:
         """As a process that has just started makes it."""
         scope = (ORDERS, PAYMENTS)
-        return RankedLeaders(self, StoredResults(), self.recovery, scope, self.ranked, cast(Progress, self.progress))
+        results = StoredResults(Prefixes.of([self.folder.as_uri()]))
+        return RankedLeaders(self, results, self.recovery, scope, self.ranked, cast(Progress, self.progress))
 
     async def why_not(self, policy: Policy = POLICY) -> str | None:
         """The code of why no leaders can be named."""
@@ -85,8 +87,8 @@ async def test_what_was_chosen_is_known_with_the_outage_it_is_for(world: World) 
     assert world.progress.ranked == RankedBy("nightly-1", checksum_of(world), 2)
 
 
-async def test_only_partitions_of_the_recovery_count(world: World, tmp_path: Path) -> None:
-    place, checksum = run_in(tmp_path / "more", [*ROWS, Ranked("another", 0, [1])], policy_digest=DIGEST)
+async def test_only_partitions_of_the_recovery_count(world: World) -> None:
+    place, checksum = run_in(world.folder / "more", [*ROWS, Ranked("another", 0, [1])], policy_digest=DIGEST)
     world.answer = nightly(run_of(place.as_uri(), checksum, policyDigest=DIGEST))
 
     assert await world.why_not() is None
@@ -168,7 +170,7 @@ async def test_a_later_run_by_the_policy_in_force_is_found(world: World) -> None
         (nightly(task="Readiness"), "RankingOfOtherTask"),
         (nightly(task="Guess"), "RankingInvalid"),
         (nightly({"name": "half a run"}), "RankingInvalid"),
-        (nightly(run_of("file:///nowhere/at/all", "ef" * 32, policyDigest=DIGEST)), "ResultMissing"),
+        (nightly(run_of("file:///nowhere/at/all", "ef" * 32, policyDigest=DIGEST)), "ResultUnreadable"),
     ],
 )
 async def test_a_ranking_that_cannot_be_used_says_why(world: World, answer: Object | ApiError, code: str) -> None:

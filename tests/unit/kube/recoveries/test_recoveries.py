@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -16,6 +15,7 @@ from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
@@ -24,7 +24,7 @@ from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
 from unit.kube.our_objects import PROD, OurObjects
 from unit.kube.virtual import in_no_time
-from unit.recovery.brokers import Crash
+from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 
 # To the end
@@ -125,7 +125,7 @@ def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_
     """The write is tried again, meets its own first try, and the next look finds the object finished."""
 
     class Losing(OurObjects):
-        async def apply_status(self, path: str, seen: Object, status: Object) -> Object:
+        async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
             done = await OurObjects.apply_status(self, path, seen, status)
             if status.get("finished"):
                 raise Conflict(409, "Conflict", "it has been modified", path)
@@ -279,7 +279,9 @@ def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office) -> N
 
     async def tell() -> list[TopicPartition]:
         plan = await engine(asking_office.world, asking_office.api, MANUAL).plan(Scope((ORDERS,)))
-        await journal_of(asking_office.api).record(plan)
+        digest = await journal_of(asking_office.api).record(plan)
+        recovery = asking_office.api.recovery()
+        asking_office.api.put(RECOVERIES, NAME, recovery["spec"], {"plan": {"digest": digest}})
         asking_office.open(found=(PAYMENTS,))
         asking_office.see()
         await asking_office.until("AwaitingApproval")
@@ -504,10 +506,8 @@ def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(o
 
     async def tell() -> tuple[list[str], Object]:
         plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
-        lost = journal_of(office.api, uid="of-a-lost-one")
-        lost.recovery = lost._facts._recovery = lost.recovery._replace(name="a-lost-one")
+        lost = ConfigMapJournal(cast(Any, office.api), NAMESPACE, "a-lost-one", "of-a-lost-one", CLUSTER)
         office.api.put_recovery(NAMESPACE, "a-lost-one", "of-a-lost-one")
-        lost._finalizer = replace(lost._finalizer, recovery=lost.recovery)
         await begin(lost, plan)
         office.api.remove(RECOVERIES, "a-lost-one")
         cluster = office.open()

@@ -20,44 +20,43 @@ from unit.kube.virtual import in_no_time
 from unit.recovery.world import World
 
 LARGEST_STATUS = 10_000
-DEFAULT = Limits().partitions
-OFFLINE = [TopicPartition(f"orders-{number // 100:03}", number % 100) for number in range(MOST_PARTITIONS)]
 SURVIVOR = 2
+LARGEST = pytest.param(
+    MOST_PARTITIONS, {}, Limits().partitions, marks=[pytest.mark.full, pytest.mark.timeout(240)], id="largest"
+)
+"""As many as one recovery may have, under the limit that nobody has set: ten seconds of work on a quiet machine."""
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """As many partitions as one recovery may have, each with one survivor."""
+@pytest.mark.parametrize(("many", "limits", "at_once"), [(2000, {"partitions": 500}, 500), LARGEST])
+def test_thousands_of_partitions_are_one_recovery_of_as_many_plans_as_their_limit_wants(
+    tmp_path: Path, many: int, limits: dict[str, int], at_once: int
+) -> None:
+    offline = [TopicPartition(f"orders-{number // 100:03}", number % 100) for number in range(many)]
     world = World(tmp_path)
-    for id in OFFLINE:
+    for id in offline:
         world.offline({SURVIVOR: 27}, id)
-    return world
-
-
-@pytest.mark.timeout(240)  # ten seconds of work, on a machine that has other things to do
-def test_twenty_thousand_partitions_are_one_recovery_of_as_many_plans_as_their_limit_wants(world: World) -> None:
     office = Office(world, inhabited())
-    office.api.change(POLICIES, "rules", limits={})
+    office.api.change(POLICIES, "rules", limits=limits)
     all_offline(office)
 
     async def tell() -> Object:
-        office.open(found=OFFLINE)
+        office.open(found=offline)
         office.see()
         return await office.until("Recovered", within=1000)
 
     ended = in_no_time(tell())
-    counts = {"total": 20_000, "recovered": 20_000, "refused": 0, "failed": 0, "waiting": 0}
+    counts = {"total": many, "recovered": many, "refused": 0, "failed": 0, "waiting": 0}
     assert (ended["outcome"], ended["partitions"]) == ("Recovered", counts)
     assert {held.leader for held in world.kafka.partitions.values()} == {SURVIVOR}
     assert world.unrestored() == []
-    assert len(plans(office.api)) == MOST_PARTITIONS // DEFAULT == 4
+    assert len(plans(office.api)) == many // at_once == 4
     told = [status for status in office.api.statuses if "partitions" in status]
     for each in told:
         total, *parts = each["partitions"].values()
-        assert total == sum(parts) == MOST_PARTITIONS
-        assert each["plan"]["elections"] == DEFAULT
+        assert total == sum(parts) == many
+        assert each["plan"]["elections"] == at_once
         assert len(each.get("refusals", [])) <= FIRST
         assert len(json.dumps(each)) < LARGEST_STATUS
     full = [each["partitions"] for each in told if each["conditions"][0]["reason"] == "PlanIsFull"]
     assert full
-    assert all(each["refused"] == MOST_PARTITIONS - each["recovered"] for each in full)
+    assert all(each["refused"] == many - each["recovered"] for each in full)

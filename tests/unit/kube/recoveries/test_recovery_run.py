@@ -12,7 +12,7 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.progress import Progress
-from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
+from kafka_recovery.kube.recoveries.status import Known, Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans, story
@@ -71,7 +71,6 @@ def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_anew(aut
 
 def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: Operated) -> None:
     by_hand.world.after("elect", crash)
-    ann = ApprovedBy("yes", "uid", "ann")
 
     async def tell() -> tuple[str, Any]:
         going = Going(by_hand.process())
@@ -80,12 +79,12 @@ def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: Operate
         by_hand.api.approve(digest)
         await asyncio.gather(going.task, return_exceptions=True)
         by_hand.world.calm_down()
-        again = Going(by_hand.process(shown=digest, approval=ann))
+        again = Going(by_hand.process(shown=digest))
         await again.end()
         return digest, again.run.progress
 
     digest, progress = story(tell)
-    assert (progress.plan_shown.digest, progress.approval) == (digest, ann)
+    assert (progress.plan_shown.digest, progress.approval.by) == (digest, "ann")
 
 
 def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_hand: Operated) -> None:

@@ -1,4 +1,4 @@
-"""Whether the API server checks who approves: without that an approval proves nothing about its author."""
+"""Whether the API server checks who approves and who writes journals: without that, both may be anybody's word."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
 from kafka_recovery.kube.resources.kinds import GROUP, Meta
 
 APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
-"""The name of the ValidatingAdmissionPolicy and of its binding, see manifests/admission/."""
+JOURNALS_POLICY = f"recovery-journals.{GROUP}"
+"""The names of ValidatingAdmissionPolicies and of their bindings, see manifests/admission/."""
 
 _IN_FORCE_AFTER = timedelta(seconds=2)
 """So long an API server may take until it applies a new policy, give or take the second in which it was made."""
@@ -20,35 +21,45 @@ _API = "/apis/admissionregistration.k8s.io/v1"
 
 
 class Admission:
-    """Looks for our policy and its binding each time that an approval is about to count."""
+    """Looks for our policies and their bindings each time that an approval or a journal is about to count."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     async def __call__(self, approval: Meta) -> Reason | None:
         """Why this approval can't be trusted, if it can't."""
-        since = await self._in_force_since()
-        if isinstance(since, Reason):
-            return since
+        since = await self._in_force_since(APPROVALS_POLICY)
+        if isinstance(since, str):
+            message = f"nobody checks who writes approvals, so no plan that may lose records is executed: {since}"
+            return Reason("AdmissionPolicyMissing", message)
         if approval.created_at > since + _IN_FORCE_AFTER:
             return None
         said = f"it was written before {APPROVALS_POLICY} was in force as it is now"
         return Reason("WrittenUnchecked", f"{said}, so perhaps nobody checked who wrote it: write it anew")
 
-    async def _in_force_since(self) -> datetime | Reason:
-        """Since when both are as they are now; or what is missing."""
+    async def of_journal(self, oldest: datetime) -> Reason | None:
+        """Why a journal whose oldest ConfigMap was written then can't be trusted, if it can't."""
+        since = await self._in_force_since(JOURNALS_POLICY)
+        if isinstance(since, str):
+            return Reason("AdmissionPolicyMissing", f"nobody checks who writes journals: {since}")
+        if oldest > since + _IN_FORCE_AFTER:
+            return None
+        return Reason("WrittenUnchecked", f"it was written before {JOURNALS_POLICY} was in force as it is now")
+
+    async def _in_force_since(self, policy: str) -> datetime | str:
+        """Since when policy and binding are as they are now; or what is missing."""
         changed: list[datetime] = []
         for plural in ("validatingadmissionpolicies", "validatingadmissionpolicybindings"):
             try:
-                found = await self._api.get(f"{_API}/{plural}/{APPROVALS_POLICY}")
+                found = await self._api.get(f"{_API}/{plural}/{policy}")
             except NotFound:
-                return _missing(f"{plural}/{APPROVALS_POLICY} is not there; kubectl apply -f manifests/admission/")
+                return f"{plural}/{policy} is not there; kubectl apply -f manifests/admission/"
             except ApiError as error:
-                return _missing(f"{plural}/{APPROVALS_POLICY} can't be read ({error}): see manifests/rbac/")
-            if plural.endswith("bindings") and found["spec"].get("policyName") != APPROVALS_POLICY:
-                return _missing(f"{plural}/{APPROVALS_POLICY} binds another policy (spec.policyName)")
+                return f"{plural}/{policy} can't be read ({error}): see manifests/rbac/"
+            if plural.endswith("bindings") and found["spec"].get("policyName") != policy:
+                return f"{plural}/{policy} binds another policy (spec.policyName)"
             if plural.endswith("bindings") and "Deny" not in found["spec"].get("validationActions", ()):
-                return _missing(f"{plural}/{APPROVALS_POLICY} does not deny (spec.validationActions)")
+                return f"{plural}/{policy} does not deny (spec.validationActions)"
             changed.append(_changed_at(found["metadata"]))
         return max(changed)
 
@@ -59,8 +70,3 @@ def _changed_at(meta: Mapping[str, Any]) -> datetime:
         return datetime.fromisoformat(meta["creationTimestamp"])
     ours = [each for each in meta.get("managedFields", ()) if "time" in each and not each.get("subresource")]
     return max(datetime.fromisoformat(at) for at in (meta["creationTimestamp"], *(each["time"] for each in ours)))
-
-
-def _missing(what: str) -> Reason:
-    message = f"nobody checks who writes approvals, so no plan that may lose records is executed: {what}"
-    return Reason("AdmissionPolicyMissing", message)

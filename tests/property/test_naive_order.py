@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import event, given, settings
+from hypothesis import event, given
 
 from kafka_recovery.decision.guards import broker_rejection
 from kafka_recovery.decision.judgement import rank
@@ -13,7 +13,6 @@ from kafka_recovery.simulator.histories.naive_order import firsts
 from property.evidence import evidence, policies
 
 
-@settings(max_examples=400)
 @given(evidence(), policies)
 def test_the_naive_order_allows_whoever_the_engine_ranks_first(seen: Evidence, policy: Policy) -> None:
     around = scene(seen.cluster, policy, broker_rejection)

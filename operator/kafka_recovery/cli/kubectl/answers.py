@@ -1,0 +1,73 @@
+"""What a person can answer to a plan that waits for somebody: wait, approve or refuse; and under Observe."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kafka_recovery.cli.kubectl import holds
+from kafka_recovery.cli.kubectl.reading import Incident
+from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.decision.returns import away
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The sentences that belong to a plan, and below them the commands, a line each."""
+
+    told: tuple[str, ...] = ()
+    command: str = ""
+
+
+NOTHING = Ask()
+"""Nobody is asked anything."""
+
+
+def to(session: Session, incident: Incident, plan: Plan) -> Ask:
+    """What may be answered to this plan at this moment."""
+    approve, refuse = (session.command(f"{word} {incident.name}") for word in ("approve", "refuse"))
+    no = f"Refuse:  {refuse} --reason TEXT"
+    if why := holds.bounds(session, incident):
+        raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""
+        return Ask(("", *_waiting(plan), *_observed(why, plan)), f"{raised}{no}")
+    return Ask(("", *_waiting(plan), _OTHERWISE), f"Approve: {approve}\n{no}")
+
+
+_OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:"
+
+
+def _waiting(plan: Plan) -> Iterator[str]:
+    yield "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
+    if clean := _clean_and_away(plan):
+        yield (
+            f"If broker {' or '.join(map(str, clean))} can be started with its own, intact disk, start it and wait: "
+            "Kafka can elect it by itself. Never start it on an empty or replaced disk while partitions have no "
+            "leader: Kafka would elect it, and the other replicas would delete every record that it lacks."
+        )
+
+
+def _clean_and_away(plan: Plan) -> list[BrokerId]:
+    found = (partition.clean_members.intersection(away(partition)) for partition in plan.evidence.partitions)
+    return sorted(frozenset[BrokerId]().union(*found))
+
+
+def _observed(why: Sequence[str], plan: Plan) -> Iterator[str]:
+    yield f"Approving does nothing now: {'; '.join(why)}."
+    yield (
+        "To be asked about each plan, Approve is enough, of the cluster (in Git, if it comes from there) and of the "
+        "operator (--authority, the chart's authority). An approval written before counts from then on, if the plan is "
+        "still the same."
+    )
+    named = [rule.name for rule in plan.policy.rules if rule.approval is Approval.AUTO]
+    rules = f"Rule {', '.join(named)} says AutoApprove" if named else "A rule that says AutoApprove would"
+    elects = f"{rules} and then elects" if named else f"{rules} then elect"
+    yield f"Automatic lets the rules decide. {elects} without asking anybody, at once and in every later incident."
+
+
+def _raised(session: Session, incident: Incident) -> str:
+    patch = '{"spec":{"authority":"Approve"}}'
+    cluster = incident.recovery.cluster_name
+    return f"Raise:   kubectl patch wkc {cluster} -n {session.namespace} --type=merge -p '{patch}'\n"

@@ -1,0 +1,93 @@
+"""What the start of a broker that is away does to a partition: before another replica leads it, and after. Words only.
+
+An ISR or ELR member is elected by the controller as soon as it is back, whatever its disk holds; every replica then
+truncates to what the leader has (KIP-101). So nothing here promises anything of a broker without naming its disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+
+IF_INTACT = "if its disk is its own and intact and its host did not crash, nothing acknowledged with acks=all is lost"
+"""What may be said of a clean member's return. A crash of the host takes what was not on the disk yet."""
+
+_NAMED = 5
+"""So many partitions are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """That a partition was seen with a leader after its plan was made. What is None is not known."""
+
+    leader: BrokerId | None = None
+    epoch: LeaderEpoch | None = None
+    log_end: Offset | None = None
+
+
+def away(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
+    """The brokers whose copy nobody could measure: what they alone hold is lost once another one leads."""
+    return tuple(sorted(replica.broker for replica in partition.replicas if replica.log is None))
+
+
+def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
+    """What starting each broker that is away does; true also if somebody reads it when another broker leads already."""
+    id = partition.id
+    for broker in sorted(partition.clean_members.intersection(away(partition))):
+        yield (
+            f"broker {broker} with its own, intact disk, while {id} has no leader: Kafka can elect it by itself, and "
+            f"the plan then leaves {id} alone. Nothing acknowledged with acks=all is lost by that, unless the host of "
+            f"broker {broker} crashed: what was not on its disk yet is gone then"
+        )
+        yield (
+            f"broker {broker} on an empty or replaced disk, while {id} has no leader: NEVER. Kafka can elect it all "
+            "the same, and the other replicas then delete every record that it lacks"
+        )
+    if absent := away(partition):
+        yield (
+            f"{_brokers(absent)}, once another broker leads {id}: first copy the directory of {id} there. On joining, "
+            "a broker deletes every record that the leader lacks"
+        )
+
+
+def with_which_disk(partition: PartitionEvidence) -> str:
+    """What holds for whoever starts brokers because no replica may lead."""
+    own = "Start its brokers with their own, intact disks only"
+    if not (clean := sorted(partition.clean_members)):
+        return f"{own}."
+    return (
+        f"{own}; {_brokers(clean, 'or')} never on an empty or replaced one: Kafka would elect it, and the other "
+        "replicas would delete every record that it lacks."
+    )
+
+
+def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition]) -> str:
+    """What to do before these brokers are started, now that another one leads these partitions."""
+    its, each = ("its", "it") if len(absent) == 1 else ("their", "each of them")
+    directories = "directory" if len(absent) == 1 and len(ids) == 1 else "directories"
+    return (
+        f"Before {_brokers(sorted(absent), 'or')} is started, copy {its} {directories} of {_partitions(ids)}: "
+        f"on joining, {each} deletes every record that the leader lacks."
+    )
+
+
+def leads(led: Led, id: TopicPartition) -> str:
+    """Who was seen leading, in a sentence."""
+    if led.leader is None:
+        return f"{id} has had a leader since this plan was made."
+    known = (("leader epoch", led.epoch), ("log end", led.log_end))
+    at = ", ".join(f"{word} {value}" for word, value in known if value is not None)
+    return f"Broker {led.leader} was seen leading {id} after this plan was made{f' ({at})' if at else ''}."
+
+
+def _brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
+    *first, last = map(str, brokers)
+    return f"broker {', '.join(first)} {joined} {last}" if first else f"broker {last}"
+
+
+def _partitions(ids: Sequence[TopicPartition]) -> str:
+    named = ", ".join(map(str, ids[:_NAMED]))
+    return f"{named} and {len(ids) - _NAMED} more" if len(ids) > _NAMED else named

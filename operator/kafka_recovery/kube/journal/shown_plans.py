@@ -1,0 +1,107 @@
+"""The plans that the status of a PartitionRecovery names: those alone are carried out, whatever ConfigMaps say.
+
+Many may write ConfigMaps; the status of our kinds is written by whoever has the right to its subresource, which no role
+gives to people. A plan's digest stands there before the first fact says that it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from kafka_recovery.kube.journal.facts import RecoveryRef, unwritable
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.recovery.ports import JournalUnwritable
+
+BEGUN = "begun"
+"""The status's field that names them; it is written here alone."""
+MOST = 256
+"""Plans that a status names: a recovery begins one at a time, and what ended without an election is forgotten."""
+
+
+class Statuses(Protocol):
+    """What of the API is needed here; see `kube.api.Api`."""
+
+    async def get(self, path: str) -> Object:
+        """An object."""
+        ...
+
+    async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
+        """Make this the object's status; Conflict if it changed since it was seen."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Digests that a status names: of plans that were begun, the oldest first, and of the one that people see."""
+
+    begun: tuple[str, ...] = ()
+    shown: str | None = None
+
+    @classmethod
+    def by(cls, status: Mapping[str, Any], uid: str) -> Named:
+        """What a status names; one that was restored from a backup of another object names no plan as begun."""
+        begun = status.get(BEGUN) or {}
+        plans = begun.get("plans", ()) if begun.get("recoveryUid") == uid else ()
+        return cls(tuple(plans), (status.get("plan") or {}).get("digest"))
+
+
+@dataclass(frozen=True, slots=True)
+class ShownPlans:
+    """Reads and writes them, for one recovery. Reading raises ApiError, writing JournalUnwritable."""
+
+    api: Statuses
+    namespace: str
+    recovery: RecoveryRef
+
+    ATTEMPTS: Final = 10
+    """How often somebody else may have written the object between our reading and writing it."""
+
+    async def named(self) -> Named:
+        """What the status names now; nothing, if the recovery is gone."""
+        try:
+            seen = await self.api.get(self._path)
+        except NotFound:
+            return Named()
+        if seen["metadata"]["uid"] != self.recovery.uid:
+            return Named()
+        return Named.by(seen.get("status") or {}, self.recovery.uid)
+
+    async def begin(self, digest: str, is_kept: Callable[[str], bool]) -> Collection[str]:
+        """Name a plan as begun; returns all that are. Of earlier ones those stay of which something `is_kept`."""
+        for _ in range(self.ATTEMPTS):
+            try:
+                seen = await self.api.get(self._path)
+                if seen["metadata"]["uid"] != self.recovery.uid:
+                    break
+                status = seen.get("status") or {}
+                before = Named.by(status, self.recovery.uid).begun
+                if digest in before:
+                    return before
+                plans = _newest((*filter(is_kept, before), digest))
+                begun = {"recoveryUid": self.recovery.uid, "plans": plans}
+                await self.api.apply_status(self._path, seen, {**status, BEGUN: begun})
+                return plans
+            except NotFound:
+                break
+            except Conflict:
+                continue
+            except ApiError as error:
+                raise unwritable(f"the status of {self._name}", error) from error
+        else:
+            raise JournalUnwritable(f"the status of {self._name} can't be written: others write it all the time")
+        raise JournalUnwritable(f"{self._name} is gone (it had uid {self.recovery.uid}): nothing of it is begun")
+
+    @property
+    def _path(self) -> str:
+        return RECOVERIES.path(self.namespace, self.recovery.name)
+
+    @property
+    def _name(self) -> str:
+        return f"PartitionRecovery {self.namespace}/{self.recovery.name}"
+
+
+def _newest(plans: Iterable[str]) -> list[str]:
+    return list(plans)[-MOST:]

@@ -1,0 +1,245 @@
+"""Somebody with Kubernetes' `edit` in the operator's namespace and nothing else elects nobody and alters no order.
+
+Once as it is installed, where the admission policy of journals refuses what she writes; once without that policy.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from apiserver import incidents
+from apiserver.incidents import Object, Start, approval, awaiting, finished, plan_digest, policy, reason, recovery, seen
+from apiserver.outages import BETTER, SURVIVOR, Outages
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import read
+from kafka_recovery.kube.journal.facts import FACT_LABEL
+from kafka_recovery.kube.resources.admission import JOURNALS_POLICY
+from testbed.cluster import RealKafka
+from testbed.kubernetes.control_plane import ControlPlane
+from testbed.kubernetes.kubectl import Kubectl, listed
+from testbed.waiting import wait_until
+from unit.kube.journal.forging import APPROVED, BEGUN, bomb, first_wave, forged_fact, turned_round, worse
+
+pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("kafka")]
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture
+def eve(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubectl:
+    """She has `edit`, with what our roles add to it, once the controller has added it."""
+    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / "rbac" / "people.yaml"))
+    kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve")
+    hers = control_plane.kubectl(control_plane.user("eve", namespace=namespace))
+    opens = ("auth", "can-i", "create", "partitionrecoveries.kafka-recovery.dev")
+    wait_until("the roles are aggregated", lambda: hers.attempt(*opens).returncode, lambda code: code == 0)
+    return hers
+
+
+@contextmanager
+def without_the_policy(control_plane: ControlPlane) -> Iterator[None]:
+    """Nobody checks who writes journals, for the length of a `with` block."""
+    administrator = control_plane.kubectl()
+    administrator("delete", "validatingadmissionpolicybinding", JOURNALS_POLICY)
+    try:
+        yield
+    finally:
+        file = MANIFESTS / "admission" / "recovery-journals.yaml"
+        administrator("apply", "--server-side", "--force-conflicts", "-f", str(file))
+
+
+def forged(of: Object, digest: str, **facts: bytes) -> list[Object]:
+    """Facts of a recovery as the operator would write them; `_` in a name stands for a dash."""
+    meta, cluster_id = of["metadata"], of["spec"]["clusterId"]
+    made = [
+        forged_fact(digest, name.replace("_", "-"), raw, meta["name"], meta["uid"], cluster_id)
+        for name, raw in facts.items()
+    ]
+    return [_in(meta["namespace"], each) for each in made]
+
+
+def _in(namespace: str, config_map: Object) -> Object:
+    return config_map | {"metadata": config_map["metadata"] | {"namespace": namespace}}
+
+
+def plan_of(kubectl: Kubectl, shown: Object) -> Plan:
+    """What the operator planned: everybody who may read ConfigMaps can read it."""
+    digest = plan_digest(shown)
+    kept = kubectl.api.get("configmap", f"{shown['metadata']['name']}-{digest[:16]}-plan")
+    return read(Plan, gzip.decompress(base64.b64decode(kept["binaryData"]["json.gz"])), "plan")
+
+
+# As it is installed
+
+
+@pytest.fixture
+def labelled(namespace: str) -> Object:
+    """A fact of a recovery that never was."""
+    return _in(namespace, forged_fact("ab" * 32, "begun", BEGUN, "ghost", "no-such-uid"))
+
+
+def refused(who: Kubectl, *arguments: str, given: Any = None) -> bool:
+    """Whether the policy did; anything else is an error of the test."""
+    done = who.attempt(*arguments, given=given)
+    assert done.returncode == 0 or JOURNALS_POLICY in done.stderr, done.stderr
+    return done.returncode != 0
+
+
+def test_who_edits_a_namespace_writes_no_fact_of_a_journal(eve: Kubectl, labelled: Object) -> None:
+    wait_until(
+        "the policy is at work", lambda: refused(eve, "create", "--dry-run=server", "-f", "-", given=labelled), bool
+    )
+
+    said = eve.attempt("create", "-f", "-", given=labelled).stderr
+    assert "eve may not write the status of recoveries in namespace" in said
+
+
+def test_nor_is_a_config_map_made_one_or_a_fact_changed(eve: Kubectl, kubectl: Kubectl, labelled: Object) -> None:
+    eve("create", "configmap", "hers", "--from-literal=a=b")
+    assert refused(eve, "label", "configmap", "hers", f"{FACT_LABEL}=begun")
+    kubectl("create", "-f", "-", given=labelled)
+    name = labelled["metadata"]["name"]
+
+    assert refused(eve, "label", "configmap", name, f"{FACT_LABEL}-")
+    assert refused(eve, "label", "configmap", name, "kafka-recovery.dev/owned=true")
+    assert refused(eve, "annotate", "configmap", name, "a=b")
+
+
+def test_every_other_config_map_is_free_and_so_is_deleting(eve: Kubectl, kubectl: Kubectl, labelled: Object) -> None:
+    eve("create", "configmap", "hers", "--from-literal=a=b")
+    eve("label", "configmap", "hers", "kafka-recovery.dev/cluster-id=abc")
+    kubectl("create", "-f", "-", given=labelled)
+
+    eve("delete", "configmap", "hers", labelled["metadata"]["name"])
+
+
+def test_the_garbage_collector_takes_what_a_recovery_owns(kubectl: Kubectl, labelled: Object) -> None:
+    """Up to half a minute: the collector learns of our kinds when it looks the next time."""
+    spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
+    meta = {"name": "ghost"}
+    kubectl("create", "-f", "-", given=incidents_recovery(meta, spec))
+    uid = kubectl.api.get("partitionrecovery", "ghost")["metadata"]["uid"]
+    owner = {"apiVersion": incidents.API_VERSION, "kind": "PartitionRecovery", "name": "ghost", "uid": uid}
+    owned = labelled | {"metadata": labelled["metadata"] | {"ownerReferences": [owner]}}
+    kubectl("create", "-f", "-", given=owned)
+    name = labelled["metadata"]["name"]
+
+    kubectl("delete", "partitionrecovery", "ghost", "--cascade=orphan", "--wait=false")
+    wait_until("the owner is gone", lambda: kubectl.attempt("get", "prec", "ghost").returncode, bool, 90)
+    assert "ownerReferences" not in kubectl.api.get("configmap", name)["metadata"]
+
+
+def incidents_recovery(meta: Object, spec: Object) -> Object:
+    return {"apiVersion": incidents.API_VERSION, "kind": "PartitionRecovery", "metadata": meta, "spec": spec}
+
+
+def test_nor_does_she_write_what_a_recovery_s_status_says(eve: Kubectl, kubectl: Kubectl) -> None:
+    """That is what the operator believes, whoever writes ConfigMaps."""
+    spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
+    begun = {"begun": {"recoveryUid": "x", "plans": ["ab" * 32]}}
+    eve("create", "-f", "-", given=incidents_recovery({"name": "hers"}, spec) | {"status": begun})
+    patch = ("patch", "partitionrecovery", "hers", "--type=merge")
+
+    eve(*patch, "-p", '{"status": {"begun": {"plans": ["%s"]}}}' % ("cd" * 32))
+    may = ("auth", "can-i", "--subresource=status", "partitionrecoveries.kafka-recovery.dev")
+
+    assert "begun" not in kubectl.api.get("partitionrecovery", "hers").get("status", {})
+    assert [eve.attempt(*may[:2], verb, *may[2:]).returncode for verb in ("patch", "update")] == [1, 1]
+
+
+# Without the policy, on a real Kafka
+
+
+def looked_at(kubectl: Kubectl, shown: Object) -> None:
+    """The operator met what was forged, and says so."""
+    said = seen(kubectl, shown["metadata"]["name"], lambda each: reason(each) == "PlanNotShown")
+    assert incidents.condition(said, "Stalled")["status"] == "True"
+
+
+@pytest.mark.brokers
+def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_order_changes(
+    made: Outages, control_plane: ControlPlane, kubectl: Kubectl, eve: Kubectl, namespace: str, start: Start
+) -> None:
+    """All of her ways one after another, for an outage of a real Kafka takes longer than each.
+
+    A forged approval and beginning of the plan that is shown; a forged plan by which the shorter log would lead; a
+    journal of a recovery that never was, whose "original" order is another one; a fact that unpacks to 200 MiB. Then
+    a person clears it away and approves.
+    """
+    kubectl.apply(incidents.watched_cluster(made.kafka), policy(approval="ManualApprove"))
+    made.lose(better=True, orders=1)
+    made.thaw(BETTER)
+    before = incidents.orders(made.kafka, "orders")
+    operator = start("--no-lease")
+    kubectl.apply(recovery(made.kafka))
+    shown = awaiting(kubectl, "by-hand")
+    plan = plan_of(kubectl, shown)
+    assert plan.elections[ORDERS].leader == BETTER
+
+    def untouched() -> bool:
+        return made.leaders("orders") == [None] and incidents.orders(made.kafka, "orders") == before
+
+    with without_the_policy(control_plane):
+        mine = forged(shown, plan_digest(shown), approval=APPROVED, begun=BEGUN)
+        wait_until("the policy is gone", lambda: eve.attempt("create", "-f", "-", given=listed(tuple(mine))), _worked)
+        for suspended in ("true", "false"):
+            eve("patch", "prec", "by-hand", "--type=merge", "-p", f'{{"spec": {{"suspend": {suspended}}}}}')
+        looked_at(kubectl, shown)
+        assert untouched()
+
+        more = [*another_plan(shown, plan), *a_ghost(shown, plan), *a_bomb(made.kafka, namespace)]
+        eve("create", "-f", "-", given=listed(tuple(more)))
+        mine += more
+        operator.kill()
+        operator.start()
+        operator.says("the operator leaves PartitionRecovery ghost (deleted) to you (AdmissionPolicyMissing", 60)
+        looked_at(kubectl, shown)
+        assert untouched()
+        assert operator.is_alive()
+
+    kubectl("delete", *(f"configmap/{each['metadata']['name']}" for each in mine))
+    again = awaiting(kubectl, "by-hand", 90)
+    assert untouched()
+    kubectl.apply(approval(again))
+    assert finished(kubectl, "by-hand")["status"]["outcome"] == "Recovered"
+    assert made.leaders("orders") == [BETTER]
+
+
+def another_plan(shown: Object, plan: Plan) -> list[Object]:
+    """By which the shorter log would lead, approved and begun."""
+    digest, raw = worse(plan, SURVIVOR, ORDERS)
+    return forged(shown, digest, plan=raw, approval=APPROVED, begun=BEGUN, wave_0001_started=first_wave(ORDERS))
+
+
+def a_ghost(shown: Object, plan: Plan) -> list[Object]:
+    """The journal of a recovery that never was."""
+    digest, raw = turned_round(plan)
+    ghost = shown | {"metadata": shown["metadata"] | {"name": "ghost", "uid": "no-such-uid"}}
+    return forged(ghost, digest, plan=raw, begun=BEGUN, wave_0001_started=first_wave(ORDERS))
+
+
+def a_bomb(kafka: RealKafka, namespace: str) -> list[Object]:
+    """The same, of which nothing can be read in little memory."""
+    plan, uid = "cd" * 32, "of-nobody"
+    wave, begun = bomb("huge", "wave-0001-started", plan, uid), forged_fact(plan, "begun", BEGUN, "huge", uid)
+    return [_of_this(each, kafka, namespace) for each in (wave, begun)]
+
+
+def _worked(done: Any) -> bool:
+    return bool(done.returncode == 0)
+
+
+def _of_this(config_map: Object, kafka: RealKafka, namespace: str) -> Object:
+    """A forged fact about a recovery of this Kafka."""
+    meta, label = config_map["metadata"], "kafka-recovery.dev/cluster-id"
+    told = {part: {**meta[part], label: kafka.cluster_id} for part in ("labels", "annotations")}
+    return config_map | {"metadata": meta | told | {"namespace": namespace}}

@@ -1,0 +1,100 @@
+"""A copy of the tree that may be spoilt, and pytest in it."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from mutations.catalogue import Mutation
+
+_FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+?::.+?)(?: - .*)?$", re.MULTILINE)
+_FAILED = 1
+_NOT_HANDED_ON = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"})
+"""Compiled code stays in the copy, beside its source: compiling all of it anew would take longer than most tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What pytest said. `caught_by`: the first test that failed, or that the tests did not end; None: all passed.
+
+    `trouble`: why that says nothing about the tests, such as a module that can't be imported any more.
+    """
+
+    caught_by: str | None
+    seconds: float
+    trouble: str = ""
+
+
+def copy_tree(root: Path, to: Path) -> None:
+    """What git tracks or would track, as it lies there: changes that are not committed included."""
+    names = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
+        cwd=root, check=True, capture_output=True, text=True,
+    ).stdout.split("\0")  # fmt: skip
+    for name in filter(None, names):
+        source = root / name
+        if source.is_symlink() or source.is_file():  # not what was deleted and is tracked still
+            (to / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(source, to / name, follow_symlinks=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """One copy; never for two mutations at a time."""
+
+    root: Path
+    _instants: Iterator[int] = field(default_factory=lambda: itertools.count(1_000_000_000))
+
+    @contextmanager
+    def spoilt(self, mutation: Mutation) -> Iterator[None]:
+        """Under this mutation. Raises NotInTree."""
+        path = mutation.place(self.root)
+        whole = path.read_text()
+        try:
+            self._write(path, whole.replace(mutation.old, mutation.new))
+            yield
+        finally:
+            self._write(path, whole)
+
+    def _write(self, path: Path, text: str) -> None:
+        """At an instant of its own: Python takes compiled code for that of a source of the same time and size."""
+        path.write_text(text)
+        instant = next(self._instants)
+        os.utime(path, (instant, instant))
+
+    def run(self, tests: Sequence[str], timeout: float, *, to_the_end: bool = False) -> Verdict:
+        """Run these tests up to the first that fails."""
+        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", *tests]
+        began = time.monotonic()
+        try:
+            done = subprocess.run(
+                command if to_the_end else [*command, "-x"],
+                cwd=self.root, env=self._environment(), timeout=timeout, capture_output=True, text=True,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired:
+            return Verdict(f"no end within {timeout:g} s", time.monotonic() - began)
+        took = time.monotonic() - began
+        if done.returncode == 0:
+            return Verdict(None, took)
+        first = _FIRST_FAILURE.search(done.stdout)
+        if done.returncode == _FAILED and first:
+            return Verdict(first["test"], took)
+        return Verdict(None, took, f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def _environment(self) -> dict[str, str]:
+        settings = tomllib.loads((self.root / "pyproject.toml").read_text())
+        places = settings["tool"]["pytest"]["ini_options"]["pythonpath"]
+        return {
+            **{name: value for name, value in os.environ.items() if name not in _NOT_HANDED_ON},
+            "PYTHONPATH": os.pathsep.join(str(self.root / place) for place in places),
+        }

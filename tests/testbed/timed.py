@@ -1,0 +1,36 @@
+"""How long each tier of the tests takes: `python -m testbed.timed TIER COMMAND...` runs it and keeps its seconds.
+
+They are kept in `build/timings.json`, beside those of other tiers that may run meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from testbed.distribution import locked
+
+TIMINGS = Path("build/timings.json")
+
+
+def main() -> None:
+    """Exits as the command did."""
+    tier, *command = sys.argv[1:]
+    began = time.monotonic()
+    status = subprocess.run(command).returncode
+    keep(TIMINGS, tier, time.monotonic() - began)
+    sys.exit(status if status >= 0 else 128 - status)
+
+
+def keep(file: Path, tier: str, seconds: float) -> None:
+    """Add a tier's seconds to the file, or replace those it has."""
+    with locked(file.with_suffix(".lock")):
+        known = json.loads(file.read_text()) if file.exists() else {}
+        file.write_text(json.dumps(known | {tier: round(seconds, 1)}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
