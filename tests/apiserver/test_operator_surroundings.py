@@ -15,6 +15,7 @@ import pytest
 
 from apiserver import incidents
 from apiserver.conftest import DEFINITIONS, MANIFESTS
+from apiserver.forked import launched
 from apiserver.incidents import Start, reason
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -176,6 +177,7 @@ def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
         "all of them are told why they have to wait",
         lambda: [reason(each) for each in incidents.recoveries(kubectl)],
         lambda reasons: reasons == ["Isolated"] * 100,
+        150,
     )
     assert operator.stop() == 0
     has_no_traceback(operator.log)
@@ -207,7 +209,8 @@ def test_one_that_leads_answers_its_probes_unless_it_stands_still(start: Start, 
 def test_a_namespace_that_does_not_exist_is_refused_before_anything_is_touched(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl, tmp_path: Path, option: str
 ) -> None:
-    with OperatorProcess(control_plane.administrator(), namespace, tmp_path, f"{option}=kafka-recovry") as operator:
+    who, wrong = control_plane.administrator(), f"{option}=kafka-recovry"
+    with OperatorProcess(who, namespace, tmp_path, wrong, launch=launched()) as operator:
         assert operator.ends() == 2
         said = " ".join(operator.log.read_text().replace("│", " ").split())
         assert f"{option}: 'kafka-recovry' does not exist" in said
