@@ -33,7 +33,7 @@ PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
+.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -133,11 +133,18 @@ kafka-newest kafka-all: $(INSTALLED)
 	@$(BIN)/python -m testbed.distribution $(RELEASES) || { \
 	  echo "Could not get Kafka ($(RELEASES)) or the Java runtime for it: the reason is above. What needs them did not run." >&2; exit 1; }
 
-kube: $(INSTALLED) ## Get etcd, API server, controllers, kubectl (unless KUBEBUILDER_ASSETS names them), Helm and Prometheus
-	@$(BIN)/python -m testbed.kubernetes.distribution || { \
+kube: kubernetes helm prometheus ## Get etcd, API server, controllers, kubectl (unless KUBEBUILDER_ASSETS names them), Helm and Prometheus
+
+# Apart, so that the builds and what needs none of them go on side by side.
+kubernetes: $(INSTALLED)
+	@$(TIMED) kubernetes $(BIN)/python -m testbed.kubernetes.distribution || { \
 	  echo "Could not get Kubernetes: the reason is above. What needs it did not run." >&2; exit 1; }
-	@$(BIN)/python -m testbed.helm.distribution || { \
+
+helm: $(INSTALLED)
+	@$(TIMED) helm $(BIN)/python -m testbed.helm.distribution || { \
 	  echo "Could not get Helm: the reason is above. What needs it did not run." >&2; exit 1; }
+
+prometheus: $(INSTALLED)
 	@$(BIN)/python -m testbed.prometheus || { \
 	  echo "Could not get Prometheus and Alertmanager: the reason is above. What needs them did not run." >&2; exit 1; }
 
