@@ -26,7 +26,6 @@ ROOMS = (
     "monitoring",
     "examples",
     "demo",
-    "images",
     "bench",
 )
 PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "mkdocs.yml", "pyproject.toml")
