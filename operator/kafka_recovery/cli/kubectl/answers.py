@@ -43,8 +43,8 @@ def _waiting(plan: Plan) -> Iterator[str]:
     yield "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
     if returning := _elected_once_back(plan):
         yield (
-            f"If broker {' or '.join(map(str, returning))} can be started with its own, intact disk, start it and wait: "
-            "Kafka can elect it by itself. Never start it on an empty or replaced disk while partitions have no "
+            f"If broker {' or '.join(map(str, returning))} can be started with its own, intact disk, start it and "
+            "wait: Kafka can elect it by itself. Never start it on an empty or replaced disk while partitions have no "
             "leader: Kafka would elect it, and the other replicas would delete every record that it lacks."
         )
 
