@@ -69,13 +69,13 @@ layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	@$(TIMED) unit $(PYTEST) -n 2 --timeout 60 -m "$(QUICK)" $(UNIT)
+	@$(TIMED) unit $(PYTEST) -n 2 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
-	@$(TIMED) simulation $(PYTEST) -n 2 -m "$(QUICK)" $(SIMULATED)
+	@$(TIMED) simulation $(PYTEST) -n 2 --dist worksteal -m "$(QUICK)" $(SIMULATED)
 
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
