@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
 
 # Programs that tests start are those of this checkout, whatever is installed and whatever a shell exports.
@@ -36,3 +37,12 @@ def pytest_collection_finish() -> None:
     for most of a second, which is longer than the deadlines that some tests give."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--dist loadgroup`: pytest-xdist 3.8 writes a test's group into the private name of its id, and pytest 9.2 reads
+    another one. Without this every test of a group may get another process, and a cluster of its own."""
+    if getattr(config.option, "loadgroup", False):
+        for item in items:
+            item._id = NodeId.parse(vars(item).get("_nodeid", item.nodeid))

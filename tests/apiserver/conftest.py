@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from kubernetes.client import CoreV1Api
 
 from apiserver.fleet import Fleet
+from apiserver.forked import launched
 from apiserver.incidents import Start, policy
+from apiserver.outages import Outages, healed
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
-from testbed.operator_process import OperatorProcess
+from testbed.operator_process import Launch, OperatorProcess
 from testbed.spark_operator import apache
 from testbed.spark_operator import distribution as spark_operator
 from testbed.waiting import wait_until
@@ -76,29 +80,61 @@ def account(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> It
     kubectl("delete", "clusterrolebinding", name, "--wait=false")
 
 
-@pytest.fixture
-def kafka() -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it."""
-    with RealKafka() as cluster:
+@pytest.fixture(scope="session")
+def warm_kafka() -> Iterator[RealKafka]:
+    """One for all tests; ask for `kafka`."""
+    with RealKafka(session_timeout=2) as cluster:
         yield cluster
+
+
+@pytest.fixture
+def kafka(warm_kafka: RealKafka) -> Iterator[RealKafka]:
+    """The newest Kafka: one controller, three brokers, nothing in it. What a test breaks is mended after it.
+
+    Freeze brokers rather than kill them where death is not the subject: to the controller both are the same.
+    """
+    with healed(warm_kafka) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def made(kafka: RealKafka) -> Outages:
+    """What happens to the Kafka."""
+    return Outages(kafka)
 
 
 @pytest.fixture
 def start(account: Path, namespace: str, tmp_path: Path) -> Iterator[Start]:
     """Starts operators of the namespace with full authority, each with its own log; they end with the test."""
-    started: list[OperatorProcess] = []
+    with ExitStack() as stack:
 
-    def start_one(*options: str, lease: int = 6) -> OperatorProcess:
-        folder = tmp_path / f"operator-{len(started)}"
-        folder.mkdir()
-        given = ("--authority=Automatic", f"--lease-duration={lease}", *options)
-        started.append(OperatorProcess(account, namespace, folder, *given))
-        return started[-1].__enter__()
+        def start_one(*options: str, lease: int = 6, launch: Launch | None = None) -> OperatorProcess:
+            folder = tmp_path / f"operator-{uuid4().hex[:6]}"
+            folder.mkdir()
+            given = ("--authority=Automatic", f"--lease-duration={lease}", *options)
+            operator = OperatorProcess(account, namespace, folder, *given, launch=launch or launched())
+            return stack.enter_context(shown(operator))
 
-    yield start_one
-    for process in started:
-        print(process.log.read_text()[-8000:])  # for whoever reads a failed test
-        process.__exit__(None, None, None)
+        yield start_one
+
+
+@pytest.fixture
+def operator(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """One operator for the test's namespace, as administrator, with full authority and without a Lease."""
+    options = "--authority=Automatic", "--no-lease"
+    who = control_plane.administrator(namespace)
+    with shown(OperatorProcess(who, namespace, tmp_path, *options, launch=launched())) as process:
+        yield process
+
+
+@contextmanager
+def shown(operator: OperatorProcess) -> Iterator[OperatorProcess]:
+    """It runs, and whoever reads a failed test sees what it said."""
+    try:
+        with operator:
+            yield operator
+    finally:
+        print(operator.log.read_text()[-8000:])
 
 
 @pytest.fixture

@@ -108,7 +108,7 @@ def test_an_approval_of_a_plan_that_is_not_there_any_more_elects_nobody(
     )
     assert {state.leader for state in kafka.describe("orders").values()} == {None}
     assert "finalizers" not in another["metadata"]
-    events = kubectl.json("get", "events.events.k8s.io")["items"]
+    events = kubectl.api.listed("events.events.k8s.io")
     assert [each["note"] for each in events if each["reason"] == "JournalDamaged"]
 
 
@@ -128,7 +128,7 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
 
     said = wait_until(
         "the old approval is answered",
-        lambda: kubectl.json("get", "recoveryapprovals")["items"][0],
+        lambda: kubectl.api.listed("recoveryapprovals")[0],
         lambda each: bool(condition(each, "Accepted")),
     )
     assert reason(said, "Accepted") == "OtherRecovery"
@@ -143,7 +143,7 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
 
 def plan_of(kubectl: Kubectl) -> Object:
     """The ConfigMap of the only plan, as a backup holds it."""
-    [found] = kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/fact=plan")["items"]
+    [found] = kubectl.api.listed("configmaps", "kafka-recovery.dev/fact=plan")
     return anew(found)
 
 

@@ -99,7 +99,7 @@ def test_what_hangs_says_why_and_what_was_edited_is_cancelled(kubeflow_operator:
     change = '{"spec": {"driver": {"cores": 2}}}'
     fleet.kubectl("patch", KUBEFLOW, application, "--type=merge", "-p", change)
     fleet.until("nightly", "ApplicationChanged", "changed by kubectl-patch")
-    assert fleet.kubectl.json("get", KUBEFLOW, application)["spec"]["suspend"]
+    assert fleet.kubectl.api.get(KUBEFLOW, application)["spec"]["suspend"]
 
 
 @pytest.mark.full

@@ -63,7 +63,7 @@ class Operator:
         return str(self.seen(name)["metadata"]["uid"])
 
     def seen(self, name: str = "prod-1") -> Any:
-        return self.kubectl.json("get", "partitionrecovery", name)
+        return self.kubectl.api.get("partitionrecovery", name)
 
     def tell(self, name: str, known: Known) -> None:
         """Write what is known into the status."""
@@ -154,7 +154,7 @@ def test_from_status_to_an_approval_in_ones_own_name(
     done = plugin(ann, "approve", "prod-1", "--yes", digest(plan), "--reason", "INC-7")
 
     assert (done.returncode, done.stderr) == (0, "")
-    (said,) = kubectl.json("get", "recoveryapprovals")["items"]
+    (said,) = kubectl.api.listed("recoveryapprovals")
     assert said["spec"] == {
         "recoveryRef": {"name": "prod-1", "uid": operator.seen()["metadata"]["uid"]},
         "planDigest": digest(plan),
@@ -192,7 +192,7 @@ def test_the_first_evening_as_its_page_types_it(
     assert "orders-17: Elect broker 2" in types("kafka-recovery explain")
     types("kafka-recovery approve", name="prod-1")
     types("kafka-recovery refuse", name="prod-2")
-    said = [each["spec"] for each in kubectl.json("get", "recoveryapprovals")["items"]]
+    said = [each["spec"] for each in kubectl.api.listed("recoveryapprovals")]
     assert {(each["recoveryRef"]["name"], each["decision"], each["reason"]) for each in said} == {
         ("prod-1", "Approve", "a drill"),
         ("prod-2", "Refuse", "the brokers come back"),
@@ -200,7 +200,7 @@ def test_the_first_evening_as_its_page_types_it(
 
     for wish, data in (("suspend", "true"), ("resume", "false")):
         types(f"kafka-recovery {wish}", who=kubectl)
-        assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
+        assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
     assert set(typed) == set(page), "every command of the page was typed"
 
 
@@ -212,7 +212,7 @@ def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(operator: Operator, 
     assert code == 0
     assert f"Digest: {digest(plan)}" in seen
     assert f"Approve plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N]" in seen
-    assert len(kubectl.json("get", "recoveryapprovals")["items"]) == 1
+    assert len(kubectl.api.listed("recoveryapprovals")) == 1
 
 
 def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
@@ -222,7 +222,7 @@ def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl,
 
     assert "[y/N]" in seen
     assert code == 130
-    assert kubectl.json("get", "recoveryapprovals")["items"] == []
+    assert kubectl.api.listed("recoveryapprovals") == []
 
 
 def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl) -> None:
@@ -260,7 +260,7 @@ def test_a_refusal_is_written_with_its_reason(operator: Operator, ann: Kubectl, 
 
     assert plugin(ann, "refuse", "prod-1", "--yes", "--reason", "broker 1 comes back").returncode == 0
 
-    (said,) = kubectl.json("get", "recoveryapprovals")["items"]
+    (said,) = kubectl.api.listed("recoveryapprovals")
     assert (said["spec"]["decision"], said["spec"]["reason"]) == ("Refuse", "broker 1 comes back")
 
 
@@ -271,13 +271,13 @@ def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubect
     for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
         assert plugin(kubectl, "suspend", *words).returncode == 0
     assert operator.seen()["spec"]["suspend"] is True
-    assert kubectl.json("get", "watchedcluster", "prod")["spec"]["suspend"] is True
-    assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
+    assert kubectl.api.get("watchedcluster", "prod")["spec"]["suspend"] is True
+    assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
 
     for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
         assert plugin(kubectl, "resume", *words).returncode == 0
     assert operator.seen()["spec"]["suspend"] is False
-    assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
+    assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
 
 
 def test_undo_waits_until_the_operator_has_finished(operator: Operator, ann: Kubectl) -> None:

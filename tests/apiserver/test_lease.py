@@ -92,7 +92,7 @@ class Candidates:
 
     def writes(self) -> list[str]:
         """Whose each write was, in the order in which etcd took them."""
-        found = [each["metadata"] for each in self._kubectl.json("get", "configmaps")["items"]]
+        found = [each["metadata"] for each in self._kubectl.api.listed("configmaps")]
         ours = [meta for meta in found if re.fullmatch(r"\w+-\d{5}", meta["name"])]
         return [meta["name"].partition("-")[0] for meta in sorted(ours, key=lambda meta: int(meta["resourceVersion"]))]
 
@@ -242,7 +242,7 @@ def test_a_lease_that_was_deleted_is_made_again(candidates: Candidates, kubectl:
 
     wait_until(
         "the Lease is there again",
-        lambda: [each["spec"]["holderIdentity"] for each in kubectl.json("get", "leases")["items"]],
+        lambda: [each["spec"]["holderIdentity"] for each in kubectl.api.listed("leases")],
         lambda holders: holders == ["ann"],
     )
     time.sleep(5)

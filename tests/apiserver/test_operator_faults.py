@@ -117,7 +117,7 @@ def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored
     kubectl("delete", "prec", doomed["name"], "--cascade=foreground", "--wait=false")
     kubectl.apply(incidents.watched_cluster(kafka, authority="Observe"))
 
-    held = kubectl.json("get", "prec", doomed["name"])["metadata"]
+    held = kubectl.api.get("prec", doomed["name"])["metadata"]
     assert held["deletionTimestamp"]
     assert incidents.FINALIZER in held["finalizers"]
     operator.thaw()

@@ -71,7 +71,7 @@ def authority(kafka: RealKafka) -> Object:
 def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
     """Wait until the WatchedCluster is as it should be."""
     return wait_until(
-        "the WatchedCluster is as expected", lambda: kubectl.json("get", "watchedcluster", "prod"), good, within
+        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
     )
 
 

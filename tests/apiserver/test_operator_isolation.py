@@ -77,7 +77,7 @@ def isolated(kubectl: Kubectl, status: str) -> Object:
     """Wait until the WatchedCluster says so of itself."""
     return wait_until(
         f"Isolated is {status}",
-        lambda: kubectl.json("get", "watchedcluster", "prod"),
+        lambda: kubectl.api.get("watchedcluster", "prod"),
         lambda each: condition(each, "Isolated").get("status") == status,
     )
 
@@ -152,7 +152,7 @@ def test_one_hung_cluster_of_several_does_not_hold_up_the_others(
         wait_until("the others are probed", lambda: probes(operator), lambda found: len(found) == well)
         wait_until(
             "the hung one is told",
-            lambda: kubectl.json("get", "watchedcluster", "hung"),
+            lambda: kubectl.api.get("watchedcluster", "hung"),
             lambda each: condition(each, "Ready").get("status") == "False",
         )
 

@@ -84,7 +84,7 @@ def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kub
     recovered_with_its_orders(kafka, ended)
     assert ended["status"]["partitions"] == {"total": 12, "recovered": 12, "refused": 0, "failed": 0, "waiting": 0}
     name = ended["metadata"]["name"]
-    said = kubectl.json("get", "events.events.k8s.io")["items"]
+    said = kubectl.api.listed("events.events.k8s.io")
     reasons = [each["reason"] for each in said if each["regarding"]["name"] == name]
     assert not {"NotVerified", "InternalError", "JournalDamaged"} & set(reasons)
 

@@ -47,7 +47,7 @@ def is_looked_at(kubectl: Kubectl, name: str = "prod", within: float = 60) -> No
     """Wait until the operator has said something about a policy."""
     wait_until(
         f"RecoveryPolicy {name} is looked at",
-        lambda: kubectl.json("get", "recoverypolicy", name),
+        lambda: kubectl.api.get("recoverypolicy", name),
         lambda policy: reason(policy) == "Valid",
         within,
     )
@@ -209,7 +209,7 @@ def test_a_namespace_that_does_not_exist_is_refused_before_anything_is_touched(
         said = " ".join(operator.log.read_text().replace("│", " ").split())
         assert f"{option}: 'kafka-recovry' does not exist" in said
 
-    assert kubectl.json("get", "leases")["items"] == []
+    assert kubectl.api.listed("leases") == []
 
 
 def test_the_lease_says_which_right_it_lacks_and_where(

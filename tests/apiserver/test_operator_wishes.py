@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apiserver import incidents
 from apiserver.incidents import (
+    EVIDENCE,
     Object,
     approval,
     awaiting,
@@ -24,9 +23,7 @@ from apiserver.incidents import (
     recovery,
     seen,
 )
-from apiserver.outages import BETTER, EVIDENCE, LAST, SURVIVOR, Outages, outages, quick
-from testbed.cluster import RealKafka
-from testbed.kubernetes.control_plane import ControlPlane
+from apiserver.outages import BETTER, LAST, SURVIVOR, Outages, quick
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
@@ -37,41 +34,10 @@ ONE_BY_ONE = {"waveSizes": [1]}
 SOON_OLD = EVIDENCE | {"maxAge": "2s"}
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RealKafka]:
-    with RealKafka(session_timeout=2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def made(shared: RealKafka) -> Iterator[Outages]:
-    """What happens to the Kafka; all is well again after the test."""
-    with outages(shared) as started:
-        yield started
-
-
-@pytest.fixture
-def kafka(made: Outages) -> RealKafka:
-    """The newest Kafka: three brokers, nothing in it."""
-    return made.kafka
-
-
-@pytest.fixture
-def operator(
-    kafka: RealKafka, control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> Iterator[OperatorProcess]:
-    """An operator for the test's namespace with full authority."""
-    process = OperatorProcess(
-        control_plane.administrator(namespace), namespace, tmp_path, "--authority=Automatic", "--no-lease"
-    )
-    with process:
-        yield process
-
-
 def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
     """Wait until the WatchedCluster is as it should be."""
     return wait_until(
-        "the WatchedCluster is as expected", lambda: kubectl.json("get", "watchedcluster", "prod"), good, within
+        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
     )
 
 
@@ -84,7 +50,7 @@ def answered(kubectl: Kubectl, name: str) -> str:
     """Wait until an approval has its answer."""
     said = wait_until(
         f"approval {name} is answered",
-        lambda: kubectl.json("get", "recoveryapproval", name),
+        lambda: kubectl.api.get("recoveryapproval", name),
         lambda each: bool(condition(each, "Accepted")),
     )
     return reason(said, "Accepted")

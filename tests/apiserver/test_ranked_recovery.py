@@ -32,7 +32,7 @@ def program(module: str, *words: str) -> None:
 def spark_submit(fleet: Fleet, application: dict[str, Any]) -> None:
     """What the driver would do: the application's own arguments, and the policy that is mounted."""
     policy_file = fleet.results / "policy.json"
-    mounted = fleet.kubectl.json("get", "configmap", application["metadata"]["name"])["data"]
+    mounted = fleet.kubectl.api.get("configmap", application["metadata"]["name"])["data"]
     policy_file.write_text(mounted[policy_file.name])
     words = [word.replace("/etc/kafka-recovery", str(fleet.results)) for word in application["spec"]["driverArgs"]]
     program("kafka_recovery_spark", *words, "--master", "local[1]")
@@ -53,7 +53,7 @@ def test_what_spark_ranked_is_elected(
     fleet.ask("incident", adapter="Apache")
     application = fleet.active("incident").application
     fleet.until_there(APPLICATIONS, application)
-    spark_submit(fleet, fleet.kubectl.json("get", APPLICATIONS, application))
+    spark_submit(fleet, fleet.kubectl.api.get(APPLICATIONS, application))
     with apache.ApacheOperator(control_plane.client(), fleet.namespace):
         fleet.until("incident", "Succeeded", "3 partitions of 1 clusters")
     fleet.kubectl.apply(recovery(kafka, rankingRef={"name": "incident"}))

@@ -62,7 +62,7 @@ def told(kubectl: Kubectl, wanted: str, generation: int = 1) -> Object:
     """Wait until `Ready` of the WatchedCluster has this reason."""
     found: Object = wait_until(
         f"WatchedCluster prod is {wanted}",
-        lambda: kubectl.json("get", "watchedcluster", "prod"),
+        lambda: kubectl.api.get("watchedcluster", "prod"),
         lambda each: reason(each) == wanted and each["status"]["observedGeneration"] >= generation,
     )
     return found
@@ -123,7 +123,7 @@ def test_addresses_authorities_and_the_user_s_secret_open_a_real_kafka(
     assert seen["status"]["brokers"]["registered"] == 1
 
     put(kubectl, in_trouble(kafka))
-    assert "listeners" not in kubectl.json("get", "kafkas.kafka.strimzi.io", "prod")["status"]
+    assert "listeners" not in kubectl.api.get("kafkas.kafka.strimzi.io", "prod")["status"]
     kubectl("patch", "watchedcluster", "prod", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
     told(kubectl, "Watching", generation=2)  # Strimzi forgot the addresses; we don't
 
@@ -186,7 +186,7 @@ class TestWaiting:
 
 
 def cluster(kubectl: Kubectl) -> Object:
-    found: Object = kubectl.json("get", "watchedcluster", "prod")
+    found: Object = kubectl.api.get("watchedcluster", "prod")
     return found
 
 

@@ -53,7 +53,7 @@ def run(control_plane: ControlPlane, kubectl: Kubectl, namespace: str, tmp_path:
     def run_now() -> OperatorProcess:
         if started:
             assert started[-1].stop() == 0
-        (container,) = kubectl.json("get", "deployment", NAME)["spec"]["template"]["spec"]["containers"]
+        (container,) = kubectl.api.get("deployment", NAME)["spec"]["template"]["spec"]["containers"]
         given = [each for each in container["args"] if not each.startswith(OF_THIS_MACHINE)]
         account = control_plane.service_account(namespace, NAME)
         started.append(OperatorProcess(account, namespace, tmp_path, *given))
@@ -69,7 +69,7 @@ def answered(kubectl: Kubectl, name: str) -> Object:
     """Wait until an approval is answered."""
     return wait_until(
         f"RecoveryApproval {name} is answered",
-        lambda: dict(kubectl.json("get", "recoveryapproval", name)),
+        lambda: dict(kubectl.api.get("recoveryapproval", name)),
         lambda each: bool(condition(each, "Accepted")),
     )
 

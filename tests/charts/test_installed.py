@@ -42,13 +42,13 @@ def there(kubectl: Kubectl) -> set[str]:
 
 
 def deployment(kubectl: Kubectl) -> Object:
-    return dict(kubectl.json("get", "deployment", NAME)["spec"])
+    return dict(kubectl.api.get("deployment", NAME)["spec"])
 
 
 def kept(kubectl: Kubectl) -> list[Object]:
     """Recoveries and the ConfigMaps of their journals, word for word."""
-    recoveries = kubectl.json("get", "partitionrecoveries")["items"]
-    return [*recoveries, *kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/recovery")["items"]]
+    recoveries = kubectl.api.listed("partitionrecoveries")
+    return [*recoveries, *kubectl.api.listed("configmaps", "kafka-recovery.dev/recovery")]
 
 
 def arguments(kubectl: Kubectl) -> list[str]:
@@ -116,7 +116,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
         install("--reset-then-reuse-values", authority="Approve", replicas=2)
         assert "--authority=Approve" in arguments(kubectl)
         assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
-        assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.json("get", "role", NAME)["rules"]]
+        assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.api.get("role", NAME)["rules"]]
         assert kept(kubectl) == begun
         assert [run.digest for run in await incident.journal.unfinished()] == [digest]
 
@@ -151,7 +151,7 @@ def test_definitions_that_were_applied_by_hand_can_be_taken_over(
 
     define(control_plane, helm)
 
-    annotations = kubectl.json("get", "crd", "watchedclusters.kafka-recovery.dev")["metadata"]["annotations"]
+    annotations = kubectl.api.get("crd", "watchedclusters.kafka-recovery.dev")["metadata"]["annotations"]
     assert annotations["meta.helm.sh/release-name"] == "kafka-recovery-crds"
 
 
