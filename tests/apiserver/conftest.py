@@ -9,17 +9,20 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+import yaml
 from kubernetes.client import CoreV1Api
 
 from apiserver.fleet import Fleet
 from apiserver.forked import launched
 from apiserver.incidents import Start, policy
-from apiserver.outages import Outages, healed
+from apiserver.outages import Outages
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.kubernetes.objects import Api, ApiRefused
 from testbed.operator_process import Launch, OperatorProcess
 from testbed.spark_operator import apache
 from testbed.spark_operator import distribution as spark_operator
@@ -42,6 +45,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 spark_operator.fetch()
         except ProgramsUnavailable as trouble:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`--dist loadgroup`: a module's tests run in one process, one after the other, unless it says with which others.
+
+    Each process has a control plane of its own (4 s of CPU): who harms it harms nobody else.
+    """
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
@@ -72,29 +86,30 @@ def account(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> It
     """The operator's own service account in the test's namespace, with the Roles that we ship and no other right."""
     home, reader = "kafka-recovery", "kafka-recovery-admission-reader"
     role = re.sub(rf"(?<=namespace: ){home}\b", namespace, (MANIFESTS / "rbac" / "operator.yaml").read_text())
-    kubectl("apply", "--server-side", "-f", "-", given=role)
-    kubectl("apply", "--server-side", "-f", "-", given=(MANIFESTS / "rbac" / "admission-reader.yaml").read_text())
-    name, who = f"{reader}-{namespace}", f"--serviceaccount={namespace}:{home}-operator"
-    kubectl("create", "clusterrolebinding", name, f"--clusterrole={reader}", who)
-    yield control_plane.service_account(namespace, f"{home}-operator")
-    kubectl("delete", "clusterrolebinding", name, "--wait=false")
+    readers = (MANIFESTS / "rbac" / "admission-reader.yaml").read_text()
+    name = f"{reader}-{namespace}"
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": reader},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": f"{home}-operator"}],
+    }
+    kubectl.apply(*yaml.safe_load_all(role), *yaml.safe_load_all(readers), binding)
+    who = control_plane.service_account(namespace, f"{home}-operator")
+    wait_until("its rights hold", lambda: _has_its_rights(Api.by(who)), bool)
+    yield who
+    kubectl.api.delete("clusterrolebinding", name)
 
 
-@pytest.fixture(scope="session")
-def warm_kafka() -> Iterator[RealKafka]:
-    """One for all tests; ask for `kafka`."""
-    with RealKafka(session_timeout=2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def kafka(warm_kafka: RealKafka) -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it. What a test breaks is mended after it.
-
-    Freeze brokers rather than kill them where death is not the subject: to the controller both are the same.
-    """
-    with healed(warm_kafka) as cluster:
-        yield cluster
+def _has_its_rights(operator: Api) -> bool:
+    """The API server learns of its own Roles a moment after they were written."""
+    try:
+        operator.listed("configmaps")
+        operator.has("validatingadmissionpolicies", APPROVALS_POLICY)
+    except ApiRefused:
+        return False
+    return True
 
 
 @pytest.fixture
@@ -144,12 +159,20 @@ def fleet(
     """The operator has the rights that we ship, and no other."""
     rights = (MANIFESTS / "rbac" / "optional" / "fleet.yaml").read_text()
     given = re.sub(r"\bnamespace: kafka-recovery\b", f"namespace: {namespace}", rights)
-    kubectl("apply", "--server-side", "-f", "-", given=given)
-    kubectl.apply(policy())
+    kubectl.apply(*yaml.safe_load_all(given), policy())
     for folder in ("evidence", "results"):
         (tmp_path / folder).mkdir()
     start(f"--fleet-results=file://{tmp_path}/results")
     return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
+
+
+def served(kubectl: Kubectl, kind: str) -> bool:
+    """Whether objects of a kind can be listed."""
+    try:
+        kubectl.api.listed(kind)
+    except ApiRefused:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +180,6 @@ def apache_definition(control_plane: ControlPlane) -> Iterator[None]:
     """With the fields that our adapter uses, and no other."""
     kubectl, definition = control_plane.kubectl(), f"{apache.PLURAL}.{apache.GROUP}"
     kubectl("apply", "--server-side", "-f", str(apache.DEFINITION))
-    wait_until("it is served", lambda: kubectl.attempt("get", definition).returncode, lambda code: code == 0)
+    wait_until("it is served", lambda: served(kubectl, definition), bool)
     yield
     kubectl("delete", "crd", definition)

@@ -79,7 +79,7 @@ class Fleet:
         wait_until(f"{name} is gone", lambda: not self._has(kind, name), bool, 120)
 
     def _has(self, kind: str, name: str) -> bool:
-        return self.kubectl.attempt("get", kind, name).returncode == 0
+        return self.kubectl.api.has(kind, name)
 
     def write_result(self, name: str) -> None:
         """What the job would write last."""

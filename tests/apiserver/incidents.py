@@ -77,7 +77,7 @@ def recoveries(kubectl: Kubectl) -> list[Object]:
     return kubectl.api.listed("partitionrecoveries")
 
 
-def only_recovery(kubectl: Kubectl, within: float = 30) -> Object:
+def only_recovery(kubectl: Kubectl, within: float = 60) -> Object:
     """Wait until there is one, and only one."""
     return wait_until("there is one recovery", lambda: recoveries(kubectl), lambda found: len(found) == 1, within)[0]
 

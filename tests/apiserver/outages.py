@@ -86,9 +86,21 @@ def healed(kafka: RealKafka) -> Iterator[RealKafka]:
             wait_until(f"{topic} is deleted", partial(_deleted, kafka, topic), bool)
 
 
+@contextmanager
+def outages(kafka: RealKafka) -> Iterator[Outages]:
+    """The same as what happens to the Kafka."""
+    with healed(kafka):
+        yield Outages(kafka)
+
+
+def quick(**rule: Any) -> dict[str, Any]:
+    """A policy's rule that does not wait long for whoever is frozen."""
+    return {"evidence": EVIDENCE} | rule
+
+
 def _topics(kafka: RealKafka) -> list[str]:
     admin = AdminClient(client(kafka.bootstrap))
-    return sorted(admin.list_topics(timeout=ADMIN_DEADLINE).topics)
+    return sorted(each for each in admin.list_topics(timeout=ADMIN_DEADLINE).topics if not each.startswith("__"))
 
 
 def _deleted(kafka: RealKafka, topic: str) -> bool:
@@ -98,8 +110,3 @@ def _deleted(kafka: RealKafka, topic: str) -> bool:
     except KafkaException as trouble:
         return bool(trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
     return True
-
-
-def quick(**rule: Any) -> dict[str, Any]:
-    """A policy's rule that does not wait long for whoever is frozen."""
-    return {"evidence": EVIDENCE} | rule

@@ -30,16 +30,17 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300), pytest.mark.xdist_group("kafka")]
 
-QUARANTINED = 180.0
-"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+QUARANTINED = 120.0
+"""Seconds in which a recovery is over whose requests had to be waited out."""
 UID = "kafka-recovery.dev/recovery-uid"
 
 
 def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: four starts, and twelve waves in the end."""
     accident(kafka)
     operator = start("--no-lease")
     kubectl.apply(policy(limits={"waveSizes": [1]}), watched_cluster(kafka))

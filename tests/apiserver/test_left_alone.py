@@ -20,12 +20,13 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 
 def test_an_aborted_incident_is_left_alone_though_the_operator_restarts_and_the_set_of_partitions_changes(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: three starts, each of which goes through all partitions first."""
     kafka.create_topic("payments", [[1, 2]])
     accident(kafka, 3)
     kubectl.apply(policy(approval="ManualApprove"), watched_cluster(kafka))

@@ -18,6 +18,7 @@ from apiserver.calling import calling
 from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
 from charts.previous import previous
+from charts.test_rendered import EVERYTHING
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECOVERIES
 from testbed.helm.helm import Helm, HelmFailed, Object
@@ -277,6 +278,22 @@ def test_the_notes_warn_where_the_definitions_are_missing(
 
     define(control_plane, helm)
     assert warning not in install()
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, {"watchNamespaces": ["*"]}], ids=["defaults", "all", "everywhere"])
+def test_every_object_is_one_that_the_api_server_knows(
+    charts: Helm, kubectl: Kubectl, namespace: str, values: dict[str, Any]
+) -> None:
+    """A misspelt field would be dropped without a word."""
+    theirs = "PodMonitor", "ServiceMonitor", "PrometheusRule"
+    objects = charts.of(namespace, kubectl.kubeconfig).rendered(OPERATOR, **values)
+    known = [each for each in objects if each["kind"] not in theirs]
+
+    assert len(known) >= 15
+    assert [each for each in known if not kubectl.api.dry_run(each)] == []
+    (deployment,) = [each for each in known if each["kind"] == "Deployment"]
+    deployment["spec"]["template"]["spec"]["securityContext"]["runAsRoot"] = True
+    assert not kubectl.api.dry_run(deployment)
 
 
 def test_a_namespace_that_is_to_be_watched_must_be_there(install: Install, defined: None) -> None:

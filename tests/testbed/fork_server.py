@@ -220,8 +220,10 @@ class _Server:
         self._selector.unregister(self._channels.pop(pid))
 
     def _end(self) -> NoReturn:
-        for pid in self._channels:
+        for pid, channel in self._channels.items():
             os.kill(pid, signal.SIGKILL)
+            with suppress(OSError):
+                channel.send(f"{-signal.SIGKILL}".encode())
         os._exit(0)
 
 

@@ -108,7 +108,7 @@ class OperatorProcess:
         self._running.kill()
         self._running.wait()
 
-    def stop(self, within: float = 10) -> int:
+    def stop(self, within: float = 30) -> int:
         """As the kubelet does it; returns the exit code."""
         self._running.terminate()
         return self._running.wait(within)
@@ -121,11 +121,11 @@ class OperatorProcess:
         """SIGCONT."""
         self._running.send_signal(signal.SIGCONT)
 
-    def ends(self, within: float = 30) -> int:
+    def ends(self, within: float = 60) -> int:
         """Wait until it has ended by itself; returns the exit code."""
         return self._running.wait(within)
 
-    def says(self, text: str, within: float = 30) -> None:
+    def says(self, text: str, within: float = 60) -> None:
         """Wait until its log holds this."""
         wait_until(f"the operator's log says {text!r}", self.log.read_text, lambda log: text in log, within)
 

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -52,8 +52,8 @@ class Settings:
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
     server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `results`: below which
-    places it reads what fleets were answered. `timing`: of every wave; no option of the command line changes it, for
-    what Kafka still does with an unanswered request is no matter of taste.
+    places it reads what fleets were answered. `timing`: of each wave, which no option changes: what Kafka may still do
+    with a request that it did not answer is no matter of taste.
     """
 
     namespaces: tuple[str, ...]
@@ -67,7 +67,7 @@ class Settings:
     export: Export | None = None
     webhook: Webhook | None = None
     results: Prefixes = NONE
-    timing: Timing = Timing()
+    timing: Timing = field(default_factory=Timing)
 
 
 class Operator:

@@ -71,8 +71,9 @@ class Kubectl:
     def environment(self) -> dict[str, str]:
         """For programs that shall speak to the same API server as the same user; our own commands are on the PATH."""
         path = [self.program.parent, Path(sys.executable).parent, os.environ.get("PATH", os.defpath)]
+        own = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # pytest-xdist's, no terminal's
         return {
-            **os.environ,
+            **own,
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.cache),
             "KUBERC": "off",  # what a person prefers must not decide what a test sees
@@ -84,3 +85,8 @@ def _text(given: Any) -> str:
     if given is None:
         return ""
     return given if isinstance(given, str) else json.dumps(given)
+
+
+def listed(objects: tuple[dict[str, Any], ...]) -> dict[str, Any]:
+    """Several objects as one that kubectl reads."""
+    return {"apiVersion": "v1", "kind": "List", "items": list(objects)}

@@ -19,8 +19,9 @@ from urllib3.exceptions import HTTPError
 
 Object = dict[str, Any]
 
-MANAGER = "kubectl"
-"""Fields that were applied here and with kubectl itself have one owner."""
+APPLY = "application/apply-patch+yaml"
+APPLIED = "?fieldManager=kubectl&force=true&fieldValidation=Strict"
+"""As kubectl does it: one owner of what is applied here and there, and a field that nobody knows is refused."""
 LOOKING, CHANGING = 5.0, 60.0
 """Seconds for an answer."""
 ONCE_MORE = Retry(1, redirect=0, status=0, allowed_methods=None)
@@ -73,30 +74,47 @@ class Api:
 
     def get(self, kind: str, name: str) -> Object:
         """An object; ApiRefused if there is none."""
-        return self._call("GET", self._path(kind, name))
+        return dict(self._call("GET", self._path(kind, name)))
+
+    def has(self, kind: str, name: str) -> bool:
+        """Whether there is one; False as well where the server does not serve the kind."""
+        try:
+            self.get(kind, name)
+        except ApiRefused as refused:
+            if refused.code == HTTPStatus.NOT_FOUND:
+                return False
+            raise
+        return True
 
     def listed(self, kind: str, labels: str = "") -> list[Object]:
         """All of a namespace; with a label selector those that it selects."""
         query = f"?{urlencode({'labelSelector': labels})}" if labels else ""
-        found: list[Object] = self._call("GET", self._path(kind) + query)["items"]
-        return found
+        found = self._call("GET", self._path(kind) + query)
+        about = {"apiVersion": found["apiVersion"], "kind": found["kind"].removesuffix("List")}
+        return [about | each for each in found["items"]]  # as kubectl shows them: each can be created again
 
-    def apply(self, *objects: Mapping[str, Any]) -> list[Object]:
-        """Server-side apply; a field that others own is taken over."""
-        query = f"?{urlencode({'fieldManager': MANAGER, 'force': 'true'})}"
-        return [
-            self._call("PATCH", self._place(each) + query, each, "application/apply-patch+yaml") for each in objects
-        ]
+    def apply(self, *objects: Mapping[str, Any], part: str = "") -> None:
+        """Server-side apply; a field that others own is taken over. `part`: to a subresource, such as `status`."""
+        for each in objects:
+            self._call("PATCH", self._place(each) + (f"/{part}" if part else "") + APPLIED, each, APPLY)
 
     def create(self, obj: Mapping[str, Any]) -> Object:
         """ApiRefused if there is one already."""
         path, _, _ = self._place(obj).rpartition("/")
-        return self._call("POST", path, obj)
+        return dict(self._call("POST", path, obj))
+
+    def dry_run(self, obj: Mapping[str, Any]) -> bool:
+        """Whether an object would be taken."""
+        try:
+            self._call("PATCH", f"{self._place(obj)}{APPLIED}&dryRun=All", obj, APPLY)
+        except ApiRefused:
+            return False
+        return True
 
     def patch(self, kind: str, name: str, change: Any, part: str = "") -> Object:
         """A merge patch; `part`: of a subresource, such as `status`."""
         path = self._path(kind, name) + (f"/{part}" if part else "")
-        return self._call("PATCH", path, change, "application/merge-patch+json")
+        return dict(self._call("PATCH", path, change, "application/merge-patch+json"))
 
     def delete(self, kind: str, name: str, *, foreground: bool = False, missing_ok: bool = False) -> None:
         """Waits for nobody: an object with finalizers is there still."""

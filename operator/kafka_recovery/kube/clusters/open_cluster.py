@@ -83,7 +83,7 @@ class OpenCluster:
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     damaged: Reason | None = None
     """Why these may be any, so that nobody is elected: what such a recovery left can't be read."""
-    timing: Timing = Timing()
+    timing: Timing = field(default_factory=Timing)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _next_look: asyncio.Task[None] | None = None
 
