@@ -30,10 +30,14 @@ LATEST, CONSUMER, DEBUGGER = -1, -1, -2
 
 
 def wish(release: str, elr: bool) -> dict[str, Any]:
-    """The cluster that scripts want, in the words of RealKafka."""
+    """The cluster that scripts want, in the words of RealKafka.
+
+    Sessions outlast a follower's last fetch by far, on a busy machine too: what is written once it is fenced must not
+    reach it any more.
+    """
     choice = elr if elr else None if release == "3.9" else False
     checks = {"unclean.leader.election.interval.ms": str(UNCLEAN_CHECK * 1000)}
-    return {"release": release, "brokers": len(BROKERS), "elr": choice, "properties": checks}
+    return {"release": release, "brokers": len(BROKERS), "elr": choice, "properties": checks, "session_timeout": 3.0}
 
 
 def play(script: Script, kafka: RealKafka) -> list[Sight]:
