@@ -32,7 +32,7 @@ from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import as_program
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
 
 QUARANTINED = 120.0
 """Seconds in which a recovery is over whose requests had to be waited out."""
@@ -110,7 +110,7 @@ def test_killed_while_an_order_is_altered(kafka: RealKafka, kubectl: Kubectl, st
     operator.start()
     killed = time.monotonic()
 
-    recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=180))
+    recovered_with_its_orders(kafka, finished(kubectl, only_recovery(kubectl)["metadata"]["name"], within=240))
     assert time.monotonic() - killed > FORWARDED, "what the dead one had asked might still have been carried out"
 
 

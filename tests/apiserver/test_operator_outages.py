@@ -76,8 +76,9 @@ def test_after_a_clean_stop_the_next_one_takes_over_at_once(kafka: RealKafka, ku
 
 
 def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    """Half a minute: each waits out what the other may have asked of Kafka, which must be longer than that takes."""
     accident(kafka)
-    for operator in (start("--no-lease"), start("--no-lease")):
+    for operator in [start("--no-lease", launch=launched(quarantine=30)) for _ in range(2)]:
         operator.says("Initial authentication has finished")
     kubectl.apply(policy(limits={"waveSizes": [1, 3]}), incidents.watched_cluster(kafka))
 
