@@ -122,7 +122,7 @@ def test_every_other_config_map_is_free_and_so_is_deleting(eve: Kubectl, kubectl
     eve("delete", "configmap", "hers", labelled["metadata"]["name"])
 
 
-def test_the_garbage_collector_takes_what_a_recovery_owns(kubectl: Kubectl, labelled: Object) -> None:
+def test_the_garbage_collector_may_end_what_a_recovery_owned(kubectl: Kubectl, labelled: Object) -> None:
     """Up to half a minute: the collector learns of our kinds when it looks the next time."""
     spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
     meta = {"name": "ghost"}

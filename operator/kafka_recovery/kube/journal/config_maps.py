@@ -66,7 +66,7 @@ class _WaveEnd:
     outcomes: tuple[PartitionOutcome, ...]
 
 
-_Note = TypeVar("_Note", _Approval, WaveStart, _WaveEnd)
+_Note = TypeVar("_Note", WaveStart, _WaveEnd)
 
 
 class ConfigMapJournal:
@@ -342,9 +342,10 @@ def _never_shown(runs: Sequence[Sequence[Fact]]) -> Reason | None:
         "PlanNotShown",
         f"ConfigMaps {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
         "somebody else wrote them, or the status was lost. Nobody is elected, and no order is touched on their word. "
-        "If you don't know them, delete them, and look who may create ConfigMaps here; if the operator wrote them, "
-        f"restore what they altered with kafka-recovery undo --configmaps (-l {RECOVERY_UID_LABEL}={recovery.uid}), "
-        "then delete them",
+        "Delete none before you have compared the assignment orders of their partitions in Kafka with those that you "
+        "want: they may be all that tells of the original ones. If the operator wrote them, restore what it altered "
+        f"with kafka-recovery undo --configmaps (-l {RECOVERY_UID_LABEL}={recovery.uid}), then delete them; if "
+        "somebody else did, delete them, and look who may create ConfigMaps here",
     )
 
 
