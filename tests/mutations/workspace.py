@@ -82,7 +82,7 @@ class Workspace:
                 cwd=self.root, env=self._environment(), timeout=timeout, capture_output=True, text=True,
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return Verdict(f"no end within {timeout:g} s", time.monotonic() - began)
+            return Verdict(None, time.monotonic() - began, f"its tests had no end within {timeout:g} s")
         took = time.monotonic() - began
         if done.returncode == 0:
             return Verdict(None, took)

@@ -48,7 +48,7 @@ AT = f"{GROUP}/at"
 PART = "part"
 LARGEST_PART = 700 * 1024
 """Bytes before base64, which makes 933 KiB of them: a ConfigMap holds 1 MiB, a request to etcd 1.5 MiB."""
-LARGEST = {"plan": 64 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
+LARGEST = {"plan": 128 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
 """Bytes that a fact of each kind may have, after decompression."""
 LARGEST_WAVE = 16 << 20
 """The same of the begin or end of a wave."""
@@ -138,7 +138,7 @@ class Facts:
         """Keep a fact about a plan. None: it is kept now; bytes: what was kept under its name earlier, which stands."""
         if len(raw) > largest(name):
             what = f"{name} of plan {digest[:12]} has {len(raw)} bytes, more than the {largest(name)} it may have"
-            raise JournalUnwritable(f"{what}: recover fewer partitions at a time")
+            raise JournalUnwritable(f"{what}: recover fewer partitions at a time, named in spec.scope.partitions")
         packed = await asyncio.to_thread(gzip.compress, raw, 6, mtime=0)
         first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
         head = self.config_map(digest, name)

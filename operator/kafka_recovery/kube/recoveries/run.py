@@ -313,6 +313,8 @@ class RecoveryRun:
             return False
         await self._discard_unbegun()
         await self.journal.settle()  # a crash may have left the finalizer where no run was begun
+        if unknown := self.journal.never_shown:
+            why = Reason(why.code, f"{why.message}; no order was restored for what nobody was shown: {unknown.message}")
         await self._end(end, why)
         return True
 
@@ -320,6 +322,8 @@ class RecoveryRun:
         """A plan that will never be begun goes with the recovery; one that another takes the place of goes now."""
         shown = self.progress.plan_shown
         begun = {run.digest for run in await self.journal.unfinished()}
+        if self.journal.never_shown:
+            return  # a person compares first what is there, and deletes last
         if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
             await (self.journal.replace if replaced else self.journal.discard)(shown.digest)
 

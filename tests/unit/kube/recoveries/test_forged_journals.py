@@ -306,6 +306,24 @@ def test_a_status_that_was_restored_from_another_recovery_names_nothing(by_hand:
     assert untouched(by_hand)
 
 
+def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_shown(by_hand: Operated) -> None:
+    async def tell() -> Going:
+        going = Going(by_hand.process())
+        await going.until(Phase.AWAITING_APPROVAL)
+        await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
+        going = await restarted(by_hand, going)
+        await going.until(Phase.STUCK)
+        by_hand.api.change(RECOVERIES, NAME, abort=True)
+        going.run.wake()
+        await going.task
+        return going
+
+    progress = story(tell).run.progress
+    assert (progress.end, progress.reason.code) == (End.ABORTED, "Aborted")
+    assert "no order was restored for what nobody was shown" in progress.reason.message
+    assert untouched(by_hand)
+
+
 def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: Office) -> None:
     async def tell() -> None:
         asking_office.open()
