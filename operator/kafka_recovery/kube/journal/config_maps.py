@@ -56,6 +56,13 @@ class WaveStart:
     partitions: tuple[str, ...]
     writer: str
 
+    def ids(self) -> list[TopicPartition]:
+        """The partitions. Raises InvalidDocument for one that is none."""
+        try:
+            return [TopicPartition.parse(text) for text in self.partitions]
+        except ValueError as wrong:
+            raise InvalidDocument(f"wave {self.wave}: {str(wrong)[:200]}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class _WaveEnd:
@@ -271,7 +278,7 @@ class ConfigMapJournal:
         by_name = {fact.name: fact for fact in facts}
         starts = [await self._read(WaveStart, fact) for fact in facts if fact.name.endswith("-started")]
         ends = [await self._read(_WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
-        started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
+        started = {start.wave: start.ids() for start in starts}
         ended = {end.wave: end.outcomes for end in ends}
         prefix = facts[0].plan
         for wave in ended.keys() - started.keys():
