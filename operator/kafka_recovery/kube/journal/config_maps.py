@@ -161,6 +161,13 @@ class ConfigMapJournal:
         """Runs that began and did not end, oldest first; none that the status does not name, see `never_shown`."""
         return [await self._run(of_plan) for of_plan in by_plan(await self._named()) if is_unfinished(of_plan)]
 
+    async def check_whole(self) -> None:
+        """Raise InvalidDocument if the plan that was begun last is gone: without it nobody knows what it altered."""
+        last = await self._shown.altering()
+        if last and await self._facts.find(last, "plan") is None:
+            name = self._facts.config_map(last, "plan")
+            raise InvalidDocument(damaged(name, "it is missing, though status.begun names its plan: it was deleted"))
+
     async def ended(self) -> Mapping[str, Plan]:
         """Plans whose runs came to their end, by digest."""
         notes = by_plan(await self._named())

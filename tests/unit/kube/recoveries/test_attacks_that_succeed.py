@@ -9,7 +9,6 @@ import asyncio
 
 import pytest
 
-from kafka_recovery.domain.outcome import End
 from kafka_recovery.kube.journal import config_maps
 from kafka_recovery.kube.recoveries.status import Phase
 from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE
@@ -33,24 +32,6 @@ def squat(operated: Operated, name: str) -> None:
             "creationTimestamp": "2026-11-21T12:00:00Z",
         }
     }
-
-
-def test_with_the_policy_deleting_a_journal_in_a_wave_leaves_an_order_altered_and_told_as_recovered(
-    automatic: Operated,
-) -> None:
-    """C3: `delete` of ConfigMaps is all it takes; status.begun names the plan, and nobody compares."""
-
-    async def tell() -> End:
-        automatic.world.after("elect", crash)
-        await died(automatic)
-        assert automatic.world.unrestored() == [ORDERS]
-        for name in list(automatic.api.config_maps()):
-            await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
-        return await Going.to_its_end(automatic.process())
-
-    assert story(tell) is End.RECOVERED
-    assert automatic.world.unrestored() == [ORDERS]
-    assert automatic.api.recovery()["status"]["begun"]["plans"], "the operator's own word that something had begun"
 
 
 def test_with_the_policy_a_squatted_name_keeps_an_order_altered(automatic: Operated) -> None:
