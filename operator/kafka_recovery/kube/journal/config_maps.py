@@ -56,10 +56,10 @@ class WaveStart:
     partitions: tuple[str, ...]
     writer: str
 
-    def ids(self) -> list[TopicPartition]:
+    def ids(self) -> frozenset[TopicPartition]:
         """The partitions. Raises InvalidDocument for one that is none."""
         try:
-            return [TopicPartition.parse(text) for text in self.partitions]
+            return frozenset(map(TopicPartition.parse, self.partitions))
         except ValueError as wrong:
             raise InvalidDocument(f"wave {self.wave}: {str(wrong)[:200]}") from None
 
@@ -283,9 +283,12 @@ class ConfigMapJournal:
     async def _run(self, facts: Sequence[Fact]) -> Run:
         """The run that the facts about one plan tell of."""
         by_name = {fact.name: fact for fact in facts}
-        starts = [await self._read(WaveStart, fact) for fact in facts if fact.name.endswith("-started")]
         ends = [await self._read(_WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
-        started = {start.wave: start.ids() for start in starts}
+        started: dict[int, frozenset[TopicPartition]] = {}
+        for each in facts:
+            if each.name.endswith("-started"):  # one after the other: they may be large
+                start = await self._read(WaveStart, each)
+                started[start.wave] = start.ids()
         ended = {end.wave: end.outcomes for end in ends}
         prefix = facts[0].plan
         for wave in ended.keys() - started.keys():

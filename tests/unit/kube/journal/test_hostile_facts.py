@@ -115,3 +115,20 @@ async def test_what_is_too_crowded_to_be_read_again_is_not_written(api: Kubernet
     with pytest.raises(JournalUnwritable, match="more values than could be read again"):
         await crowd.keep(GHOST, "wave-0001-started", CROWDED["strings"][: facts.LARGEST_WAVE])
     assert api.config_maps() == {}
+
+
+async def test_waves_that_name_one_partition_a_million_times_cost_little(api: KubernetesInMemory, plan: Plan) -> None:
+    """Packed, each takes a few KiB."""
+    raw = canonical(plan)
+    digest = digest_of_canonical(raw)
+    made = {"begun": BEGUN, "plan": raw}
+    for number in range(1, 5):
+        again = b",".join([b'"orders-0"'] * 100_000)
+        made[f"wave-{number:04}-started"] = b'{"wave":%d,"writer":"x","partitions":[%s]}' % (number, again)
+    for fact, content in made.items():
+        await api.create(CONFIG_MAPS, forged_fact(digest, fact, content, "ghost", "of-nobody"))
+    made.clear()
+
+    (journal,) = await ghosts(api)
+    with in_little_memory(20 * MIB):
+        assert {str(id) for id in await journal.altered()} == {"orders-0"}
