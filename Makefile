@@ -33,7 +33,7 @@ PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube
+.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -69,13 +69,13 @@ layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	@$(TIMED) unit $(PYTEST) -n 2 --timeout 60 -m "$(QUICK)" $(UNIT)
+	@$(TIMED) unit $(PYTEST) -n 2 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
-	@$(TIMED) simulation $(PYTEST) -n 2 -m "$(QUICK)" $(SIMULATED)
+	@$(TIMED) simulation $(PYTEST) -n 2 --dist worksteal -m "$(QUICK)" $(SIMULATED)
 
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
 	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
@@ -133,11 +133,18 @@ kafka-newest kafka-all: $(INSTALLED)
 	@$(BIN)/python -m testbed.distribution $(RELEASES) || { \
 	  echo "Could not get Kafka ($(RELEASES)) or the Java runtime for it: the reason is above. What needs them did not run." >&2; exit 1; }
 
-kube: $(INSTALLED) ## Get etcd, API server, controllers, kubectl (unless KUBEBUILDER_ASSETS names them), Helm and Prometheus
-	@$(BIN)/python -m testbed.kubernetes.distribution || { \
+kube: kubernetes helm prometheus ## Get etcd, API server, controllers, kubectl (unless KUBEBUILDER_ASSETS names them), Helm and Prometheus
+
+# Apart, so that the builds and what needs none of them go on side by side.
+kubernetes: $(INSTALLED)
+	@$(TIMED) kubernetes $(BIN)/python -m testbed.kubernetes.distribution || { \
 	  echo "Could not get Kubernetes: the reason is above. What needs it did not run." >&2; exit 1; }
-	@$(BIN)/python -m testbed.helm.distribution || { \
+
+helm: $(INSTALLED)
+	@$(TIMED) helm $(BIN)/python -m testbed.helm.distribution || { \
 	  echo "Could not get Helm: the reason is above. What needs it did not run." >&2; exit 1; }
+
+prometheus: $(INSTALLED)
 	@$(BIN)/python -m testbed.prometheus || { \
 	  echo "Could not get Prometheus and Alertmanager: the reason is above. What needs them did not run." >&2; exit 1; }
 

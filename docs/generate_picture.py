@@ -1,6 +1,6 @@
 """Writes docs/images/demo.svg: what `make demo` shows on a terminal, from a real run of it.
 
-PYTHONPATH=operator:tests python docs/generate_picture.py    # needs what `make demo` needs; half a minute
+PYTHONPATH=operator:spark:tests python docs/generate_picture.py    # needs what `make demo` needs; half a minute
 """
 
 from __future__ import annotations

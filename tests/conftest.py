@@ -5,10 +5,16 @@ from __future__ import annotations
 import gc
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+from _pytest.nodeid import NodeId
 from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from testbed.cluster import RealKafka
 
 # Programs that tests start are those of this checkout, whatever is installed and whatever a shell exports.
 ROOT = Path(__file__).parents[1]
@@ -36,3 +42,51 @@ def pytest_collection_finish() -> None:
     for most of a second, which is longer than the deadlines that some tests give."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """`--dist loadgroup`: pytest-xdist 3.8 writes a test's group into the private name of its id, and pytest 9.2 reads
+    another one. Without this every test of a group may get another process, and a cluster of its own."""
+    if getattr(config.option, "loadgroup", False):
+        for item in items:
+            item._id = NodeId.parse(vars(item).get("_nodeid", item.nodeid))
+
+
+# What is imported below is imported by who asks for it: unit tests do without.
+
+
+@pytest.fixture(scope="session")
+def warm_kafka() -> Iterator[RealKafka]:
+    """The newest Kafka, one for all tests of the operator in this process; ask for `kafka`."""
+    from testbed.cluster import RealKafka
+
+    with RealKafka(session_timeout=2) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka(warm_kafka: RealKafka) -> Iterator[RealKafka]:
+    """The newest Kafka: one controller, three brokers, nothing in it. What a test breaks is mended after it.
+
+    Freeze brokers rather than kill them where death is not the subject: to the controller both are the same.
+    """
+    from apiserver.outages import healed
+
+    with healed(warm_kafka) as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def secured_kafka() -> Iterator[RealKafka]:
+    """One broker with TLS, passwords and ACLs, for all tests of the operator in this process.
+
+    Users ann and kafka-recovery may do everything, whichever password a test gives them.
+    """
+    from testbed.cluster import RealKafka
+    from testbed.security import Security
+
+    everything = "User:ann", "User:kafka-recovery", "User:CN=kafka-recovery"
+    with RealKafka(brokers=1, security=Security(super_users=everything)) as cluster:
+        cluster.create_topic("orders", [[1]])
+        yield cluster

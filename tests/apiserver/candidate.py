@@ -57,5 +57,10 @@ def main(lease: str, namespace: str, name: str, mode: str, duration: str) -> Non
     leader.release()
 
 
-if __name__ == "__main__":
+def run() -> None:
+    """As a program of its own."""
     main(*sys.argv[1:])
+
+
+if __name__ == "__main__":
+    run()

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+import yaml
 from kubernetes.client import CoreV1Api
 
 from apiserver.fleet import Fleet
+from apiserver.forked import launched
 from apiserver.incidents import Start, policy
+from apiserver.outages import Outages
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from testbed.cluster import RealKafka
 from testbed.go_module import ProgramsUnavailable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.distribution import fetch
 from testbed.kubernetes.kubectl import Kubectl
-from testbed.operator_process import OperatorProcess
+from testbed.kubernetes.objects import Api, ApiRefused
+from testbed.operator_process import Launch, OperatorProcess
 from testbed.spark_operator import apache
 from testbed.spark_operator import distribution as spark_operator
 from testbed.waiting import wait_until
@@ -38,6 +45,17 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 spark_operator.fetch()
         except ProgramsUnavailable as trouble:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`--dist loadgroup`: a module's tests run in one process, one after the other, unless it says with which others.
+
+    Each process has a control plane of its own (4 s of CPU): who harms it harms nobody else.
+    """
+    for item in items:
+        if Path(__file__).parent in item.path.parents and not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(item.path.stem))
 
 
 @pytest.fixture(scope="session")
@@ -68,37 +86,70 @@ def account(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> It
     """The operator's own service account in the test's namespace, with the Roles that we ship and no other right."""
     home, reader = "kafka-recovery", "kafka-recovery-admission-reader"
     role = re.sub(rf"(?<=namespace: ){home}\b", namespace, (MANIFESTS / "rbac" / "operator.yaml").read_text())
-    kubectl("apply", "--server-side", "-f", "-", given=role)
-    kubectl("apply", "--server-side", "-f", "-", given=(MANIFESTS / "rbac" / "admission-reader.yaml").read_text())
-    name, who = f"{reader}-{namespace}", f"--serviceaccount={namespace}:{home}-operator"
-    kubectl("create", "clusterrolebinding", name, f"--clusterrole={reader}", who)
-    yield control_plane.service_account(namespace, f"{home}-operator")
-    kubectl("delete", "clusterrolebinding", name, "--wait=false")
+    readers = (MANIFESTS / "rbac" / "admission-reader.yaml").read_text()
+    name = f"{reader}-{namespace}"
+    binding = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": reader},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": f"{home}-operator"}],
+    }
+    kubectl.apply(*yaml.safe_load_all(role), *yaml.safe_load_all(readers), binding)
+    who = control_plane.service_account(namespace, f"{home}-operator")
+    wait_until("its rights hold", lambda: _has_its_rights(Api.by(who)), bool)
+    yield who
+    kubectl.api.delete("clusterrolebinding", name)
+
+
+def _has_its_rights(operator: Api) -> bool:
+    """The API server learns of its own Roles a moment after they were written."""
+    try:
+        operator.listed("configmaps")
+        operator.has("validatingadmissionpolicies", APPROVALS_POLICY)
+    except ApiRefused:
+        return False
+    return True
 
 
 @pytest.fixture
-def kafka() -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it."""
-    with RealKafka() as cluster:
-        yield cluster
+def made(kafka: RealKafka) -> Outages:
+    """What happens to the Kafka."""
+    return Outages(kafka)
 
 
 @pytest.fixture
 def start(account: Path, namespace: str, tmp_path: Path) -> Iterator[Start]:
     """Starts operators of the namespace with full authority, each with its own log; they end with the test."""
-    started: list[OperatorProcess] = []
+    with ExitStack() as stack:
 
-    def start_one(*options: str, lease: int = 6) -> OperatorProcess:
-        folder = tmp_path / f"operator-{len(started)}"
-        folder.mkdir()
-        given = ("--authority=Automatic", f"--lease-duration={lease}", *options)
-        started.append(OperatorProcess(account, namespace, folder, *given))
-        return started[-1].__enter__()
+        def start_one(*options: str, lease: int = 6, launch: Launch | None = None) -> OperatorProcess:
+            folder = tmp_path / f"operator-{uuid4().hex[:6]}"
+            folder.mkdir()
+            given = ("--authority=Automatic", f"--lease-duration={lease}", *options)
+            operator = OperatorProcess(account, namespace, folder, *given, launch=launch or launched())
+            return stack.enter_context(shown(operator))
 
-    yield start_one
-    for process in started:
-        print(process.log.read_text()[-8000:])  # for whoever reads a failed test
-        process.__exit__(None, None, None)
+        yield start_one
+
+
+@pytest.fixture
+def operator(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
+    """One operator for the test's namespace, as administrator, with full authority and without a Lease."""
+    options = "--authority=Automatic", "--no-lease"
+    who = control_plane.administrator(namespace)
+    with shown(OperatorProcess(who, namespace, tmp_path, *options, launch=launched())) as process:
+        yield process
+
+
+@contextmanager
+def shown(operator: OperatorProcess) -> Iterator[OperatorProcess]:
+    """It runs, and whoever reads a failed test sees what it said."""
+    try:
+        with operator:
+            yield operator
+    finally:
+        print(operator.log.read_text()[-8000:])
 
 
 @pytest.fixture
@@ -108,12 +159,20 @@ def fleet(
     """The operator has the rights that we ship, and no other."""
     rights = (MANIFESTS / "rbac" / "optional" / "fleet.yaml").read_text()
     given = re.sub(r"\bnamespace: kafka-recovery\b", f"namespace: {namespace}", rights)
-    kubectl("apply", "--server-side", "-f", "-", given=given)
-    kubectl.apply(policy())
+    kubectl.apply(*yaml.safe_load_all(given), policy())
     for folder in ("evidence", "results"):
         (tmp_path / folder).mkdir()
     start(f"--fleet-results=file://{tmp_path}/results")
     return Fleet(kubectl, namespace, tmp_path, CoreV1Api(control_plane.client()))
+
+
+def served(kubectl: Kubectl, kind: str) -> bool:
+    """Whether objects of a kind can be listed."""
+    try:
+        kubectl.api.listed(kind)
+    except ApiRefused:
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +180,6 @@ def apache_definition(control_plane: ControlPlane) -> Iterator[None]:
     """With the fields that our adapter uses, and no other."""
     kubectl, definition = control_plane.kubectl(), f"{apache.PLURAL}.{apache.GROUP}"
     kubectl("apply", "--server-side", "-f", str(apache.DEFINITION))
-    wait_until("it is served", lambda: kubectl.attempt("get", definition).returncode, lambda code: code == 0)
+    wait_until("it is served", lambda: served(kubectl, definition), bool)
     yield
     kubectl("delete", "crd", definition)

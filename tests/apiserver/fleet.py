@@ -35,7 +35,7 @@ class Fleet:
         self.kubectl.apply({"apiVersion": API_VERSION, "kind": "FleetRanking", "metadata": meta, "spec": given | spec})
 
     def status(self, name: str) -> dict[str, Any]:
-        status: dict[str, Any] = self.kubectl.json("get", "frank", name)["status"]
+        status: dict[str, Any] = self.kubectl.api.get("frank", name)["status"]
         return status
 
     def until(self, name: str, reason: str, message: str = "") -> dict[str, Any]:
@@ -79,11 +79,11 @@ class Fleet:
         wait_until(f"{name} is gone", lambda: not self._has(kind, name), bool, 120)
 
     def _has(self, kind: str, name: str) -> bool:
-        return self.kubectl.attempt("get", kind, name).returncode == 0
+        return self.kubectl.api.has(kind, name)
 
     def write_result(self, name: str) -> None:
         """What the job would write last."""
-        asked, attempt = read_ranking(self.kubectl.json("get", "frank", name)), self.active(name)
+        asked, attempt = read_ranking(self.kubectl.api.get("frank", name)), self.active(name)
         folder = Path(attempt.result.removeprefix("file://"))
         folder.mkdir(parents=True)
         (folder / NAME).write_bytes(written(manifest(asked, attempt)))

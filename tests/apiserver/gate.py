@@ -48,14 +48,14 @@ class Gate:
         threading.Thread(target=self._server.serve_forever, name="gate", daemon=True).start()
         self._kubectl.apply(self._webhook())
         probe = self._config_map(PROBE)
-        wait_until("the gate is asked", lambda: self._dry_run(probe), lambda _: PROBE in self._seen)
+        wait_until("the gate is asked", lambda: self._kubectl.api.dry_run(probe), lambda _: PROBE in self._seen)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.set()
-        self._kubectl("delete", "validatingwebhookconfiguration", self._name, "--wait=false")
+        self._kubectl.api.delete("validatingwebhookconfiguration", self._name)
         self._server.shutdown()
         self._server.server_close()
 
@@ -108,9 +108,6 @@ class Gate:
                     return  # whoever asked is dead by now: that is what the gate is for
 
         return Handler
-
-    def _dry_run(self, probe: dict[str, Any]) -> int:
-        return self._kubectl.attempt("create", "--dry-run=server", "-f", "-", given=probe).returncode
 
     def _config_map(self, fact: str) -> dict[str, Any]:
         return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": fact, "labels": {FACT: fact}}}

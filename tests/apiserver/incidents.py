@@ -18,6 +18,9 @@ SURVIVOR = 3
 ORIGINAL = frozenset({(1, 2, 3), (2, 1, 3)})
 """Assignments of a topic of which only broker 3 survives; in an altered order it is the first."""
 
+EVIDENCE = {"deadline": "1s", "attempts": 1}
+"""A frozen broker is waited for that long at every look."""
+
 Object = dict[str, Any]
 Start = Callable[..., OperatorProcess]
 """Starts an operator with options and a `lease` in seconds."""
@@ -36,7 +39,7 @@ def watched_cluster(kafka: RealKafka, name: str = "prod", **spec: Any) -> Object
 
 def policy(name: str = "prod", limits: Mapping[str, Any] | None = None, **rule: Any) -> Object:
     """A RecoveryPolicy of one rule for all topics, without patience."""
-    rules = [{"name": "everything", "approval": "AutoApprove", "patience": "0s"} | rule]
+    rules = [{"name": "everything", "approval": "AutoApprove", "patience": "0s", "evidence": EVIDENCE} | rule]
     return _object("RecoveryPolicy", name, {"rules": rules} | ({"limits": dict(limits)} if limits else {}))
 
 
@@ -71,11 +74,10 @@ def reason(of: Object, kind: str = "Ready") -> str:
 
 def recoveries(kubectl: Kubectl) -> list[Object]:
     """All of the namespace."""
-    found: list[Object] = kubectl.json("get", "partitionrecoveries")["items"]
-    return found
+    return kubectl.api.listed("partitionrecoveries")
 
 
-def only_recovery(kubectl: Kubectl, within: float = 30) -> Object:
+def only_recovery(kubectl: Kubectl, within: float = 60) -> Object:
     """Wait until there is one, and only one."""
     return wait_until("there is one recovery", lambda: recoveries(kubectl), lambda found: len(found) == 1, within)[0]
 
@@ -94,7 +96,7 @@ def seen(kubectl: Kubectl, name: str, good: Any, within: float = 60) -> Object:
     """Wait until a recovery is as it should be; what it was like last is told if that never happens."""
     return wait_until(
         f"PartitionRecovery {name} is as expected",
-        lambda: kubectl.json("get", "partitionrecovery", name),
+        lambda: kubectl.api.get("partitionrecovery", name),
         good,
         within,
     )
@@ -106,8 +108,20 @@ def orders(kafka: RealKafka, topic: str) -> dict[int, tuple[int, ...]]:
 
 
 def accident(kafka: RealKafka, partitions: int = 12) -> None:
-    """All of topic `orders` is offline; broker 3 has all of it."""
-    kafka.offline_by_freezing("orders", [SURVIVOR], partitions=partitions)
+    """All of topic `orders` is offline; broker 3 has all of it. The others are frozen: to Kafka they are dead."""
+    every = range(partitions)
+    kafka.create_topic("orders", [(1, 2, 3) if number % 2 == 0 else (2, 1, 3) for number in every])
+    kafka.produce_to("orders", every, 1, "common")
+    for broker in kafka.brokers:
+        kafka.wait_for_log_ends(broker, "orders", dict.fromkeys(every, 1))
+    kafka.freeze(SURVIVOR)
+    kafka.wait_until_fenced(SURVIVOR)
+    for broker in (1, 2):
+        kafka.freeze(broker)
+    kafka.thaw(SURVIVOR)
+    kafka.wait_until_unfenced(SURVIVOR)
+    kafka.wait_until_fenced(1, 2)
+    kafka.wait_for("orders", lambda state: state.leader is None)
 
 
 def recovered_with_its_orders(kafka: RealKafka, ended: Object) -> None:
@@ -148,7 +162,7 @@ def caught_in_the_middle(kafka: RealKafka, operator: Freezable, topic: str = "or
 
 def journal(kubectl: Kubectl, uid: str) -> list[str]:
     """The ConfigMaps of a recovery's journal."""
-    found = kubectl.json("get", "configmaps", "-l", f"kafka-recovery.dev/recovery-uid={uid}")["items"]
+    found = kubectl.api.listed("configmaps", f"kafka-recovery.dev/recovery-uid={uid}")
     return sorted(each["metadata"]["name"] for each in found)
 
 

@@ -7,20 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
+from apiserver.incidents import EVIDENCE
 from testbed.cluster import RealKafka
+from testbed.topics import ADMIN_DEADLINE, client
 from testbed.waiting import wait_until
 
 LAST, BETTER, SURVIVOR = 1, 2, 3
 """The brokers: who leads alone in the end and freezes, who may hold more than the survivor, and the survivor."""
-
-EVIDENCE = {"deadline": "1s", "attempts": 1}
-"""A frozen broker is waited for that long at every look."""
 
 
 @dataclass
@@ -28,7 +28,6 @@ class Outages:
     """What happens to a Kafka of three brokers during one test."""
 
     kafka: RealKafka
-    _topics: list[str] = field(default_factory=list)
 
     def lose(self, *, better: bool = False, **topics: int) -> None:
         """New topics of so many partitions, all offline; the survivor has one of two records.
@@ -55,7 +54,6 @@ class Outages:
     def create(self, topic: str, assignments: list[list[int]], **configs: str | int) -> None:
         """A topic for the length of the test."""
         self.kafka.create_topic(topic, assignments, **configs)
-        self._topics.append(topic)
 
     def freeze(self, broker: int) -> None:
         """Until the controller has fenced it."""
@@ -71,22 +69,6 @@ class Outages:
         """Of each partition; None: it is offline."""
         return [state.leader for _, state in sorted(self.kafka.describe(topic).items())]
 
-    def heal(self) -> None:
-        """Every broker is back, and the topics are gone."""
-        for broker in set(self.kafka.brokers) - set(self.kafka.running):
-            self.kafka.thaw(broker)
-        self.kafka.wait_until_unfenced(*self.kafka.brokers)
-        for topic in self._topics:
-            wait_until(f"{topic} is deleted", partial(self._deleted, topic), bool)
-
-    def _deleted(self, topic: str) -> bool:
-        """Whether it is now. librdkafka drops a request now and then when it learns where brokers are."""
-        try:
-            self.kafka.delete_topic(topic)
-        except KafkaException as trouble:
-            return bool(trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
-        return True
-
     def _write(self, topic: str, partitions: int, brokers: list[int], upto: int) -> None:
         self.kafka.produce_to(topic, range(partitions), 1, f"record-{upto}")
         for broker in brokers:
@@ -94,15 +76,37 @@ class Outages:
 
 
 @contextmanager
-def outages(kafka: RealKafka) -> Iterator[Outages]:
-    """For one test: at its end everything is well again."""
-    made = Outages(kafka)
+def healed(kafka: RealKafka) -> Iterator[RealKafka]:
+    """For one test: at its end every broker is back, and every topic is gone."""
     try:
-        yield made
+        yield kafka
     finally:
-        made.heal()
+        kafka.revive()
+        for topic in _topics(kafka):
+            wait_until(f"{topic} is deleted", partial(_deleted, kafka, topic), bool)
+
+
+@contextmanager
+def outages(kafka: RealKafka) -> Iterator[Outages]:
+    """The same as what happens to the Kafka."""
+    with healed(kafka):
+        yield Outages(kafka)
 
 
 def quick(**rule: Any) -> dict[str, Any]:
     """A policy's rule that does not wait long for whoever is frozen."""
     return {"evidence": EVIDENCE} | rule
+
+
+def _topics(kafka: RealKafka) -> list[str]:
+    admin = AdminClient(client(kafka.bootstrap))
+    return sorted(each for each in admin.list_topics(timeout=ADMIN_DEADLINE).topics if not each.startswith("__"))
+
+
+def _deleted(kafka: RealKafka, topic: str) -> bool:
+    """Whether it is now. librdkafka drops a request now and then when it learns where brokers are."""
+    try:
+        kafka.delete_topic(topic)
+    except KafkaException as trouble:
+        return bool(trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
+    return True

@@ -433,10 +433,10 @@ def test_the_policies_deny_and_their_expressions_fit_the_schemas(home: ControlPl
     for name in (APPROVALS_POLICY, SECRETS, PODS):
         policy = wait_until(
             f"{name} is type-checked",
-            lambda name=name: kubectl.json("get", "validatingadmissionpolicy", name),  # type: ignore[misc]
+            lambda name=name: kubectl.api.get("validatingadmissionpolicy", name),  # type: ignore[misc]
             lambda found: "typeChecking" in found.get("status", {}),
         )
-        binding = kubectl.json("get", "validatingadmissionpolicybinding", name)
+        binding = kubectl.api.get("validatingadmissionpolicybinding", name)
 
         assert policy["status"]["typeChecking"] == {}
         assert policy["spec"]["failurePolicy"] == "Fail"

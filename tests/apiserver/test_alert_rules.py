@@ -14,7 +14,7 @@ pytestmark = pytest.mark.apiserver
 
 
 def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([fetch()["promtool"], *arguments], capture_output=True, text=True, timeout=60)
+    return subprocess.run([fetch()["promtool"], *arguments], capture_output=True, text=True, timeout=150)
 
 
 def test_the_rule_file_is_one_of_prometheus() -> None:

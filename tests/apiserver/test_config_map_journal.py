@@ -103,7 +103,7 @@ def plan_of(partitions: int = 1) -> Plan:
 
 def config_maps(kubectl: Kubectl) -> list[str]:
     """Those of journals; every namespace has one of its own."""
-    found = kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/recovery")["items"]
+    found = kubectl.api.listed("configmaps", "kafka-recovery.dev/recovery")
     return sorted(each["metadata"]["name"] for each in found)
 
 

@@ -267,7 +267,7 @@ def test_kubectl_explains_every_kind(kubectl: Kubectl) -> None:
 
 @KINDS
 def test_the_schema_is_sound_to_the_api_server(kubectl: Kubectl, kind: Kind) -> None:
-    found = kubectl.json("get", "crd", f"{kind.plural}.{GROUP}")
+    found = kubectl.api.get("crd", f"{kind.plural}.{GROUP}")
     conditions = {each["type"]: each["status"] for each in found["status"]["conditions"]}
 
     assert conditions["Established"] == conditions["NamesAccepted"] == "True"

@@ -30,16 +30,17 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300), pytest.mark.xdist_group("kafka")]
 
-QUARANTINED = 180.0
-"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+QUARANTINED = 120.0
+"""Seconds in which a recovery is over whose requests had to be waited out."""
 UID = "kafka-recovery.dev/recovery-uid"
 
 
 def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: four starts, and twelve waves in the end."""
     accident(kafka)
     operator = start("--no-lease")
     kubectl.apply(policy(limits={"waveSizes": [1]}), watched_cluster(kafka))
@@ -108,7 +109,7 @@ def test_an_approval_of_a_plan_that_is_not_there_any_more_elects_nobody(
     )
     assert {state.leader for state in kafka.describe("orders").values()} == {None}
     assert "finalizers" not in another["metadata"]
-    events = kubectl.json("get", "events.events.k8s.io")["items"]
+    events = kubectl.api.listed("events.events.k8s.io")
     assert [each["note"] for each in events if each["reason"] == "JournalDamaged"]
 
 
@@ -128,7 +129,7 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
 
     said = wait_until(
         "the old approval is answered",
-        lambda: kubectl.json("get", "recoveryapprovals")["items"][0],
+        lambda: kubectl.api.listed("recoveryapprovals")[0],
         lambda each: bool(condition(each, "Accepted")),
     )
     assert reason(said, "Accepted") == "OtherRecovery"
@@ -143,7 +144,7 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
 
 def plan_of(kubectl: Kubectl) -> Object:
     """The ConfigMap of the only plan, as a backup holds it."""
-    [found] = kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/fact=plan")["items"]
+    [found] = kubectl.api.listed("configmaps", "kafka-recovery.dev/fact=plan")
     return anew(found)
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from apiserver.conftest import served
 from apiserver.fleet import Fleet
 from kafka_recovery_spark.session import check_java
 from testbed.kubernetes.control_plane import ControlPlane
@@ -17,7 +18,7 @@ from testbed.kubernetes.kubectl import Kubectl
 from testbed.spark_operator import apache, distribution, kubeflow
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(300), pytest.mark.xdist_group("fleet")]
 
 FAILED = {"exitCode": 1, "reason": "Error", "message": "no evidence of cluster one\n"}
 KUBEFLOW = "sparkapplications.sparkoperator.k8s.io"
@@ -29,7 +30,7 @@ def kubeflow_definition(control_plane: ControlPlane) -> Iterator[None]:
     kubectl = control_plane.kubectl()
     definitions = str(distribution.fetch().definitions)
     kubectl("create", "-f", definitions)
-    wait_until("it is served", lambda: kubectl.attempt("get", KUBEFLOW).returncode, lambda code: code == 0)
+    wait_until("it is served", lambda: served(kubectl, KUBEFLOW), bool)
     yield
     kubectl("delete", "-f", definitions)
 
@@ -60,9 +61,11 @@ def test_without_a_spark_operator_it_says_what_to_install(fleet: Fleet) -> None:
     }
 
 
-# Kubeflow's real controller
+# Kubeflow's real controller: it takes four minutes of CPU to build and a JVM a submission, and rarely changes.
+# `unit/kube/fleet/test_kubeflow.py` tells the same of its objects, the tests of Apache's below of the operator.
 
 
+@pytest.mark.full
 def test_a_question_is_answered_through_kubeflow(kubeflow_operator: None, fleet: Fleet) -> None:
     fleet.ask("nightly", adapter="Kubeflow")
     fleet.kubelet_says("nightly", "Running", running={})
@@ -99,7 +102,7 @@ def test_what_hangs_says_why_and_what_was_edited_is_cancelled(kubeflow_operator:
     change = '{"spec": {"driver": {"cores": 2}}}'
     fleet.kubectl("patch", KUBEFLOW, application, "--type=merge", "-p", change)
     fleet.until("nightly", "ApplicationChanged", "changed by kubectl-patch")
-    assert fleet.kubectl.json("get", KUBEFLOW, application)["spec"]["suspend"]
+    assert fleet.kubectl.api.get(KUBEFLOW, application)["spec"]["suspend"]
 
 
 @pytest.mark.full

@@ -119,7 +119,7 @@ def test_a_policy_that_is_pruned_takes_no_recovery_with_it(
 
     kubectl("delete", "recoverypolicy,watchedcluster", "--all", "--cascade=foreground")
 
-    left = kubectl.json("get", "partitionrecoveries")["items"]
+    left = kubectl.api.listed("partitionrecoveries")
     assert [each["metadata"]["name"] for each in left] == ["incident"]
 
 
@@ -148,7 +148,7 @@ def test_the_scripts_for_argo_cd_are_added_to_its_settings_and_nothing_else_chan
         f"resource.customizations.health.kafka-recovery.dev_{state.kind.kind}": script(state.kind.kind)
         for state in [*STATES, State(POLICIES, "", {}, "", Kstatus.CURRENT)]
     }
-    assert kubectl.json("get", "configmap", "argocd-cm")["data"] == theirs | scripts
+    assert kubectl.api.get("configmap", "argocd-cm")["data"] == theirs | scripts
 
 
 # What tools make of every state, on objects that the API server gave back

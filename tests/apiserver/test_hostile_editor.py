@@ -16,7 +16,7 @@ import pytest
 
 from apiserver import incidents
 from apiserver.incidents import Object, Start, approval, awaiting, finished, plan_digest, policy, reason, recovery, seen
-from apiserver.outages import BETTER, SURVIVOR, Outages, outages, quick
+from apiserver.outages import BETTER, SURVIVOR, Outages
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import read
@@ -28,7 +28,7 @@ from testbed.kubernetes.kubectl import Kubectl, listed
 from testbed.waiting import wait_until
 from unit.kube.journal.forging import APPROVED, BEGUN, bomb, first_wave, forged_fact, turned_round, worse
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("kafka")]
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 ORDERS = TopicPartition("orders", 0)
@@ -74,7 +74,7 @@ def _in(namespace: str, config_map: Object) -> Object:
 def plan_of(kubectl: Kubectl, shown: Object) -> Plan:
     """What the operator planned: everybody who may read ConfigMaps can read it."""
     digest = plan_digest(shown)
-    kept = kubectl.json("get", "configmap", f"{shown['metadata']['name']}-{digest[:16]}-plan")
+    kept = kubectl.api.get("configmap", f"{shown['metadata']['name']}-{digest[:16]}-plan")
     return read(Plan, gzip.decompress(base64.b64decode(kept["binaryData"]["json.gz"])), "plan")
 
 
@@ -122,12 +122,12 @@ def test_every_other_config_map_is_free_and_so_is_deleting(eve: Kubectl, kubectl
     eve("delete", "configmap", "hers", labelled["metadata"]["name"])
 
 
-def test_the_garbage_collector_takes_what_a_recovery_owns(kubectl: Kubectl, labelled: Object) -> None:
+def test_the_garbage_collector_may_end_what_a_recovery_owned(kubectl: Kubectl, labelled: Object) -> None:
     """Up to half a minute: the collector learns of our kinds when it looks the next time."""
     spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
     meta = {"name": "ghost"}
     kubectl("create", "-f", "-", given=incidents_recovery(meta, spec))
-    uid = kubectl.json("get", "partitionrecovery", "ghost")["metadata"]["uid"]
+    uid = kubectl.api.get("partitionrecovery", "ghost")["metadata"]["uid"]
     owner = {"apiVersion": incidents.API_VERSION, "kind": "PartitionRecovery", "name": "ghost", "uid": uid}
     owned = labelled | {"metadata": labelled["metadata"] | {"ownerReferences": [owner]}}
     kubectl("create", "-f", "-", given=owned)
@@ -135,7 +135,7 @@ def test_the_garbage_collector_takes_what_a_recovery_owns(kubectl: Kubectl, labe
 
     kubectl("delete", "partitionrecovery", "ghost", "--cascade=orphan", "--wait=false")
     wait_until("the owner is gone", lambda: kubectl.attempt("get", "prec", "ghost").returncode, bool, 90)
-    assert "ownerReferences" not in kubectl.json("get", "configmap", name)["metadata"]
+    assert "ownerReferences" not in kubectl.api.get("configmap", name)["metadata"]
 
 
 def incidents_recovery(meta: Object, spec: Object) -> Object:
@@ -152,23 +152,11 @@ def test_nor_does_she_write_what_a_recovery_s_status_says(eve: Kubectl, kubectl:
     eve(*patch, "-p", '{"status": {"begun": {"plans": ["%s"]}}}' % ("cd" * 32))
     may = ("auth", "can-i", "--subresource=status", "partitionrecoveries.kafka-recovery.dev")
 
-    assert "begun" not in kubectl.json("get", "partitionrecovery", "hers").get("status", {})
+    assert "begun" not in kubectl.api.get("partitionrecovery", "hers").get("status", {})
     assert [eve.attempt(*may[:2], verb, *may[2:]).returncode for verb in ("patch", "update")] == [1, 1]
 
 
 # Without the policy, on a real Kafka
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RealKafka]:
-    with RealKafka(session_timeout=2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def made(shared: RealKafka) -> Iterator[Outages]:
-    with outages(shared) as started:
-        yield started
 
 
 def looked_at(kubectl: Kubectl, shown: Object) -> None:
@@ -187,7 +175,7 @@ def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_ord
     journal of a recovery that never was, whose "original" order is another one; a fact that unpacks to 200 MiB. Then
     a person clears it away and approves.
     """
-    kubectl.apply(incidents.watched_cluster(made.kafka), policy(approval="ManualApprove", **quick()))
+    kubectl.apply(incidents.watched_cluster(made.kafka), policy(approval="ManualApprove"))
     made.lose(better=True, orders=1)
     made.thaw(BETTER)
     before = incidents.orders(made.kafka, "orders")

@@ -12,14 +12,18 @@ import shlex
 import subprocess
 import tarfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner, Result
 
+from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
 from kafka_recovery.cli.kubectl.access import Loop, Reach, opened
 from kafka_recovery.decision.planner import decide
@@ -32,6 +36,7 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION
+from testbed.fork_server import Forked
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
@@ -63,13 +68,12 @@ class Operator:
         return str(self.seen(name)["metadata"]["uid"])
 
     def seen(self, name: str = "prod-1") -> Any:
-        return self.kubectl.json("get", "partitionrecovery", name)
+        return self.kubectl.api.get("partitionrecovery", name)
 
     def tell(self, name: str, known: Known) -> None:
         """Write what is known into the status."""
         status = status_of(known, 1, {}, datetime.now(UTC))
-        change = ("--subresource=status", "--type=merge", f"--patch={json.dumps({'status': status})}")
-        self.kubectl("patch", "partitionrecovery", name, *change)
+        self.kubectl.api.patch("partitionrecovery", name, {"status": status}, "status")
 
     def plan(self) -> Plan:
         """For what is offline now."""
@@ -132,12 +136,13 @@ def guarded(ann: Kubectl) -> None:
 
 
 def plugin(person: Kubectl, *words: str) -> subprocess.CompletedProcess[str]:
-    """`kubectl kafka-recovery WORDS…`, by kubectl's own search for plugins."""
-    return person.attempt("kafka-recovery", *words)
+    """`kubectl kafka-recovery WORDS…` as kubectl starts it, but forked: a Python of its own takes seconds."""
+    with started(person, *words) as process:
+        return process.ended()
 
 
 def test_kubectl_finds_its_plugin(ann: Kubectl) -> None:
-    shown = plugin(ann, "--help")
+    shown = ann.attempt("kafka-recovery", "--help")
 
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.lstrip().startswith("Usage: kubectl kafka-recovery [OPTIONS] COMMAND")
@@ -154,7 +159,7 @@ def test_from_status_to_an_approval_in_ones_own_name(
     done = plugin(ann, "approve", "prod-1", "--yes", digest(plan), "--reason", "INC-7")
 
     assert (done.returncode, done.stderr) == (0, "")
-    (said,) = kubectl.json("get", "recoveryapprovals")["items"]
+    (said,) = kubectl.api.listed("recoveryapprovals")
     assert said["spec"] == {
         "recoveryRef": {"name": "prod-1", "uid": operator.seen()["metadata"]["uid"]},
         "planDigest": digest(plan),
@@ -192,7 +197,7 @@ def test_the_first_evening_as_its_page_types_it(
     assert "orders-17: Elect broker 2" in types("kafka-recovery explain")
     types("kafka-recovery approve", name="prod-1")
     types("kafka-recovery refuse", name="prod-2")
-    said = [each["spec"] for each in kubectl.json("get", "recoveryapprovals")["items"]]
+    said = [each["spec"] for each in kubectl.api.listed("recoveryapprovals")]
     assert {(each["recoveryRef"]["name"], each["decision"], each["reason"]) for each in said} == {
         ("prod-1", "Approve", "a drill"),
         ("prod-2", "Refuse", "the brokers come back"),
@@ -200,7 +205,7 @@ def test_the_first_evening_as_its_page_types_it(
 
     for wish, data in (("suspend", "true"), ("resume", "false")):
         types(f"kafka-recovery {wish}", who=kubectl)
-        assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
+        assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": data}
     assert set(typed) == set(page), "every command of the page was typed"
 
 
@@ -212,7 +217,7 @@ def test_a_person_at_a_terminal_is_shown_the_plan_and_asked(operator: Operator, 
     assert code == 0
     assert f"Digest: {digest(plan)}" in seen
     assert f"Approve plan {digest(plan)[:12]}: elect 1 leader, worst loss class Unknown? [y/N]" in seen
-    assert len(kubectl.json("get", "recoveryapprovals")["items"]) == 1
+    assert len(kubectl.api.listed("recoveryapprovals")) == 1
 
 
 def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl, kubectl: Kubectl) -> None:
@@ -222,7 +227,7 @@ def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl,
 
     assert "[y/N]" in seen
     assert code == 130
-    assert kubectl.json("get", "recoveryapprovals")["items"] == []
+    assert kubectl.api.listed("recoveryapprovals") == []
 
 
 def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl) -> None:
@@ -260,7 +265,7 @@ def test_a_refusal_is_written_with_its_reason(operator: Operator, ann: Kubectl, 
 
     assert plugin(ann, "refuse", "prod-1", "--yes", "--reason", "broker 1 comes back").returncode == 0
 
-    (said,) = kubectl.json("get", "recoveryapprovals")["items"]
+    (said,) = kubectl.api.listed("recoveryapprovals")
     assert (said["spec"]["decision"], said["spec"]["reason"]) == ("Refuse", "broker 1 comes back")
 
 
@@ -271,13 +276,13 @@ def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubect
     for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
         assert plugin(kubectl, "suspend", *words).returncode == 0
     assert operator.seen()["spec"]["suspend"] is True
-    assert kubectl.json("get", "watchedcluster", "prod")["spec"]["suspend"] is True
-    assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
+    assert kubectl.api.get("watchedcluster", "prod")["spec"]["suspend"] is True
+    assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "true"}
 
     for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):
         assert plugin(kubectl, "resume", *words).returncode == 0
     assert operator.seen()["spec"]["suspend"] is False
-    assert kubectl.json("get", "configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
+    assert kubectl.api.get("configmap", "kafka-recovery-operator")["data"] == {"suspend": "false"}
 
 
 def test_undo_waits_until_the_operator_has_finished(operator: Operator, ann: Kubectl) -> None:
@@ -285,12 +290,12 @@ def test_undo_waits_until_the_operator_has_finished(operator: Operator, ann: Kub
 
     with started(ann, "undo", "prod-1", "--yes") as waiting:
         wait_until("it is asked for", lambda: operator.seen()["spec"].get("abort"), bool)
-        assert waiting.poll() is None
+        assert waiting.process.poll() is None
         operator.tell("prod-1", Known(Phase.ENDED, Reason("Aborted", "orders are restored"), end=End.ABORTED))
-        shown, _ = waiting.communicate(timeout=PATIENCE)
+        shown = waiting.ended()
 
-    assert waiting.returncode == 0
-    assert "prod-1 has finished: Aborted. Assignment orders are restored" in shown
+    assert shown.returncode == 0
+    assert "prod-1 has finished: Aborted. Assignment orders are restored" in shown.stdout
 
 
 def test_a_recovery_removed_by_force_leaves_a_journal_that_undo_shows(
@@ -378,10 +383,30 @@ def in_this_process(person: Kubectl, *words: str) -> Result:
     return CliRunner().invoke(commands.app, [*words, "--kubeconfig", str(person.kubeconfig)])
 
 
-def started(person: Kubectl, *words: str) -> subprocess.Popen[str]:
+@dataclass
+class Started:
+    """The plugin as a process of its own."""
+
+    process: Forked
+    out: Path
+    err: Path
+
+    def ended(self) -> subprocess.CompletedProcess[str]:
+        """Wait until it has."""
+        code = self.process.wait(PATIENCE)
+        return subprocess.CompletedProcess("kafka-recovery", code, self.out.read_text(), self.err.read_text())
+
+
+@contextmanager
+def started(person: Kubectl, *words: str) -> Iterator[Started]:
     """The plugin, while it runs."""
-    command = [str(person.program), "kafka-recovery", *words]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=person.environment)
+    with TemporaryDirectory() as folder:
+        out, err = Path(folder, "out"), Path(folder, "err")
+        with out.open("wb") as output, err.open("wb") as errors:
+            process = PROGRAMS.start("apiserver.forked:plugin", words, output, person.environment, errors)
+        yield Started(process, out, err)
+        process.kill()
+        process.wait()
 
 
 def at_a_terminal(person: Kubectl, *words: str, typed: str) -> tuple[str, int]:

@@ -20,12 +20,13 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 
 def test_an_aborted_incident_is_left_alone_though_the_operator_restarts_and_the_set_of_partitions_changes(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: three starts, each of which goes through all partitions first."""
     kafka.create_topic("payments", [[1, 2]])
     accident(kafka, 3)
     kubectl.apply(policy(approval="ManualApprove"), watched_cluster(kafka))
@@ -43,7 +44,7 @@ def test_an_aborted_incident_is_left_alone_though_the_operator_restarts_and_the_
     _seen_offline(kubectl, 3)
     kubectl.apply(recovery(kafka, "by-hand", suspend=True))
     wait_until(
-        "it is held", lambda: kubectl.json("get", "prec", "by-hand").get("status", {}).get("observedGeneration"), bool
+        "it is held", lambda: kubectl.api.get("prec", "by-hand").get("status", {}).get("observedGeneration"), bool
     )
     assert {each["metadata"]["name"] for each in recoveries(kubectl)} == {name, "by-hand"}
 
@@ -64,10 +65,10 @@ def _abort(kubectl: Kubectl, name: str) -> None:
 
 def _seen_offline(kubectl: Kubectl, count: int) -> None:
     """The operator that runs now has gone through all partitions, and told what it saw."""
-    before = kubectl.json("get", "wkc", "prod")["status"].get("lastProbe")
+    before = kubectl.api.get("wkc", "prod")["status"].get("lastProbe")
     wait_until(
         f"{count} partitions are seen offline",
-        lambda: kubectl.json("get", "wkc", "prod")["status"],
+        lambda: kubectl.api.get("wkc", "prod")["status"],
         lambda status: status.get("offlinePartitions") == count and status.get("lastProbe") != before,
         60,
     )

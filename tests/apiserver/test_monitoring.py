@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.incidents import Start, policy, recoveries, watched_cluster
+from apiserver.incidents import Start, accident, policy, recoveries, watched_cluster
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -17,7 +17,7 @@ from testbed.prometheus import Monitoring
 from testbed.waiting import wait_until
 from unit.monitoring import shipped
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 TOKEN = "the-testbeds-own-webhook-token"
 SUFFIXES = {"counter": ("", "_total"), "histogram": ("_bucket", "_sum", "_count"), "info": ("", "_info")}
@@ -54,7 +54,7 @@ def test_an_alert_about_an_incident_wakes_the_watcher_and_opens_nothing(
 ) -> None:
     kubectl.apply(policy(patience="1h"), watched_cluster(kafka))
     operator, monitoring = watched()
-    kafka.offline_partition("orders", {3: 25})
+    accident(kafka, 1)
 
     cluster = f"{namespace}/prod"
     operator.says(f"an alert wakes the watcher of {cluster}", within=60)

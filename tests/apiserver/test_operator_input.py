@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,37 +10,24 @@ import pytest
 from apiserver import incidents
 from apiserver.incidents import Object, condition, reason
 from testbed.cluster import RealKafka
-from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.ports import HOST, Ports
-from testbed.security import Credentials, Mechanism, Security
+from testbed.security import Credentials, Mechanism
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 PASSWORD = "correct-horse-battery"
 WRONG = "tr0ub4dor-and-3"
 SECRET = "kafka-user"
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[RealKafka]:
-    """One broker that wants a password over TLS."""
-    with RealKafka(brokers=1, security=Security(super_users=("User:ann",))) as cluster:
-        cluster.add_scram_user("ann", PASSWORD)
-        cluster.create_topic("orders", [[1]])
-        yield cluster
-
-
 @pytest.fixture
-def operator(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
-    """An operator for the test's namespace."""
-    process = OperatorProcess(
-        control_plane.administrator(namespace), namespace, tmp_path, "--authority=Automatic", "--no-lease"
-    )
-    with process:
-        yield process
+def kafka(secured_kafka: RealKafka) -> RealKafka:
+    """It wants a password over TLS."""
+    secured_kafka.add_scram_user("ann", PASSWORD)
+    return secured_kafka
 
 
 def guarded(kafka: RealKafka, **spec: Any) -> Object:
@@ -71,7 +57,7 @@ def authority(kafka: RealKafka) -> Object:
 def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
     """Wait until the WatchedCluster is as it should be."""
     return wait_until(
-        "the WatchedCluster is as expected", lambda: kubectl.json("get", "watchedcluster", "prod"), good, within
+        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
     )
 
 

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from apiserver import incidents
+from apiserver.conftest import shown
+from apiserver.forked import launched
 from apiserver.incidents import (
     Object,
     approval,
@@ -24,7 +26,7 @@ from apiserver.incidents import (
     recoveries,
     seen,
 )
-from apiserver.outages import LAST, SURVIVOR, Outages, outages, quick
+from apiserver.outages import LAST, SURVIVOR, Outages, outages
 from testbed.cluster import RealKafka
 from testbed.faults import BlackHole
 from testbed.kubernetes.control_plane import ControlPlane
@@ -54,10 +56,11 @@ def made(shared: RealKafka) -> Iterator[Outages]:
 
 
 @pytest.fixture
-def operator(made: Outages, control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
+def operator(control_plane: ControlPlane, namespace: str, tmp_path: Path) -> Iterator[OperatorProcess]:
     """An operator for the test's namespace with full authority."""
     options = ("--authority=Automatic", "--no-lease", f"--probe={PROBE:g}s")
-    with OperatorProcess(control_plane.administrator(namespace), namespace, tmp_path, *options) as process:
+    who = control_plane.administrator(namespace)
+    with shown(OperatorProcess(who, namespace, tmp_path, *options, launch=launched())) as process:
         yield process
 
 
@@ -77,7 +80,7 @@ def isolated(kubectl: Kubectl, status: str) -> Object:
     """Wait until the WatchedCluster says so of itself."""
     return wait_until(
         f"Isolated is {status}",
-        lambda: kubectl.json("get", "watchedcluster", "prod"),
+        lambda: kubectl.api.get("watchedcluster", "prod"),
         lambda each: condition(each, "Isolated").get("status") == status,
     )
 
@@ -85,7 +88,7 @@ def isolated(kubectl: Kubectl, status: str) -> Object:
 def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
-    kubectl.apply(policy(**quick()), incidents.watched_cluster(made.kafka))
+    kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
     isolated(kubectl, "False")
 
     with cut_off(made.kafka):
@@ -102,7 +105,7 @@ def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
 def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
-    kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
+    kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
     made.lose(orders=2)
     waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
     name = waiting["metadata"]["name"]
@@ -117,11 +120,10 @@ def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
     assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
 
 
-@pytest.mark.timeout(420)
 def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_altered_in_the_end(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
-    kubectl.apply(policy(limits={"waveSizes": [1]}, **quick()), incidents.watched_cluster(made.kafka))
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(made.kafka))
     made.lose(orders=8)
     name = only_recovery(kubectl)["metadata"]["name"]
     operator.says("wave 2 of 8")
@@ -131,18 +133,19 @@ def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_alt
         before = made.leaders("orders")
         assert None in before
 
-    ended = finished(kubectl, name, within=240)  # what was sent and not answered is waited out for a minute
+    ended = finished(kubectl, name, within=120)
     assert ended["status"]["partitions"]["recovered"] == 8, incidents.told(ended)
     assert set(orders(made.kafka, "orders").values()) == {(LAST, SURVIVOR)}
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("well", [3, pytest.param(9, marks=pytest.mark.full)])
+@pytest.mark.parametrize("well", [1, pytest.param(9, marks=pytest.mark.full)])
 def test_one_hung_cluster_of_several_does_not_hold_up_the_others(
-    kubectl: Kubectl, operator: OperatorProcess, well: int
+    shared: RealKafka, kubectl: Kubectl, operator: OperatorProcess, well: int
 ) -> None:
+    """Looks on for ten seconds, after which a silent broker is given up."""
     with ExitStack() as stack:
-        kafkas = [stack.enter_context(RealKafka(brokers=1, heap=64)) for _ in range(well)]
+        kafkas = [shared, *(stack.enter_context(RealKafka(brokers=1, heap=64)) for _ in range(well - 1))]
         hung = stack.enter_context(BlackHole())
         watched = [incidents.watched_cluster(kafka, f"well-{number}") for number, kafka in enumerate(kafkas)]
         silent = incidents.watched_cluster(
@@ -152,7 +155,7 @@ def test_one_hung_cluster_of_several_does_not_hold_up_the_others(
         wait_until("the others are probed", lambda: probes(operator), lambda found: len(found) == well)
         wait_until(
             "the hung one is told",
-            lambda: kubectl.json("get", "watchedcluster", "hung"),
+            lambda: kubectl.api.get("watchedcluster", "hung"),
             lambda each: condition(each, "Ready").get("status") == "False",
         )
 

@@ -15,6 +15,7 @@ import pytest
 from kubernetes.client import ApiException, CustomObjectsApi
 
 from apiserver import incidents
+from apiserver.forked import launched
 from apiserver.incidents import (
     Start,
     accident,
@@ -31,23 +32,24 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(300), pytest.mark.xdist_group("faults")]
 
-QUARANTINED = 180.0
-"""Seconds in which a recovery is over whose requests had to be waited out for 60."""
+QUARANTINED = 120.0
+"""Seconds in which a recovery is over whose requests had to be waited out."""
 LOST_LEASE = 70
 
 
 def test_a_holder_that_stood_still_for_too_long_ends_and_changes_nothing(
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
+    """Half a minute: a Lease runs out, and the next one waits for what the old one may have asked."""
     accident(kafka)
     old = start()
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
     caught_in_the_middle(kafka, old)
-    start()
+    start(launch=launched(quarantine=20))  # until the old one has woken up and ended
     name, uid = (only_recovery(kubectl)["metadata"][field] for field in ("name", "uid"))
-    incidents.seen(kubectl, name, lambda each: incidents.reason(each) == "Waiting")  # the 60 s of another's requests
+    incidents.seen(kubectl, name, lambda each: incidents.reason(each) == "Waiting")  # another's requests may come still
     before = kafka.describe("orders"), journal(kubectl, uid)
 
     old.thaw()
@@ -74,8 +76,9 @@ def test_after_a_clean_stop_the_next_one_takes_over_at_once(kafka: RealKafka, ku
 
 
 def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    """Half a minute: each waits out what the other may have asked of Kafka, which must be longer than that takes."""
     accident(kafka)
-    for operator in (start("--no-lease"), start("--no-lease")):
+    for operator in [start("--no-lease", launch=launched(quarantine=30)) for _ in range(2)]:
         operator.says("Initial authentication has finished")
     kubectl.apply(policy(limits={"waveSizes": [1, 3]}), incidents.watched_cluster(kafka))
 
@@ -84,7 +87,7 @@ def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kub
     recovered_with_its_orders(kafka, ended)
     assert ended["status"]["partitions"] == {"total": 12, "recovered": 12, "refused": 0, "failed": 0, "waiting": 0}
     name = ended["metadata"]["name"]
-    said = kubectl.json("get", "events.events.k8s.io")["items"]
+    said = kubectl.api.listed("events.events.k8s.io")
     reasons = [each["reason"] for each in said if each["regarding"]["name"] == name]
     assert not {"NotVerified", "InternalError", "JournalDamaged"} & set(reasons)
 
@@ -93,6 +96,7 @@ def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kub
 def test_the_api_server_goes_away_in_the_middle_of_a_recovery(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
 ) -> None:
+    """Up to half a minute: longer than one try of a call may take, and then the rest of twelve waves."""
     accident(kafka)
     operator = start(lease=60)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
@@ -104,7 +108,7 @@ def test_the_api_server_goes_away_in_the_middle_of_a_recovery(
     assert operator.exit_code is None
 
 
-@pytest.mark.parametrize("how", ["restarted", "frozen"])
+@pytest.mark.parametrize("how", ["restarted", pytest.param("frozen", marks=pytest.mark.full)])
 def test_the_api_server_goes_away_while_a_person_thinks(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
 ) -> None:
@@ -125,6 +129,7 @@ def test_the_api_server_goes_away_while_a_person_thinks(
 def test_an_operator_whose_lease_ran_out_with_the_api_server_away_ends_and_the_next_goes_on(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane
 ) -> None:
+    """Half a minute: a Lease runs out twice, and what was asked of Kafka before is waited for."""
     accident(kafka)
     operator = start(lease=6)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
@@ -169,7 +174,9 @@ def test_somebody_who_writes_labels_all_the_time_keeps_nothing_from_happening(
     recovered_with_its_orders(kafka, ended)
 
 
+@pytest.mark.full
 def test_2000_partitions_are_recovered_in_one_recovery(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    """Minutes of CPU, most of them Kafka's own. `unit/kube/test_recoveries_large.py` tells of 20,000 in memory."""
     accident(kafka, 2000)
     operator = start(lease=15)
     operator.says("the Lease is ours")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from apiserver import incidents
 from apiserver.incidents import (
+    EVIDENCE,
     Object,
     approval,
     awaiting,
@@ -24,54 +23,21 @@ from apiserver.incidents import (
     recovery,
     seen,
 )
-from apiserver.outages import BETTER, EVIDENCE, LAST, SURVIVOR, Outages, outages, quick
-from testbed.cluster import RealKafka
-from testbed.kubernetes.control_plane import ControlPlane
+from apiserver.outages import BETTER, LAST, SURVIVOR, Outages
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
 
-pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
+pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.xdist_group("kafka")]
 
 ONE_BY_ONE = {"waveSizes": [1]}
 SOON_OLD = EVIDENCE | {"maxAge": "2s"}
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RealKafka]:
-    with RealKafka(session_timeout=2) as cluster:
-        yield cluster
-
-
-@pytest.fixture
-def made(shared: RealKafka) -> Iterator[Outages]:
-    """What happens to the Kafka; all is well again after the test."""
-    with outages(shared) as started:
-        yield started
-
-
-@pytest.fixture
-def kafka(made: Outages) -> RealKafka:
-    """The newest Kafka: three brokers, nothing in it."""
-    return made.kafka
-
-
-@pytest.fixture
-def operator(
-    kafka: RealKafka, control_plane: ControlPlane, namespace: str, tmp_path: Path
-) -> Iterator[OperatorProcess]:
-    """An operator for the test's namespace with full authority."""
-    process = OperatorProcess(
-        control_plane.administrator(namespace), namespace, tmp_path, "--authority=Automatic", "--no-lease"
-    )
-    with process:
-        yield process
-
-
 def cluster(kubectl: Kubectl, good: Any, within: float = 30) -> Object:
     """Wait until the WatchedCluster is as it should be."""
     return wait_until(
-        "the WatchedCluster is as expected", lambda: kubectl.json("get", "watchedcluster", "prod"), good, within
+        "the WatchedCluster is as expected", lambda: kubectl.api.get("watchedcluster", "prod"), good, within
     )
 
 
@@ -84,7 +50,7 @@ def answered(kubectl: Kubectl, name: str) -> str:
     """Wait until an approval has its answer."""
     said = wait_until(
         f"approval {name} is answered",
-        lambda: kubectl.json("get", "recoveryapproval", name),
+        lambda: kubectl.api.get("recoveryapproval", name),
         lambda each: bool(condition(each, "Accepted")),
     )
     return reason(said, "Accepted")
@@ -93,15 +59,6 @@ def answered(kubectl: Kubectl, name: str) -> str:
 def opened(kubectl: Kubectl) -> str:
     """The name of the only recovery."""
     return str(only_recovery(kubectl)["metadata"]["name"])
-
-
-def by_rules(*rules: Object, **limits: Any) -> Object:
-    """A RecoveryPolicy of several rules without patience."""
-    whole = policy(limits=limits or None)
-    whole["spec"]["rules"] = [
-        {"approval": "AutoApprove", "patience": "0s", "evidence": EVIDENCE} | rule for rule in rules
-    ]
-    return whole
 
 
 class TestPolicy:
@@ -114,35 +71,20 @@ class TestPolicy:
         cluster(kubectl, lambda each: each["status"]["offlinePartitions"] == 2)
         assert recoveries(kubectl) == []
 
-        kubectl.apply(policy(**quick()))
+        kubectl.apply(policy())
 
         assert finished(kubectl, opened(kubectl))["status"]["outcome"] == "Recovered"
         assert reason(cluster(kubectl, lambda each: condition(each, "Ready").get("status") == "True")) == "Watching"
 
-    def test_a_policy_deleted_meanwhile_holds_the_recovery_until_there_is_one_again(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
-        made.lose(orders=1)
-        waiting = awaiting(kubectl, opened(kubectl))
-
-        kubectl("delete", "recoverypolicy", "prod")
-        kubectl.apply(approval(waiting))
-        held = lies_still(kubectl, waiting["metadata"]["name"], "RecoveryPolicyMissing")
-        assert made.leaders("orders") == [None]
-
-        kubectl.apply(policy(**quick(approval="ManualApprove")))
-        assert finished(kubectl, held["metadata"]["name"])["status"]["outcome"] == "Recovered"
-
     def test_a_policy_made_stricter_between_waves_asks_for_the_rest(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(limits=ONE_BY_ONE, **quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
         made.lose(orders=8)
         name = opened(kubectl)
         operator.says("wave 1 of 8")
 
-        kubectl.apply(policy(limits=ONE_BY_ONE, **quick(approval="ManualApprove")))
+        kubectl.apply(policy(limits=ONE_BY_ONE, approval="ManualApprove"))
 
         waiting = awaiting(kubectl, name)
         left = waiting["status"]["partitions"]
@@ -155,11 +97,11 @@ class TestPolicy:
     def test_a_policy_made_laxer_needs_no_approval_any_more(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(made.kafka))
         made.lose(orders=2)
         waiting = awaiting(kubectl, opened(kubectl))
 
-        kubectl.apply(policy(**quick()))
+        kubectl.apply(policy())
 
         ended = finished(kubectl, waiting["metadata"]["name"], within=30)
         assert ended["status"]["outcome"] == "Recovered"
@@ -168,7 +110,7 @@ class TestPolicy:
     def test_a_rule_that_trusts_proof_alone_asks_a_person_where_nothing_is_proven(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(**quick(approval="AutoApproveLossless")), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(approval="AutoApproveLossless"), incidents.watched_cluster(made.kafka))
         made.lose(orders=2)
 
         waiting = awaiting(kubectl, opened(kubectl))
@@ -182,59 +124,12 @@ class TestPolicy:
         assert ended["status"]["approval"]["by"] == "testbed:administrator"
         assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
 
-    def test_rules_may_want_different_things_of_one_incident(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        careful = {"name": "payments", "topics": {"prefixes": ["pay"]}, "approval": "ManualApprove"}
-        kubectl.apply(by_rules(careful, {"name": "others"}), incidents.watched_cluster(made.kafka))
-        made.lose(payments=2, orders=2)
-
-        waiting = seen(
-            kubectl,
-            opened(kubectl),
-            lambda each: reason(each) == "AwaitingApproval" and each["status"]["partitions"]["recovered"] == 2,
-        )
-
-        assert made.leaders("orders") == [SURVIVOR, SURVIVOR]
-        assert made.leaders("payments") == [None, None]
-        kubectl.apply(approval(waiting))
-        ended = finished(kubectl, waiting["metadata"]["name"])
-        assert ended["status"]["partitions"]["recovered"] == 4, incidents.told(ended)
-
-    def test_a_single_replica_waits_for_its_broker_where_the_rule_wants_more(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(**quick(minReplicationFactor=2)), incidents.watched_cluster(made.kafka))
-        made.create("single", [[LAST]])
-        made.lose(orders=1)
-
-        ended = finished(kubectl, opened(kubectl))
-
-        assert ended["status"]["partitions"]["total"] == 1
-        cluster(kubectl, lambda each: each["status"]["offlinePartitions"] == 1)
-        made.thaw(LAST)
-        made.kafka.wait_for("single", lambda state: state.leader == LAST)
-        assert len(recoveries(kubectl)) == 1
-
 
 class TestLimits:
-    def test_a_loss_that_no_bound_is_proven_for_fits_no_budget(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        limits = {"lossBudgetRecords": 1000}
-        kubectl.apply(policy(limits=limits, **quick()), incidents.watched_cluster(made.kafka))
-        made.lose(orders=1)
-
-        waiting = awaiting(kubectl, opened(kubectl))
-
-        assert waiting["status"]["plan"]["lossClass"] == "Unknown"
-        kubectl.apply(approval(waiting))
-        assert finished(kubectl, waiting["metadata"]["name"])["status"]["outcome"] == "Recovered"
-
     def test_a_second_incident_soon_after_an_automatic_one_waits_for_a_person(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(limits={"coolDown": "1h"}, **quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(limits={"coolDown": "1h"}), incidents.watched_cluster(made.kafka))
         made.lose(first=1)
         first = opened(kubectl)
         finished(kubectl, first)
@@ -255,7 +150,7 @@ class TestAuthority:
     def test_authority_lowered_between_waves_stops_the_rest_and_raised_goes_on(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(limits=ONE_BY_ONE, **quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
         made.lose(orders=8)
         name = opened(kubectl)
         operator.says("wave 1 of 8")
@@ -274,7 +169,7 @@ class TestAuthority:
     ) -> None:
         house = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka-recovery-operator"}}
         kubectl.apply(house | {"data": {"suspend": "maintenance until noon"}})
-        kubectl.apply(policy(**quick()), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
         made.lose(orders=1)
 
         held = lies_still(kubectl, opened(kubectl), "Suspended")
@@ -286,23 +181,10 @@ class TestAuthority:
 
 
 class TestApprovals:
-    def test_an_approval_that_allows_no_loss_does_not_allow_one_that_nobody_knows(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
-        made.lose(orders=1)
-        waiting = awaiting(kubectl, opened(kubectl))
-
-        kubectl.apply(approval(waiting, maxLossClass="Lossless"))
-
-        assert answered(kubectl, f"{waiting['metadata']['name']}-approve") == "LossClassExceeded"
-        assert made.leaders("orders") == [None]
-
     def test_a_better_log_that_comes_back_voids_the_plan_and_its_approval(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        careful = quick(approval="ManualApprove", evidence=SOON_OLD)
-        kubectl.apply(policy(**careful), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(approval="ManualApprove", evidence=SOON_OLD), incidents.watched_cluster(made.kafka))
         made.lose(better=True, orders=1)
         before = awaiting(kubectl, opened(kubectl))
         name = before["metadata"]["name"]
@@ -323,7 +205,7 @@ class TestApprovals:
     def test_a_leader_that_a_person_named_wants_an_approver_also_where_the_rule_does_not(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
-        kubectl.apply(policy(**quick(patience="10m")), incidents.watched_cluster(made.kafka))
+        kubectl.apply(policy(patience="10m"), incidents.watched_cluster(made.kafka))
         made.lose(orders=1)
         scope = {"partitions": [{"topic": "orders", "partition": 0, "designatedLeader": SURVIVOR}]}
         kubectl.apply(recovery(made.kafka, scope=scope))
@@ -332,33 +214,4 @@ class TestApprovals:
 
         assert made.leaders("orders") == [None]
         kubectl.apply(approval(waiting))
-        assert finished(kubectl, "by-hand")["status"]["outcome"] == "Recovered"
-
-
-class TestRecoveries:
-    def test_a_recovery_for_another_cluster_is_left_alone(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(**quick(patience="10m")), incidents.watched_cluster(made.kafka))
-        made.lose(orders=1)
-        kubectl.apply(recovery(made.kafka, clusterId="another-cluster-abcdef"))
-
-        other = lies_still(kubectl, "by-hand", "OtherCluster")
-
-        assert made.kafka.cluster_id in condition(other, "Ready")["message"]
-        assert made.leaders("orders") == [None]
-
-    def test_a_partition_is_in_one_open_recovery_at_most(
-        self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
-    ) -> None:
-        kubectl.apply(policy(**quick(approval="ManualApprove")), incidents.watched_cluster(made.kafka))
-        made.lose(orders=2)
-        first = awaiting(kubectl, opened(kubectl))
-
-        kubectl.apply(recovery(made.kafka, scope={"partitions": [{"topic": "orders", "partition": 0}]}))
-        second = lies_still(kubectl, "by-hand", "InAnotherRecovery")
-
-        assert first["metadata"]["name"] in condition(second, "Ready")["message"]
-        kubectl.apply(approval(first))
-        assert finished(kubectl, first["metadata"]["name"])["status"]["outcome"] == "Recovered"
         assert finished(kubectl, "by-hand")["status"]["outcome"] == "Recovered"

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from apiserver import incidents
 from apiserver.incidents import Start, condition, finished, only_recovery, policy, reason, recoveries
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
-from testbed.security import Credentials, Mechanism, Security
+from testbed.security import Credentials, Mechanism
 from testbed.waiting import wait_until
 from unit.kube.clusters import strimzi
 from unit.kube.clusters.strimzi import PLAIN, SCRAM, TLS, Object, in_trouble, kafka_status, pool, rebalance, user_secret
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("kafka")]
 
 DEFINITIONS = Path(__file__).parent / "strimzi"
 ROLE = Path(__file__).parents[2] / "manifests" / "rbac" / "optional" / "strimzi.yaml"
 USER, PASSWORD = "kafka-recovery", "correct-horse-battery"
-SUPER = Security(super_users=(f"User:{USER}", f"User:CN={USER}"))
 
 
 @pytest.fixture
@@ -40,7 +39,7 @@ def installed(control_plane: ControlPlane, allowed: None) -> None:
 
 def allow(kubectl: Kubectl, namespace: str) -> None:
     role = ROLE.read_text().replace("namespace: kafka-recovery", f"namespace: {namespace}")
-    kubectl("apply", "--server-side", "-f", "-", given=role)
+    kubectl.apply(*yaml.safe_load_all(role))
 
 
 def put(kubectl: Kubectl, obj: Object) -> None:
@@ -49,7 +48,7 @@ def put(kubectl: Kubectl, obj: Object) -> None:
     status = {key: obj[key] for key in ("apiVersion", "kind", "status") if key in obj} | name
     kubectl.apply({key: value for key, value in obj.items() if key != "status"})
     if "status" in obj:
-        kubectl("apply", "--server-side", "--force-conflicts", "--subresource=status", "-f", "-", given=status)
+        kubectl.api.apply(status, part="status")
 
 
 def watched(cluster_id: str, **ref: str) -> Object:
@@ -62,7 +61,7 @@ def told(kubectl: Kubectl, wanted: str, generation: int = 1) -> Object:
     """Wait until `Ready` of the WatchedCluster has this reason."""
     found: Object = wait_until(
         f"WatchedCluster prod is {wanted}",
-        lambda: kubectl.json("get", "watchedcluster", "prod"),
+        lambda: kubectl.api.get("watchedcluster", "prod"),
         lambda each: reason(each) == wanted and each["status"]["observedGeneration"] >= generation,
     )
     return found
@@ -94,36 +93,30 @@ def test_what_is_missing_is_said_one_after_the_other(
     told(kubectl, "SecretMissing")
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[RealKafka]:
-    """One broker that wants a password or a certificate, over TLS."""
-    with RealKafka(brokers=1, security=SUPER) as cluster:
-        cluster.add_scram_user(USER, PASSWORD)
-        cluster.create_topic("orders", [[1]])
-        yield cluster
-
-
 @pytest.mark.brokers
 @pytest.mark.parametrize("mechanism", [Mechanism.SCRAM, Mechanism.MTLS], ids=lambda each: each.value)
 def test_addresses_authorities_and_the_user_s_secret_open_a_real_kafka(
-    guarded: RealKafka, kubectl: Kubectl, installed: None, start: Start, mechanism: Mechanism
+    secured_kafka: RealKafka, kubectl: Kubectl, installed: None, start: Start, mechanism: Mechanism
 ) -> None:
+    secured_kafka.add_scram_user(USER, PASSWORD)
     listener = {Mechanism.SCRAM: SCRAM, Mechanism.MTLS: TLS}[mechanism]
-    client = guarded.confluent_properties(Credentials(mechanism, USER, PASSWORD))
+    client = secured_kafka.confluent_properties(Credentials(mechanism, USER, PASSWORD))
     authority = Path(client["ssl.ca.location"]).read_text()
     put(kubectl, user_secret(**secret(client)))
-    addresses = {listener["name"]: guarded.bootstrap_for(mechanism)}
-    kafka = strimzi.kafka(listener) | {"status": kafka_status(addresses, [listener], guarded.cluster_id, authority)}
+    addresses, id = {listener["name"]: secured_kafka.bootstrap_for(mechanism)}, secured_kafka.cluster_id
+    kafka = strimzi.kafka(listener) | {
+        "status": kafka_status(addresses, [listener], secured_kafka.cluster_id, authority)
+    }
     put(kubectl, kafka)
-    kubectl.apply(policy(), watched(guarded.cluster_id, user=USER))
+    kubectl.apply(policy(), watched(id, user=USER))
     start()
 
     seen = told(kubectl, "Watching")
-    assert seen["status"]["clusterId"] == guarded.cluster_id
-    assert seen["status"]["brokers"]["registered"] == 1
+    assert seen["status"]["clusterId"] == secured_kafka.cluster_id
+    assert seen["status"]["brokers"]["registered"] == len(secured_kafka.brokers)
 
     put(kubectl, in_trouble(kafka))
-    assert "listeners" not in kubectl.json("get", "kafkas.kafka.strimzi.io", "prod")["status"]
+    assert "listeners" not in kubectl.api.get("kafkas.kafka.strimzi.io", "prod")["status"]
     kubectl("patch", "watchedcluster", "prod", "--type=merge", "--patch", '{"spec": {"suspend": true}}')
     told(kubectl, "Watching", generation=2)  # Strimzi forgot the addresses; we don't
 
@@ -155,7 +148,7 @@ class TestWaiting:
         lost = {1, 2}
         for broker in lost:
             rolled("delete", "pod", f"prod-brokers-{broker}", "--wait=true")
-        kafka.offline_by_freezing("orders", [incidents.SURVIVOR])
+        incidents.accident(kafka, 1)
 
         waiting = waits(rolled)
         assert {each["reason"] for each in waiting} == {"StrimziRolls"}
@@ -174,7 +167,7 @@ class TestWaiting:
 
     def test_a_rebalance_holds_every_incident_back_until_it_stops(self, kafka: RealKafka, rolled: Kubectl) -> None:
         put(rolled, rebalance("Rebalancing"))
-        kafka.offline_by_freezing("orders", [incidents.SURVIVOR], partitions=3)
+        incidents.accident(kafka, 3)
 
         assert waits(rolled) == [
             {"reason": "Rebalancing", "message": "KafkaRebalance full moves partitions", "partitions": 3}
@@ -186,7 +179,7 @@ class TestWaiting:
 
 
 def cluster(kubectl: Kubectl) -> Object:
-    found: Object = kubectl.json("get", "watchedcluster", "prod")
+    found: Object = kubectl.api.get("watchedcluster", "prod")
     return found
 
 

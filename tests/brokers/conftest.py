@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from brokers import forked
+from fidelity import on_brokers
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.brokers import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -25,9 +27,53 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.wave import Timing
 from testbed.cluster import RealKafka
+from testbed.security import Security as Guarded
+from testbed.warm import WarmKafka
+
+Command = Callable[..., subprocess.CompletedProcess[str]]
 
 AUTOMATIC = Policy((Rule("everything", approval=Approval.AUTO),))
+USUAL: Mapping[str, Any] = {
+    "detour": 1,
+    "properties": {"replica.high.watermark.checkpoint.interval.ms": "600000"},
+}
+"""What most tests want of a cluster, so that they can share one: broker 1 can be cut off from the controller, and
+brokers forget their high watermarks when they are killed, for they hardly ever write them down."""
+BUSY: Mapping[str, Any] = {
+    "properties": {
+        "auto.leader.rebalance.enable": "true",
+        "leader.imbalance.check.interval.seconds": "1",
+        "leader.imbalance.per.broker.percentage": "0",
+        "unclean.leader.election.interval.ms": "500",
+    }
+}
+"""A controller that looks all the time for preferred leaders to be elected, and for leaderless partitions that it may
+elect uncleanly; by default never here, and every 5 minutes."""
+
+STORMY: Mapping[str, Any] = {"proxied": (2,)}
+PROXIED: Mapping[str, Any] = {"proxied": (1, 2, 3)}
+"""Clients reach broker 2, and no broker, but through a proxy."""
+
+SESSION = 2.0
+"""Seconds after which the guarded cluster forgets who an OAuth connection is."""
+GUARDED: Mapping[str, Any] = {"security": Guarded(reauthenticate_after=SESSION)}
+"""All the listeners that ask who is there, and ACLs."""
+
+
+def on(name: str, wish: Mapping[str, Any]) -> Any:
+    """A value for `kafka`. Tests of one such cluster share it, and a process of pytest-xdist, whatever their file."""
+    return pytest.param(wish, id=name, marks=pytest.mark.xdist_group(name))
+
+
+ON_3_9 = on("3.9", {"release": "3.9", **USUAL})
+ON_4_0 = on("4.0", {"release": "4.0", "elr": True, **USUAL})
+ON_NEWEST = pytest.param({"release": "newest", **USUAL}, id="newest")
+WITHOUT_ELR = on("without ELR", on_brokers.wish("newest", elr=False))
+ON_BUSY = on("busy", BUSY)
+SOON = Timing(quarantine=timedelta(seconds=5))
+"""Nothing in these tests takes Kafka the minute that an engine waits by itself; `test_crashes.py` has one that does."""
 
 
 class Says:
@@ -91,7 +137,7 @@ class Recovery:
             with FileJournal(self.journal, self.kafka.cluster_id) as journal:
                 driver = AssignmentOrderElection(cluster, deadline=self.election_deadline)
                 election = Interrupted(driver, self.before_election, self.after_election)
-                yield Engine(cluster, election, journal, Says(self.approver), self.policy)
+                yield Engine(cluster, election, journal, Says(self.approver), self.policy, timing=SOON)
 
     async def plan(self, *partitions: TopicPartition) -> Plan:
         async with self.engine() as engine:
@@ -108,22 +154,46 @@ def recovery(tmp_path: Path) -> Callable[[RealKafka], Recovery]:
     return lambda kafka: Recovery(kafka, tmp_path / "journal")
 
 
+@pytest.fixture(scope="session")
+def warm() -> Iterator[WarmKafka]:
+    """The cluster of this process: tests that want the same one after the other share it, each finds it whole."""
+    with WarmKafka() as clusters:
+        yield clusters
+
+
 @pytest.fixture
-def kafka() -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it."""
-    with RealKafka() as cluster:
+def kafka(request: pytest.FixtureRequest, warm: WarmKafka) -> Iterator[RealKafka]:
+    """A cluster with nothing in it: the newest release, a controller and three brokers, unless parametrized."""
+    with warm.lent(**getattr(request, "param", {"release": "newest", **USUAL})) as cluster:
         yield cluster
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
-    """Run one of our commands as a user does, in its own process: `command("kafka-unclean-recovery", "--help")`."""
+def command(tmp_path: Path) -> Command:
+    """Type one of our commands, in its own process: `command("kafka-unclean-recovery", "--help")`."""
+    return partial(forked.run, environment={"XDG_STATE_HOME": str(tmp_path / "state")})
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Command:
+    """The same with the program that a user has; it takes two seconds to start."""
 
     def run(name: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
         executable = Path(sys.executable).with_name(name)
-        environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state")}
+        environment = {**forked.surroundings(), "XDG_STATE_HOME": str(tmp_path / "state")}
         return subprocess.run(
             [str(executable), *arguments], capture_output=True, text=True, timeout=timeout, env=environment, check=False
         )
 
     return run
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """With pytest-xdist the tests that share a cluster belong to one process; a file's GROUP says which, where another
+    one than the newest is wanted or where one process would have too much to do."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.parent == here and item.get_closest_marker("xdist_group") is None:
+            module = item.getparent(pytest.Module)
+            item.add_marker(pytest.mark.xdist_group(getattr(module and module.obj, "GROUP", "newest")))

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 
+from brokers.conftest import GUARDED, Command
 from testbed import access
 from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
-from testbed.security import Credentials, Mechanism, Security
+from testbed.security import Credentials, Mechanism
+from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
+GROUP = "guarded"
 
 TOOL = "kafka-recovery"
 SURVIVORS = {2: 27, 3: 15}
@@ -54,9 +55,9 @@ LONGEST = "rules: [{name: everything, approval: AutoApprove, candidateOrder: Lon
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[RealKafka]:
+def guarded(warm: WarmKafka) -> Iterator[RealKafka]:
     """Offline partitions: number 0 is only looked at, each test that elects has another one for itself."""
-    with RealKafka(security=Security()) as kafka:
+    with warm.lent(**GUARDED) as kafka:
         for name, acls in PRINCIPALS.items():
             access.add_scram_user(kafka.bootstrap, name, PASSWORD)
             for acl in sorted(acls):

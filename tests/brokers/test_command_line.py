@@ -3,27 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shlex
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from brokers.conftest import STORMY, Command
+from brokers.forked import Running, running
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
 from testbed.scenarios import OfflineTopic
+from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
+GROUP = "commands"
 
 TOOL, KIP_TOOL = "kafka-recovery", "kafka-unclean-recovery"
 SURVIVORS = {2: 27, 3: 15}
@@ -56,8 +55,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    with RealKafka() as kafka:
+def site(warm: WarmKafka) -> Iterator[Site]:
+    with warm.lent(**STORMY) as kafka:
         yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=MANY.stop))
 
 
@@ -268,10 +267,11 @@ class TestTheToolOfTheKip:
     ) -> None:
         file = partition_file(tmp_path / "partitions.json", *MANY)
         words = (*site.reach, "--path-to-json-file", file, "--automated-recovery")
-        with told(KIP_TOOL, *words, folder=tmp_path) as process:
+        state_home = {"XDG_STATE_HOME": str(tmp_path / "state")}  # where `command` keeps its journals
+        with running(KIP_TOOL, *words, environment=state_home) as process:
             waits_for(process, "wave 1 of 2")
-            process.send_signal(signal.SIGTERM)
-            shown, rest = process.communicate(timeout=120)
+            process.process.send_signal(signal.SIGTERM)
+            shown, rest = process.communicate()
         states = site.kafka.describe("orders")
         led = [partition for partition in MANY if states[partition].leader is not None]
 
@@ -288,22 +288,8 @@ class TestTheToolOfTheKip:
         assert {site.state(partition).leader for partition in (MANY.start, MANY.stop - 1)} == {BEST}
 
 
-@contextmanager
-def told(name: str, *words: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """The command as a process to be sent signals; its journal is the one of the `command` fixture."""
-    executable = str(Path(sys.executable).with_name(name))
-    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
-    pipe = subprocess.PIPE
-    with subprocess.Popen([executable, *words], stdout=pipe, stderr=pipe, text=True, env=environment) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
-
-
-def waits_for(process: subprocess.Popen[str], text: str) -> None:
+def waits_for(process: Running, text: str) -> None:
     """Until a line on stderr holds the text."""
-    assert process.stderr
     lines = ""
     for line in process.stderr:
         lines += line

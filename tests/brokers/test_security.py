@@ -12,15 +12,14 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeClusterRequest, ElectLeadersRequest
 
+from brokers.conftest import GUARDED, SESSION
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.connection import Connection
 from kafka_recovery.cluster.errors import (
     AuthenticationFailed,
-    BrokerSilent,
     BrokerUnreachable,
     ClusterError,
     TlsFailed,
-    Unanswered,
     reason_for,
 )
 from kafka_recovery.cluster.properties import read_security
@@ -40,23 +39,22 @@ from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.security import Credentials, unsecured_token
 from testbed.security import Mechanism as Listener
-from testbed.security import Security as Guarded
+from testbed.warm import WarmKafka
 from unit.cluster.stage import call
 
 pytestmark = pytest.mark.brokers
+GROUP = "guarded"
 
 PATIENCE = timedelta(seconds=20)
-SESSION = 2.0
-"""Seconds after which the cluster forgets who an OAuth connection is."""
 DESCRIBE = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=1)
 SECRET = 'geh=ei,m \\ "nis"'
 ODD_NAME = "an=n,e"
 
 
 @pytest.fixture(scope="module")
-def guarded() -> Iterator[RealKafka]:
-    """One broker with all the listeners, and its users."""
-    with RealKafka(brokers=1, security=Guarded(reauthenticate_after=SESSION)) as kafka:
+def guarded(warm: WarmKafka) -> Iterator[RealKafka]:
+    """All the listeners, and their users."""
+    with warm.lent(**GUARDED) as kafka:
         kafka.add_scram_user("ann", SECRET)
         kafka.add_scram_user(ODD_NAME, SECRET)
         kafka.create_topic("orders", [[1]])
@@ -223,54 +221,3 @@ async def test_a_missing_permission_is_named_without_the_brokers_dump(guarded: R
     [detail] = {result.error_message for topic in answer.replica_election_results for result in topic.partition_result}
     said = reason_for(31, "ElectLeaders of orders-0", needs="ALTER on the cluster", detail=detail)
     assert said.message == "ElectLeaders of orders-0: not authorized (31); our principal lacks ALTER on the cluster"
-
-
-@pytest.mark.parametrize("release", ["3.9", "newest"])
-async def test_a_broker_that_is_not_cut_off_applies_metadata(release: str) -> None:
-    """The applied offset moves by itself, and stands still on a broker without a controller."""
-    with RealKafka(release, brokers=1) as kafka:
-        async with Brokers(PLAINTEXT) as brokers:
-            address = at(kafka, None)
-            first = await brokers.api_versions(address, PATIENCE)
-            assert first.finalized_features["metadata.version"] > 0
-            async with asyncio.timeout(PATIENCE.total_seconds()):
-                while (await brokers.api_versions(address, PATIENCE)).finalized_features_epoch == (
-                    first.finalized_features_epoch
-                ):
-                    pass
-
-
-async def test_a_broker_that_stands_still_is_silent_and_holds_up_nobody() -> None:
-    """A frozen process keeps its connections and accepts new ones: nothing is refused, nothing is answered."""
-    moment = timedelta(seconds=1)
-    with RealKafka(brokers=2) as kafka:
-        one, two = (Address.parse(kafka.address(broker)) for broker in kafka.brokers)
-        async with Brokers(PLAINTEXT) as brokers:
-            await brokers.ask(two, DESCRIBE, (0, 2), PATIENCE)
-            kafka.freeze(2)
-            asked = (brokers.ask(address, DESCRIBE, (0, 2), moment) for address in (two, two, one, two))
-            first, second, healthy, third = await asyncio.gather(*asked, return_exceptions=True)
-
-            assert [type(answer) for answer in (first, second, third)] == [BrokerSilent] * 3
-            assert not isinstance(healthy, BaseException)
-            kafka.thaw(2)
-            assert (await brokers.ask(two, DESCRIBE, (0, 2), PATIENCE)).cluster_id == kafka.cluster_id
-
-            kafka.kill(2)
-            with pytest.raises(BrokerUnreachable, match=r"refused \(3 attempts in \d"):
-                await brokers.ask(two, DESCRIBE, (0, 2), moment)
-
-
-async def test_an_election_without_a_controller_leaves_its_outcome_unknown() -> None:
-    """Kafka answers after 60 s whatever the request says: the deadline is ours, and reads go on meanwhile."""
-    with RealKafka(brokers=1) as kafka:
-        kafka.create_topic("orders", [[1]])
-        kafka.kill_controller()
-        kind = ElectLeadersRequest.TopicPartitions
-        request = ElectLeadersRequest(election_type=1, topic_partitions=[kind(topic="orders", partitions=[0])])
-        async with Brokers(PLAINTEXT) as brokers:
-            with pytest.raises(Unanswered, match=r"was sent and may still take effect: .*within 2s"):
-                await brokers.ask(at(kafka, None), request, (1, 2), timedelta(seconds=2))
-
-            answer = await brokers.ask(at(kafka, None), DESCRIBE, (0, 2), timedelta(seconds=2))
-            assert answer.cluster_id == kafka.cluster_id

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from brokers.conftest import Command
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.fleet.export import Archive
 from testbed.cluster import RealKafka
@@ -15,20 +14,19 @@ from testbed.cluster import RealKafka
 pytestmark = pytest.mark.brokers
 
 
-def test_copies_of_partitions_that_are_led_are_measured_too(tmp_path: Path) -> None:
-    with RealKafka() as kafka:
-        kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]])
-        kafka.create_topic("lost", [[1]])
-        kafka.produce("orders", 0, 20, "all")
-        kafka.wait_for_log_ends(3, "orders", {0: 20})
-        kafka.kill(1)
-        kafka.wait_until_fenced(1)
+def test_copies_of_partitions_that_are_led_are_measured_too(kafka: RealKafka, command: Command, tmp_path: Path) -> None:
+    kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]])
+    kafka.create_topic("lost", [[1]])
+    kafka.produce("orders", 0, 20, "all")
+    kafka.wait_for_log_ends(3, "orders", {0: 20})
+    kafka.kill(1)
+    kafka.wait_until_fenced(1)
 
-        command = [sys.executable, "-m", "kafka_recovery.cli.main", "snapshot", "--to", str(tmp_path / "archive")]
-        subprocess.run([*command, "--bootstrap-server", kafka.bootstrap], check=True, capture_output=True, timeout=60)
+    words = ("snapshot", "--to", str(tmp_path / "archive"), "--bootstrap-server", kafka.bootstrap)
+    taken = command("kafka-recovery", *words)
 
-        evidence = Archive.at(str(tmp_path / "archive")).read_latest(kafka.cluster_id)
-
+    assert taken.returncode == 0, taken.stderr
+    evidence = Archive.at(str(tmp_path / "archive")).read_latest(kafka.cluster_id)
     seen = {
         (partition.id.topic, partition.id.partition, int(replica.broker)): replica
         for partition in evidence.partitions

@@ -1,4 +1,7 @@
-"""The testbed itself: what other tests take for given about the accidents it makes, checked with Kafka's own files."""
+"""The testbed itself: what other tests take for given about the accidents it makes, checked with Kafka's own files.
+
+What is marked `full` the tests of the product would show as well, only less plainly, or nobody has touched for long.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,27 +18,26 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
+from brokers.conftest import USUAL
 from testbed import distribution, topics
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
-from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.replicas import EpochStart
 from testbed.security import Credentials, Mechanism, Security
 from testbed.waiting import WaitedInVain, wait_until
+from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
 
 PASSWORD = 'a "good" \\ secret=1'
-# 4.0 with and without ELR behaves as its neighbours do; one of the two is enough for every day.
-ELR_OFF_AND_ON = [
-    ("3.9", False),
-    pytest.param("4.0", False, marks=pytest.mark.full),
-    ("4.0", True),
-    ("newest", False),
-    ("newest", True),
+ELR_OFF_AND_ON = [("3.9", False), ("4.0", False), ("4.0", True), ("newest", False), ("newest", True)]
+NEWEST_ALWAYS = [
+    ("newest", True) if each == ("newest", True) else pytest.param(*each, marks=pytest.mark.full)
+    for each in ELR_OFF_AND_ON
 ]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("release", list(RELEASES))
 def test_a_cluster_takes_records_and_every_replica_has_them(release: str) -> None:
     with RealKafka(release, racks={1: "a", 2: "b", 3: "b"}) as kafka:
@@ -58,9 +59,11 @@ def racks_and_topics(kafka: RealKafka) -> tuple[dict[int, str], set[str]]:
     return {node.id: node.rack for node in nodes}, set(admin.list_topics(timeout=20).topics)
 
 
-@pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)
-def test_survivors_of_a_divergence_differ_in_log_end_and_in_last_epoch(release: str, elr: bool) -> None:
-    with RealKafka(release, elr=elr) as kafka:
+@pytest.mark.parametrize(("release", "elr"), NEWEST_ALWAYS)
+def test_survivors_of_a_divergence_differ_in_log_end_and_in_last_epoch(
+    release: str, elr: bool, warm: WarmKafka
+) -> None:
+    with warm.lent(release, **(USUAL if (release, elr) == ("newest", True) else {"elr": elr})) as kafka:
         orders = kafka.offline_partition("orders", survivors={2: 27, 3: 15}, partitions=2)
 
         assert (orders.dead, orders.survivors, kafka.running) == ((1,), (2, 3), (2, 3))
@@ -78,6 +81,7 @@ def test_survivors_of_a_divergence_differ_in_log_end_and_in_last_epoch(release: 
             assert {broker: kafka.log_end(broker, "orders", index) for broker in (2, 3)} == {2: 27, 3: 15}
 
 
+@pytest.mark.full
 def test_what_a_divergence_says_it_left_is_what_the_replicas_hold() -> None:
     with RealKafka(brokers=4) as kafka:
         orders = kafka.offline_partition("orders", survivors={4: 12, 2: 11}, acked=10)
@@ -96,10 +100,11 @@ def test_what_a_divergence_says_it_left_is_what_the_replicas_hold() -> None:
         }
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("release", "elr"), ELR_OFF_AND_ON)
-def test_the_scenario_of_kip_1275(release: str, elr: bool) -> None:
+def test_the_scenario_of_kip_1275(release: str, elr: bool, warm: WarmKafka) -> None:
     """Its test plan: the whole ISR ends by `kill -9`, a replica outside the ISR lives, and the partition is offline."""
-    with RealKafka(release, elr=elr) as kafka:
+    with warm.lent(release, elr=elr) as kafka:
         orders = kafka.offline_by_freezing("orders", survivors=[3], records=10, missed=5, min_insync_replicas=2)
 
         state = kafka.describe("orders")[0]
@@ -113,6 +118,7 @@ def test_the_scenario_of_kip_1275(release: str, elr: bool) -> None:
         wait_until("broker 3 leads", lambda: kafka.leader_answers("orders", 0, 3), bool)
 
 
+@pytest.mark.full
 def test_hundreds_of_partitions_are_offline_with_equal_logs() -> None:
     with RealKafka() as kafka:
         orders = kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=200, records=2)
@@ -123,6 +129,7 @@ def test_hundreds_of_partitions_are_offline_with_equal_logs() -> None:
         assert kafka.read_replica(3, "orders", 199) == list(orders[199].acknowledged) == ["common-0", "common-1"]
 
 
+@pytest.mark.full
 def test_reordering_moves_no_replica_and_an_unclean_election_touches_only_what_it_is_given() -> None:
     with RealKafka() as kafka:
         kafka.offline_by_freezing("orders", survivors=[2, 3], partitions=2)
@@ -139,6 +146,7 @@ def test_reordering_moves_no_replica_and_an_unclean_election_touches_only_what_i
         assert kafka.describe("orders")[0] == after
 
 
+@pytest.mark.full
 def test_a_broker_with_a_new_disk_copies_everything_again() -> None:
     with RealKafka() as kafka:
         kafka.create_topic("orders", [[1, 2, 3]], min_insync_replicas=1)
@@ -171,6 +179,7 @@ def test_a_wait_in_vain_says_for_what_and_what_it_saw(kafka: RealKafka) -> None:
         kafka.wait_for("orders", lambda state: state.leader == 2, patience=0.3)
 
 
+@pytest.mark.full
 def test_without_a_controller_brokers_still_answer(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[1, 2, 3]])
     kafka.kill_controller()
@@ -193,6 +202,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
         yield kafka
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("who", "principal"),
     [
@@ -210,11 +220,13 @@ def test_each_way_in_leads_to_what_is_granted(guarded: RealKafka, who: Credentia
     assert "orders" in topics_seen(guarded, who)
 
 
+@pytest.mark.full
 def test_a_wrong_password_is_refused(guarded: RealKafka) -> None:
     with pytest.raises(KafkaException):
         topics_seen(guarded, Credentials(Mechanism.SCRAM, "ann", "wrong"), patience=2)
 
 
+@pytest.mark.full
 def test_kafkas_own_tools_take_our_properties() -> None:
     """Asked on 3.9, the last release whose main jar has a tool that takes --command-config."""
     with RealKafka("3.9", brokers=1, security=Security(super_users=("User:ann", "User:CN=bob"))) as kafka:
@@ -234,6 +246,7 @@ def topics_seen(kafka: RealKafka, who: Credentials, patience: float = 20) -> set
     return set(admin.list_topics(timeout=patience).topics)
 
 
+@pytest.mark.full
 def test_a_cut_off_broker_is_lost_to_clients_and_to_nobody_else() -> None:
     with RealKafka(proxied=[2]) as kafka:
         kafka.create_topic("orders", [[2, 1, 3]], min_insync_replicas=3)
@@ -250,79 +263,6 @@ def test_a_cut_off_broker_is_lost_to_clients_and_to_nobody_else() -> None:
 
 def write_as_a_client(kafka: RealKafka, label: str) -> list[str]:
     return topics.produce(kafka.bootstrap, "orders", [0], 1, label, acks="all", patience=3)[0]
-
-
-class TestFaults:
-    def test_a_black_hole_swallows(self) -> None:
-        with BlackHole() as hole, connected(hole) as client:
-            client.sendall(b"anybody?")
-            client.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-
-    def test_garbage_is_the_same_for_the_same_seed(self) -> None:
-        assert answer_of(Garbage(seed=7), 64) == answer_of(Garbage(seed=7), 64) != answer_of(Garbage(seed=8), 64)
-
-    def test_garbage_may_announce_two_gigabytes(self) -> None:
-        assert answer_of(Garbage(announced=HUGE), 4) == b"\x7f\xff\xff\xff"
-
-    def test_a_stalled_proxy_lets_everything_through_in_the_end(self) -> None:
-        with Garbage(seed=7) as server, Proxy(server.address) as proxy, connected(proxy) as client:
-            proxy.stall()
-            client.sendall(b"well?")
-            client.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-            proxy.restore()
-            client.settimeout(10)
-            assert client.recv(1)
-
-    def test_a_proxy_that_drops_answers_still_hands_on_requests(self) -> None:
-        with Recorder() as server, Proxy(server.address) as proxy, connected(proxy) as client:
-            proxy.drop_answers()
-            client.sendall(b"elect")
-            wait_until("the request has arrived", lambda: bytes(server.received), lambda seen: seen == b"elect")
-            client.settimeout(0.2)
-            with pytest.raises(TimeoutError):
-                client.recv(1)
-
-    def test_a_cut_breaks_what_is_open_and_what_comes(self) -> None:
-        with BlackHole() as hole, Proxy(hole.address) as proxy, connected(proxy) as client:
-            proxy.cut()
-            assert client.recv(1) == b""
-            with connected(proxy) as later:
-                assert later.recv(1) == b""
-
-    def test_a_delayed_answer_takes_that_long(self) -> None:
-        with Garbage() as server, Proxy(server.address) as proxy, connected(proxy) as client:
-            proxy.delay(0.3)
-            began = time.monotonic()
-            client.sendall(b"well?")
-            assert client.recv(1)
-            assert time.monotonic() - began >= 0.3
-
-
-class Recorder(Server):
-    """Keeps what it is sent and answers it."""
-
-    def __init__(self) -> None:
-        self.received = bytearray()
-        super().__init__()
-
-    def _serve(self, client: socket.socket) -> None:
-        while part := client.recv(1024):
-            self.received += part
-            client.sendall(part)
-
-
-def connected(server: Server) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
-
-
-def answer_of(server: Server, size: int) -> bytes:
-    with server, connected(server) as client:
-        client.sendall(b"?")
-        return client.recv(size, socket.MSG_WAITALL)
 
 
 def test_nodes_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -> None:
@@ -347,6 +287,7 @@ def test_nodes_do_not_outlive_an_owner_who_is_killed(tmp_path: Path) -> None:
         socket.create_connection((host, int(port)), timeout=10)
 
 
+@pytest.mark.full
 def test_the_playground_ends_at_a_ctrl_c(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "testbed", "--brokers", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=own_environment(tmp_path)) as owner:

@@ -5,12 +5,12 @@ To a consumer such a leader has no offset to tell; it leads nevertheless, and it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
 
-from brokers.conftest import Recovery
+from brokers.conftest import ON_3_9, ON_NEWEST, Recovery
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.interview import ANY_EPOCH, Interview
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -22,20 +22,12 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import EvidenceRules
 from testbed.cluster import RealKafka
 
-pytestmark = pytest.mark.brokers
+pytestmark = [pytest.mark.brokers, pytest.mark.parametrize("kafka", [ON_NEWEST, ON_3_9], indirect=True)]
 
 ORDERS = TopicPartition("orders", 0)
 RECORDS = 10
 SURVIVOR = 2
 Recoveries = Callable[[RealKafka], Recovery]
-
-
-@pytest.fixture(params=["newest", "3.9"])
-def kafka(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
-    """Brokers that forget their high watermarks when they are killed: they hardly ever write them down."""
-    rarely = {"replica.high.watermark.checkpoint.interval.ms": "600000"}
-    with RealKafka(request.param, properties=rarely) as cluster:
-        yield cluster
 
 
 def offline_with_one_survivor(kafka: RealKafka, replicas: Sequence[int]) -> None:

@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import pytest
 
+from brokers.conftest import ON_3_9, PROXIED
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import ClusterError
@@ -23,11 +24,16 @@ from kafka_recovery.kube.watching.watch import OFTEN
 from kafka_recovery.kube.watching.watcher import Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
 from testbed.cluster import RealKafka
+from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
+GROUP = "watching"
 
 AT_ONCE = Policy((Rule("at-once", patience=timedelta(0)),))
 CLOCK = SystemClock()
+PATIENT = {"session_timeout": 3.0}
+"""A watcher is to see that a broker does not answer before the controller has fenced it."""
+STILL = {"properties": {"metadata.max.idle.interval.ms": "0"}, "brokers": 1}
 
 
 @dataclass
@@ -107,34 +113,29 @@ async def fenced_at(kafka: RealKafka, broker: int, through: int) -> timedelta:
             await asyncio.sleep(0.01)
 
 
-@pytest.fixture(scope="module")
-def kafka() -> Iterator[RealKafka]:
-    """One cluster for the stories that leave it as it was."""
-    with RealKafka() as cluster:
+@pytest.fixture
+def kafka(request: pytest.FixtureRequest, warm: WarmKafka) -> Iterator[RealKafka]:
+    """Three brokers, unless parametrized."""
+    with warm.lent(**getattr(request, "param", PATIENT)) as cluster:
         yield cluster
 
 
-@pytest.fixture(params=["newest", "3.9"])
-def each_kafka(request: pytest.FixtureRequest) -> RealKafka:
-    return RealKafka(request.param)
+@pytest.mark.parametrize("kafka", [pytest.param(PATIENT, id="newest"), ON_3_9], indirect=True)
+async def test_what_a_fenced_broker_leaves_behind_opens_at_once_without_patience(kafka: RealKafka) -> None:
+    kafka.create_topic("orders", [[3], [3]])
+    kafka.create_topic("pay", [[1, 3], [3, 2]])
+    async with watching(kafka) as desk:
+        noting = asyncio.create_task(fenced_at(kafka, 3, through=1))
+        await asyncio.to_thread(kafka.freeze, 3)
+        await until(lambda: bool(desk.opened))
+        opened_at, incident = desk.opened[0]
+        took = opened_at - await noting
+        await asyncio.sleep(3)
 
-
-async def test_what_a_fenced_broker_leaves_behind_opens_at_once_without_patience(each_kafka: RealKafka) -> None:
-    with each_kafka as kafka:
-        kafka.create_topic("orders", [[3], [3]])
-        kafka.create_topic("pay", [[1, 3], [3, 2]])
-        async with watching(kafka) as desk:
-            noting = asyncio.create_task(fenced_at(kafka, 3, through=1))
-            await asyncio.to_thread(kafka.freeze, 3)
-            await until(lambda: bool(desk.opened))
-            opened_at, incident = desk.opened[0]
-            took = opened_at - await noting
-            await asyncio.sleep(3)
-
-        assert [str(each.id) for each in incident.partitions] == ["orders-0", "orders-1"]
-        assert len(desk.opened) == 1
-        assert took < OFTEN, "the change was seen; without one it would take the next look at everything"
-        print(f"from fenced to opened: {took.total_seconds() * 1000:.0f} ms")
+    assert [str(each.id) for each in incident.partitions] == ["orders-0", "orders-1"]
+    assert len(desk.opened) == 1
+    assert took < OFTEN, "the change was seen; without one it would take the next look at everything"
+    print(f"from fenced to opened: {took.total_seconds() * 1000:.0f} ms")
 
 
 async def test_a_killed_broker_comes_back_as_another_process_and_a_frozen_one_as_itself(kafka: RealKafka) -> None:
@@ -175,28 +176,22 @@ async def test_without_a_controller_nothing_moves_and_we_say_so(kafka: RealKafka
         await until(lambda: desk.isolated is None)
 
 
-async def test_behind_a_cut_path_we_see_that_it_is_us() -> None:
-    with RealKafka(proxied=(1, 2, 3)) as kafka:
-        kafka.create_topic("orders", [[1, 2, 3]])
-        async with watching(kafka) as desk:
-            for broker in (1, 2):
-                kafka.proxy(broker).stall()
-            await until(lambda: desk.isolated == "PathCut")
-            kafka.proxy(3).stall()
-            await until(lambda: desk.isolated == "ClusterUnavailable")
-            for broker in (1, 2, 3):
-                kafka.proxy(broker).restore()
-            await until(lambda: desk.isolated is None)
+@pytest.mark.parametrize(
+    "kafka", [pytest.param(PROXIED, id="behind proxies", marks=pytest.mark.xdist_group("crashes"))], indirect=True
+)
+async def test_behind_a_cut_path_we_see_that_it_is_us(kafka: RealKafka) -> None:
+    kafka.create_topic("orders", [[1, 2, 3]])
+    async with watching(kafka) as desk:
+        for broker in (1, 2):
+            kafka.proxy(broker).stall()
+        await until(lambda: desk.isolated == "PathCut")
+        kafka.proxy(3).stall()
+        await until(lambda: desk.isolated == "ClusterUnavailable")
+        for broker in (1, 2, 3):
+            kafka.proxy(broker).restore()
+        await until(lambda: desk.isolated is None)
 
     assert not desk.opened
-
-
-async def test_a_cluster_whose_controller_writes_no_no_ops_is_trusted_though_nothing_moves() -> None:
-    with RealKafka(properties={"metadata.max.idle.interval.ms": "0"}) as kafka:
-        async with watching(kafka) as desk:
-            await asyncio.sleep(6)
-
-    assert {view.isolated for view in desk.views} == {None}
 
 
 async def test_topics_in_which_kafka_elects_uncleanly_by_itself_are_seen(kafka: RealKafka) -> None:
@@ -208,3 +203,11 @@ async def test_topics_in_which_kafka_elects_uncleanly_by_itself_are_seen(kafka: 
         found = desk.views[-1].unclean
         assert found
         assert (found.topics, found.unread) == (("careless",), 0)
+
+
+@pytest.mark.parametrize("kafka", [STILL], indirect=True)
+async def test_a_cluster_whose_controller_writes_no_no_ops_is_trusted_though_nothing_moves(kafka: RealKafka) -> None:
+    async with watching(kafka) as desk:
+        await asyncio.sleep(6)
+
+    assert {view.isolated for view in desk.views} == {None}

@@ -14,18 +14,19 @@ from typing import Any
 
 import pytest
 
+from brokers.conftest import STORMY, Command
 from kafka_recovery.recovery.journal_files import FileJournal
 from testbed.cluster import RealKafka
 from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.metadata import PartitionState
+from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
-
-Command = Callable[..., subprocess.CompletedProcess[str]]
+GROUP = "commands"
 
 SURVIVORS = {2: 27, 3: 15}
-"""Broker 3 has the later epoch; broker 2, behind a proxy, the longer log."""
-PROXIED, BEST = 2, 3
+"""Broker 3 has the later epoch; broker 2, whose proxy makes the weather, the longer log."""
+FOUL, BEST = 2, 3
 ORIGINAL = (1, 2, 3)
 DEADLINE, ATTEMPTS = 2, 2
 START = 12
@@ -41,9 +42,9 @@ rules:
 
 
 @pytest.fixture(scope="module")
-def stormy() -> Iterator[RealKafka]:
+def stormy(warm: WarmKafka) -> Iterator[RealKafka]:
     """Offline partitions: most tests only look at number 0; those that recover one have it for themselves."""
-    with RealKafka(proxied=[PROXIED]) as kafka:
+    with warm.lent(**STORMY) as kafka:
         kafka.offline_partition("orders", survivors=SURVIVORS, partitions=8)
         yield kafka
 
@@ -131,20 +132,20 @@ def test_a_broker_costs_nobody_s_answers_but_its_own(
 ) -> None:
     befall, problem = WEATHER[weather]
     began = time.monotonic()
-    with befall(stormy.proxy(PROXIED)):
+    with befall(stormy.proxy(FOUL)):
         looked = command(TOOL, "plan", *at(stormy), "--policy", str(strict), "--output", "json")
     took = time.monotonic() - began
-    stormy.proxy(PROXIED).restore()
+    stormy.proxy(FOUL).restore()
 
     assert looked.returncode == 0, looked.stderr
     document = json.loads(looked.stdout)["plan"]
     replicas = {replica["broker"]: replica for replica in document["evidence"]["partitions"][0]["replicas"]}
     assert replicas[BEST]["log"]["end"] == SURVIVORS[BEST]
-    assert replicas[PROXIED]["log"] is None
-    assert problem in replicas[PROXIED]["problem"]["message"]
+    assert replicas[FOUL]["log"] is None
+    assert problem in replicas[FOUL]["problem"]["message"]
     (decision,) = document["decisions"]
     assert (decision["verdict"], decision["reason"]["code"]) == ("Refuse", "PromisedMissing")
-    assert f"broker {PROXIED}" in decision["reason"]["message"]
+    assert f"broker {FOUL}" in decision["reason"]["message"]
     assert took < (ATTEMPTS + 1) * DEADLINE + START
 
 
@@ -152,10 +153,10 @@ def test_a_silent_broker_does_not_stop_who_may_do_without_it(
     stormy: RealKafka, command: Command, lenient: Path
 ) -> None:
     began = time.monotonic()
-    with instead(stormy.proxy(PROXIED), BlackHole()):
+    with instead(stormy.proxy(FOUL), BlackHole()):
         done = command(TOOL, "recover", *at(stormy, 1), "--policy", str(lenient))
     took = time.monotonic() - began
-    stormy.proxy(PROXIED).restore()
+    stormy.proxy(FOUL).restore()
 
     assert done.returncode == 0, done.stderr
     assert took < 30, "an election has 20 s for its answer; none of that is spent on a broker that has nothing to say"
@@ -166,27 +167,27 @@ def test_a_broker_that_answers_just_in_time_is_measured_and_elected(
     stormy: RealKafka, command: Command, longest: Path
 ) -> None:
     """All its answers, one after the other, come within the deadline."""
-    stormy.proxy(PROXIED).delay(DEADLINE * 0.1)
+    stormy.proxy(FOUL).delay(DEADLINE * 0.1)
     done = command(TOOL, "recover", *at(stormy, 2), "--policy", str(longest), "--output", "json")
-    stormy.proxy(PROXIED).restore()
+    stormy.proxy(FOUL).restore()
 
     assert done.returncode == 0, done.stderr
     (outcome,) = json.loads(done.stdout)["outcomes"]
-    assert (outcome["outcome"], outcome["leader"], outcome["log_end"]) == ("Recovered", PROXIED, SURVIVORS[PROXIED])
+    assert (outcome["outcome"], outcome["leader"], outcome["log_end"]) == ("Recovered", FOUL, SURVIVORS[FOUL])
     assert state(stormy, 2).replicas == ORIGINAL
 
 
 def test_a_broker_that_answers_too_late_is_unknown_and_not_empty(
     stormy: RealKafka, command: Command, longest: Path
 ) -> None:
-    stormy.proxy(PROXIED).delay(DEADLINE * 1.2)
+    stormy.proxy(FOUL).delay(DEADLINE * 1.2)
     looked = command(TOOL, "plan", *at(stormy), "--policy", str(longest), "--output", "json")
-    stormy.proxy(PROXIED).restore()
+    stormy.proxy(FOUL).restore()
 
     assert looked.returncode == 0, looked.stderr
     (decision,) = json.loads(looked.stdout)["plan"]["decisions"]
     assert decision["verdict"] == "Refuse"
-    assert f"broker {PROXIED} counts as alive, but its log was not measured" in decision["reason"]["message"]
+    assert f"broker {FOUL} counts as alive, but its log was not measured" in decision["reason"]["message"]
 
 
 class TestBootstrap:

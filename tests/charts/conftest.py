@@ -42,6 +42,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
             pytest.exit(str(trouble), returncode=pytest.ExitCode.INTERNAL_ERROR)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`--dist loadgroup`: what needs the API server shares one, the rest is done by whoever has time."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and "control_plane" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("charts"))
+
+
 @pytest.fixture(scope="session")
 def charts() -> Iterator[Helm]:
     """Helm without a cluster."""

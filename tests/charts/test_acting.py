@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from apiserver import incidents
+from apiserver.forked import launched
 from apiserver.incidents import Object, approval, condition, finished, only_recovery, policy, reason, seen
 from brokers.test_acls import CLUSTER, EVERYTHING, PRINCIPALS
 from charts.conftest import Install
@@ -32,15 +33,8 @@ Run = Callable[[], OperatorProcess]
 
 
 @pytest.fixture
-def kafka() -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it."""
-    with RealKafka() as cluster:
-        yield cluster
-
-
-@pytest.fixture
 def guarded() -> Iterator[RealKafka]:
-    """The same with TLS, passwords and ACLs."""
+    """Three brokers with TLS, passwords and ACLs."""
     with RealKafka(security=Security()) as cluster:
         yield cluster
 
@@ -53,10 +47,10 @@ def run(control_plane: ControlPlane, kubectl: Kubectl, namespace: str, tmp_path:
     def run_now() -> OperatorProcess:
         if started:
             assert started[-1].stop() == 0
-        (container,) = kubectl.json("get", "deployment", NAME)["spec"]["template"]["spec"]["containers"]
+        (container,) = kubectl.api.get("deployment", NAME)["spec"]["template"]["spec"]["containers"]
         given = [each for each in container["args"] if not each.startswith(OF_THIS_MACHINE)]
         account = control_plane.service_account(namespace, NAME)
-        started.append(OperatorProcess(account, namespace, tmp_path, *given))
+        started.append(OperatorProcess(account, namespace, tmp_path, *given, launch=launched()))
         return started[-1].__enter__()
 
     yield run_now
@@ -69,7 +63,7 @@ def answered(kubectl: Kubectl, name: str) -> Object:
     """Wait until an approval is answered."""
     return wait_until(
         f"RecoveryApproval {name} is answered",
-        lambda: dict(kubectl.json("get", "recoveryapproval", name)),
+        lambda: dict(kubectl.api.get("recoveryapproval", name)),
         lambda each: bool(condition(each, "Accepted")),
     )
 
@@ -100,7 +94,7 @@ def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one
     install(secretNames=["kafka-ca", "kafka-user"])
     operator = run()
     kubectl.apply(policy(approval="AutoApprove"), looking_only(guarded, kubectl))
-    guarded.offline_partition("orders", {SURVIVOR: 25})
+    incidents.accident(guarded, 1)
 
     name = only_recovery(kubectl, within=60)["metadata"]["name"]
     planned = seen(kubectl, name, lambda each: reason(each) == "ObserveOnly")
@@ -127,7 +121,7 @@ def test_without_admission_policies_an_approval_of_a_loss_is_not_believed(
     install(authority="Approve", admissionPolicies={"create": False})
     run()
     kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
-    kafka.offline_partition("orders", {SURVIVOR: 25})
+    incidents.accident(kafka, 1)
     name = only_recovery(kubectl, within=60)["metadata"]["name"]
 
     waiting = seen(kubectl, name, lambda each: reason(each) in ("AwaitingApproval", "AdmissionPolicyMissing"))

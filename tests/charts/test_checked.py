@@ -1,4 +1,8 @@
-"""The charts in the hands of the tools that others check charts with."""
+"""The charts in the hands of the tools that others check charts with.
+
+Only in `make test-full`: two programs to build, for what `test_installed.py` asks a real API server and
+`test_rendered.py` asks of the templates.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from testbed.helm.distribution import fetch
 from testbed.helm.helm import Helm
 from testbed.kubernetes.control_plane import ControlPlane
 
-pytestmark = pytest.mark.apiserver
+pytestmark = [pytest.mark.apiserver, pytest.mark.full]
 
 FOREIGN = "PodMonitor,ServiceMonitor,PrometheusRule"
 """Kinds that no API server has of itself."""

@@ -18,6 +18,7 @@ from apiserver.calling import calling
 from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
 from charts.previous import previous
+from charts.test_rendered import EVERYTHING
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECOVERIES
 from testbed.helm.helm import Helm, HelmFailed, Object
@@ -42,13 +43,13 @@ def there(kubectl: Kubectl) -> set[str]:
 
 
 def deployment(kubectl: Kubectl) -> Object:
-    return dict(kubectl.json("get", "deployment", NAME)["spec"])
+    return dict(kubectl.api.get("deployment", NAME)["spec"])
 
 
 def kept(kubectl: Kubectl) -> list[Object]:
     """Recoveries and the ConfigMaps of their journals, word for word."""
-    recoveries = kubectl.json("get", "partitionrecoveries")["items"]
-    return [*recoveries, *kubectl.json("get", "configmaps", "-l", "kafka-recovery.dev/recovery")["items"]]
+    recoveries = kubectl.api.listed("partitionrecoveries")
+    return [*recoveries, *kubectl.api.listed("configmaps", "kafka-recovery.dev/recovery")]
 
 
 def arguments(kubectl: Kubectl) -> list[str]:
@@ -116,7 +117,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
         install("--reset-then-reuse-values", authority="Approve", replicas=2)
         assert "--authority=Approve" in arguments(kubectl)
         assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
-        assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.json("get", "role", NAME)["rules"]]
+        assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.api.get("role", NAME)["rules"]]
         assert kept(kubectl) == begun
         assert [run.digest for run in await incident.journal.unfinished()] == [digest]
 
@@ -151,7 +152,7 @@ def test_definitions_that_were_applied_by_hand_can_be_taken_over(
 
     define(control_plane, helm)
 
-    annotations = kubectl.json("get", "crd", "watchedclusters.kafka-recovery.dev")["metadata"]["annotations"]
+    annotations = kubectl.api.get("crd", "watchedclusters.kafka-recovery.dev")["metadata"]["annotations"]
     assert annotations["meta.helm.sh/release-name"] == "kafka-recovery-crds"
 
 
@@ -277,6 +278,22 @@ def test_the_notes_warn_where_the_definitions_are_missing(
 
     define(control_plane, helm)
     assert warning not in install()
+
+
+@pytest.mark.parametrize("values", [{}, EVERYTHING, {"watchNamespaces": ["*"]}], ids=["defaults", "all", "everywhere"])
+def test_every_object_is_one_that_the_api_server_knows(
+    charts: Helm, kubectl: Kubectl, namespace: str, values: dict[str, Any]
+) -> None:
+    """A misspelt field would be dropped without a word."""
+    theirs = "PodMonitor", "ServiceMonitor", "PrometheusRule"
+    objects = charts.of(namespace, kubectl.kubeconfig).rendered(OPERATOR, **values)
+    known = [each for each in objects if each["kind"] not in theirs]
+
+    assert len(known) >= 15
+    assert [each for each in known if not kubectl.api.dry_run(each)] == []
+    (deployment,) = [each for each in known if each["kind"] == "Deployment"]
+    deployment["spec"]["template"]["spec"]["securityContext"]["runAsRoot"] = True
+    assert not kubectl.api.dry_run(deployment)
 
 
 def test_a_namespace_that_is_to_be_watched_must_be_there(install: Install, defined: None) -> None:

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from itertools import groupby
 
 from fidelity import on_brokers, on_model, recorded
 from fidelity.script import Script, differences
 from fidelity.scripts import SCRIPTS
 from testbed.cluster import RealKafka
+from testbed.warm import WarmKafka
 
 NEWEST = "newest"
 
@@ -29,9 +29,10 @@ def main() -> None:
     if given.names:
         chosen = [script for script in chosen if any(name in script.name for name in given.names)]
     differs = 0
-    for elr, scripts in groupby(chosen, lambda script: script.elr):
-        with on_brokers.cluster(given.release, elr) as kafka:
-            differs += sum(_play(script, kafka, given.record) for script in scripts)
+    with WarmKafka() as warm:
+        for script in chosen:
+            with warm.lent(**on_brokers.wish(given.release, script.elr)) as kafka:
+                differs += _play(script, kafka, given.record)
     raise SystemExit(1 if differs else 0)
 
 

@@ -34,6 +34,9 @@ OFFLINE: tuple[Step, ...] = (
     look(),
 )
 
+# The same to the controller and to 2 and 3, and sooner mended; for scripts in which broker 1 never comes back.
+OFFLINE_FOR_GOOD: tuple[Step, ...] = tuple(freeze(1) if step.text == "kill 1" else step for step in OFFLINE)
+
 # Broker 1 leads alone; 2 and 3 are dead, 2 left the ISR last and lacks nothing.
 ALL_BUT_THE_LEADER_GONE: tuple[Step, ...] = (
     create(1, 2, 3, min_isr=2),

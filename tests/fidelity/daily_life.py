@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fidelity.accidents import OFFLINE
+from fidelity.accidents import OFFLINE, OFFLINE_FOR_GOOD
 from fidelity.script import (
     Script,
     ask_end,
@@ -79,7 +79,7 @@ DAILY_LIFE = (
         "a replica under another leader epoch says which side is behind",
         False,
         (
-            *OFFLINE,
+            *OFFLINE_FOR_GOOD,
             ask_end(2, debugging=True),
             ask_end(2, epoch=0, debugging=True),
             ask_end(2, epoch=1, debugging=True),

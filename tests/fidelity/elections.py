@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fidelity.accidents import OFFLINE
+from fidelity.accidents import OFFLINE, OFFLINE_FOR_GOOD
 from fidelity.script import (
     Script,
     configure,
@@ -71,7 +71,7 @@ ELECTIONS = (
         "a leader that is dead but not fenced yet is elected",
         False,
         (
-            *OFFLINE,
+            *OFFLINE_FOR_GOOD,
             kill(2),
             elect_unclean(),
             look(),
@@ -93,9 +93,9 @@ ELECTIONS = (
             create(2, 3),
             write(2, 3),
             until_end(3, 3),
-            kill(2),
+            freeze(2),
             until_fenced(2),
-            kill(3),
+            freeze(3),
             until_fenced(3),
             until_offline(),
             elect_unclean(),
@@ -109,7 +109,7 @@ ELECTIONS = (
         "a fenced replica that comes first in order is passed over",
         False,
         (
-            *OFFLINE,
+            *OFFLINE_FOR_GOOD,
             freeze(2),
             until_fenced(2),
             elect_unclean(),
@@ -131,7 +131,7 @@ ELECTIONS = (
             until_fenced(2, 3),
             until_isr(1),
             write(1, 5),
-            kill(1),
+            freeze(1),
             thaw(3),
             until_fenced(1),
             until_leader(3),
@@ -144,7 +144,7 @@ ELECTIONS = (
         "allowing unclean elections for a topic that is offline elects",
         False,
         (
-            *OFFLINE,
+            *OFFLINE_FOR_GOOD,
             configure("unclean.leader.election.enable", "true"),
             until_leader(2),
             until_isr(2, 3),

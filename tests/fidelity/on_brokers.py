@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kafka.protocol.admin import (
@@ -29,22 +29,20 @@ TOPIC_RESOURCE, SET = 2, 0
 LATEST, CONSUMER, DEBUGGER = -1, -1, -2
 
 
-@contextmanager
-def cluster(release: str, elr: bool) -> Iterator[RealKafka]:
-    """A real cluster as scripts want it."""
+def wish(release: str, elr: bool) -> dict[str, Any]:
+    """The cluster that scripts want, in the words of RealKafka.
+
+    Sessions outlast a follower's last fetch by far, on a busy machine too: what is written once it is fenced must not
+    reach it any more.
+    """
     choice = elr if elr else None if release == "3.9" else False
     checks = {"unclean.leader.election.interval.ms": str(UNCLEAN_CHECK * 1000)}
-    with RealKafka(release, brokers=len(BROKERS), elr=choice, properties=checks) as kafka:
-        yield kafka
+    return {"release": release, "brokers": len(BROKERS), "elr": choice, "properties": checks, "session_timeout": 3.0}
 
 
 def play(script: Script, kafka: RealKafka) -> list[Sight]:
-    """The script on a running cluster, which is left as it was found: all brokers in, no topic."""
-    stage = BrokerStage(kafka)
-    try:
-        return script.play(stage)
-    finally:
-        stage.tidy()
+    """The script on a running cluster without topics; what it broke there is left so."""
+    return script.play(BrokerStage(kafka))
 
 
 class BrokerStage:
@@ -52,52 +50,37 @@ class BrokerStage:
 
     def __init__(self, kafka: RealKafka) -> None:
         self.kafka = kafka
-        self._frozen: set[int] = set()
-        self._exists = False
-
-    def tidy(self) -> None:
-        """All brokers run and may lead; the topic is gone."""
-        for broker in tuple(self._frozen):
-            self.thaw(broker)
-        for broker in set(BROKERS) - set(self.kafka.running):
-            self.kafka.start(broker, wait=False)
-        self.kafka.wait_until_unfenced(*BROKERS)
-        if self._exists:
-            self.delete()
+        # Brokers keep high watermarks by name: a topic must not inherit that of another script's.
+        self._topic = f"{TOPIC}-{uuid.uuid4().hex[:8]}"
 
     def create(self, replicas: Sequence[int], min_isr: int, unclean: bool) -> None:
-        self._exists = True
         configs: dict[str, str | int] = {"min.insync.replicas": min_isr}
         if unclean:
             configs["unclean.leader.election.enable"] = "true"
-        self.kafka.create_topic(TOPIC, [replicas], **configs)
+        self.kafka.create_topic(self._topic, [replicas], **configs)
 
     def delete(self) -> None:
-        self._exists = False
-        self.kafka.delete_topic(TOPIC)
+        self.kafka.delete_topic(self._topic)
 
     def configure(self, key: str, value: str) -> None:
         kind = IncrementalAlterConfigsRequest.AlterConfigsResource
         change = kind.AlterableConfig(name=key, config_operation=SET, value=value)
-        resource = kind(resource_type=TOPIC_RESOURCE, resource_name=TOPIC, configs=[change])
+        resource = kind(resource_type=TOPIC_RESOURCE, resource_name=self._topic, configs=[change])
         answer = self._ask(OBSERVER, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
         accept("IncrementalAlterConfigs", answer.responses[0].error_code)
         self.settle()
 
     def kill(self, broker: int) -> None:
         self.kafka.kill(broker)
-        self._frozen.discard(broker)
 
     def stop(self, broker: int) -> None:
         self.kafka.terminate(broker)
 
     def freeze(self, broker: int) -> None:
         self.kafka.freeze(broker)
-        self._frozen.add(broker)
 
     def thaw(self, broker: int) -> None:
         self.kafka.thaw(broker)
-        self._frozen.discard(broker)
 
     def start(self, broker: int) -> None:
         self.kafka.start(broker)
@@ -112,7 +95,7 @@ class BrokerStage:
         self.kafka.wait_until_unfenced(broker)
 
     def partition(self) -> Partition:
-        seen = self.kafka.describe(TOPIC)[0]
+        seen = self.kafka.describe(self._topic)[0]
         return Partition(
             seen.leader, seen.leader_epoch, frozenset(seen.isr), frozenset(seen.elr), seen.last_known_elr, seen.replicas
         )
@@ -139,7 +122,7 @@ class BrokerStage:
 
     def reassignment(self) -> tuple[list[int], list[int]]:
         kind = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
-        wanted = [kind(name=TOPIC, partition_indexes=[0])]
+        wanted = [kind(name=self._topic, partition_indexes=[0])]
         answer = self._ask(OBSERVER, ListPartitionReassignmentsRequest(timeout_ms=DEADLINE_MS, topics=wanted), 0)
         accept("ListPartitionReassignments", answer.error_code)
         for topic in answer.topics:
@@ -158,7 +141,7 @@ class BrokerStage:
             transactional_id=None,
             acks=acks,
             timeout_ms=DEADLINE_MS,
-            topic_data=[kind(name=TOPIC, partition_data=data)],
+            topic_data=[kind(name=self._topic, partition_data=data)],
         )
         # Up to version 12 topics go by name.
         return _named(self._ask(broker, request, 9).responses[0].partition_responses[0].error_code)
@@ -169,13 +152,14 @@ class BrokerStage:
         request = ListOffsetsRequest(
             replica_id=DEBUGGER if debugging else CONSUMER,
             isolation_level=0,
-            topics=[kind(name=TOPIC, partitions=[wanted])],
+            topics=[kind(name=self._topic, partitions=[wanted])],
         )
         told = self._ask(broker, request, 9).topics[0].partitions[0]
         return _named(told.error_code), told.offset, told.leader_epoch
 
     def elect(self, preferred: bool, topic: str) -> str:
-        wanted = [ElectLeadersRequest.TopicPartitions(topic=topic, partitions=[0])]
+        name = self._topic if topic == TOPIC else topic
+        wanted = [ElectLeadersRequest.TopicPartitions(topic=name, partitions=[0])]
         request = ElectLeadersRequest(
             election_type=0 if preferred else 1, topic_partitions=wanted, timeout_ms=DEADLINE_MS
         )
@@ -186,7 +170,7 @@ class BrokerStage:
     def reassign(self, replicas: Sequence[int] | None, same_count: bool) -> str:
         kind = AlterPartitionReassignmentsRequest.ReassignableTopic
         target = None if replicas is None else list(replicas)
-        wanted = [kind(name=TOPIC, partitions=[kind.ReassignablePartition(partition_index=0, replicas=target)])]
+        wanted = [kind(name=self._topic, partitions=[kind.ReassignablePartition(partition_index=0, replicas=target)])]
         request = AlterPartitionReassignmentsRequest(timeout_ms=DEADLINE_MS, topics=wanted)
         if same_count:
             request.allow_replication_factor_change = False

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from fidelity.accidents import OFFLINE
+from fidelity.accidents import OFFLINE, OFFLINE_FOR_GOOD
 from fidelity.script import (
     Script,
     cancel_reassignment,
     create,
     elect_unclean,
-    kill,
+    freeze,
     look,
     reassign,
     start,
+    thaw,
     until_end,
     until_fenced,
     until_isr,
@@ -44,7 +45,7 @@ REASSIGNMENTS = (
         "a reassignment of an offline partition is cancelled",
         False,
         (
-            *OFFLINE,
+            *OFFLINE_FOR_GOOD,
             reassign(1, 2, 4),
             cancel_reassignment(),
             look(),
@@ -60,7 +61,7 @@ REASSIGNMENTS = (
         (
             create(1),
             write(1, 10),
-            kill(2, 3),
+            freeze(2, 3),
             until_fenced(2, 3),
             reassign(1, 2),
             look(),
@@ -79,7 +80,7 @@ REASSIGNMENTS = (
             look(),
             reassign(4, 1),
             look(),
-            start(2),
+            thaw(2),
             until_isr(1, 2, 4),
             look(),
             cancel_reassignment(),
@@ -98,7 +99,7 @@ REASSIGNMENTS = (
             reassign(same_count=True),
             reassign(2, 1, same_count=True),
             look(),
-            kill(3),
+            freeze(3),
             until_fenced(3),
             reassign(2, 3, same_count=True),
             look(),
@@ -118,7 +119,7 @@ REASSIGNMENTS = (
             write(1, 10),
             until_end(10, 2),
             cancel_reassignment(),
-            kill(3),
+            freeze(3),
             until_fenced(3),
             reassign(1, 3),
             look(),
@@ -159,7 +160,7 @@ REASSIGNMENTS = (
         "a reassignment of an offline partition with an empty ISR",
         True,
         (
-            *OFFLINE,
+            *OFFLINE_FOR_GOOD,
             reassign(3, 2, 1),
             look(),
             reassign(3, 2, 4),

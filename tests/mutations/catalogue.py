@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 LISTED = Path(__file__).parent / "listed"
-PRODUCT = ("operator", "spark", "crds", "manifests", "charts", "images")
+PRODUCT = ("operator", "spark", "crds", "manifests", "charts")
 """Where the product lies; never the tests, which may quote it."""
 KINDS = frozenset({".py", ".yaml", ".json"})
 

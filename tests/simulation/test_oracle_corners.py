@@ -6,19 +6,19 @@ with the honest engine keeps every promise.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from kafka_recovery.decision import judgement, loss, planner, recheck
+from kafka_recovery.decision import judgement, planner, recheck
 from kafka_recovery.decision import scene as around
 from kafka_recovery.decision.order import MERITS
 from kafka_recovery.domain.election import ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.plan import Loss, LossClass, Plan
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery import consent
@@ -45,6 +45,7 @@ from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.wire import Unavailable
 from kafka_recovery.simulator.model.requests import ElectionType, ElectLeaders
 from kafka_recovery.simulator.rehearsal.rehearse import given
+from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 
 ONE_AFTER_THE_OTHER = (
     Fault(5, Kind.KILL, 2),
@@ -77,9 +78,6 @@ def incident(*more: Fault, **changed: Any) -> Scenario:
 
 def found(scenario: Scenario) -> set[str]:
     return {finding.invariant for finding in happen(scenario).findings}
-
-
-Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 @dataclass(frozen=True)
@@ -176,14 +174,6 @@ TWO_TOPICS = incident(
 
 
 # Orders of others.
-
-
-def restored_without_comparing(patch: pytest.MonkeyPatch) -> None:
-    async def restore(self: AssignmentOrder, ballots: Sequence[Any]) -> Mapping[TopicPartition, ElectionAnswer]:
-        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
-        return await self._order("restore", altered, {b.id: b.assignment for b in altered})
-
-    patch.setattr(AssignmentOrder, "restore", restore)
 
 
 def finished_plans_are_undone(patch: pytest.MonkeyPatch) -> None:
@@ -290,16 +280,6 @@ NOT_SELECTED = given(incident(), Policy((Rule("others", TopicSelector(names=("ot
 
 
 # What a class promises.
-
-
-def everything_is_lossless(patch: pytest.MonkeyPatch) -> None:
-    honest = loss.classify
-
-    def boast(*args: Any, **kwargs: Any) -> Loss:
-        return replace(honest(*args, **kwargs), loss_class=LossClass.LOSSLESS, at_most=0, proof="nobody lacks anything")
-
-    for module in (planner, judgement, recheck):
-        patch.setattr(module, "classify", boast)
 
 
 OVERTHROWN = incident(

@@ -16,9 +16,9 @@ import pytest
 from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead
+from kafka_recovery.domain.election import Answer, ElectionAnswer, Lead
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan
+from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery import consent, supervision
@@ -39,11 +39,10 @@ from kafka_recovery.simulator.histories.scenario import (
 )
 from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.host import drivers
-from kafka_recovery.simulator.host.drivers import AssignmentOrder
 from kafka_recovery.simulator.host.memory_journal import MemoryJournal
+from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
 
-Patch = Callable[[pytest.MonkeyPatch], None]
 Adapt = Callable[[Scenario], Scenario]
 
 
@@ -141,29 +140,10 @@ def ignored_replication_factor(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(judgement, "PARTITION_GUARDS", refusals.PARTITION_GUARDS[1:])
 
 
-def everything_is_lossless(patch: pytest.MonkeyPatch) -> None:
-    honest = loss.classify
-
-    def boast(*args: Any, **kwargs: Any) -> Loss:
-        return replace(honest(*args, **kwargs), loss_class=LossClass.LOSSLESS, at_most=0, proof="highest epoch")
-
-    for module in (planner, judgement, rechecking):
-        patch.setattr(module, "classify", boast)
-
-
 def understated_bound(patch: pytest.MonkeyPatch) -> None:
     """Bounds are halved, and whose copy is intact is taken on trust."""
     patch.setattr(loss, "_is_intact", lambda replica, partition, history: replica.log is not None)
     patch.setattr(loss, "_offsets", lambda lacking: 0)
-
-
-def restored_without_comparing(patch: pytest.MonkeyPatch) -> None:
-    async def restore(self: AssignmentOrder, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
-        answers = dict.fromkeys((b.id for b in ballots), ElectionAnswer(Answer.ACCEPTED))
-        return {**answers, **await self._order("restore", altered, {b.id: b.assignment for b in altered})}
-
-    patch.setattr(AssignmentOrder, "restore", restore)
 
 
 def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:

@@ -29,9 +29,9 @@ class RealKafka:
 
     `elr` switches eligible leader replicas on or off, None leaves it to the release. `racks` by broker. A broker is
     fenced `session_timeout` seconds after a SIGKILL or a freeze. `properties` go to every node, over everything else.
-    `heap` in MiB per broker. Clients reach the `proxied` brokers only through a `faults.Proxy`. Data and logs go to
-    `folder`; without one to a temporary folder that is removed at the end. `host` is the address of this machine where
-    all of it listens; a Pod can't reach loopback.
+    `heap` in MiB per broker. Clients reach the `proxied` brokers only through a `faults.Proxy`, and broker `detour`
+    reaches the controller only through one. Data and logs go to `folder`; without one to a temporary folder that is
+    removed at the end. `host` is the address of this machine where all of it listens; a Pod can't reach loopback.
 
     What has to happen before a method may return is awaited; WaitedInVain, NodeDied or Refused say what did not.
     """
@@ -50,6 +50,7 @@ class RealKafka:
         proxied: Sequence[int] = (),
         folder: Path | None = None,
         host: str = HOST,
+        detour: int | None = None,
     ) -> None:
         self.release = Release.named(release)
         if elr and not self.release.elr:
@@ -66,6 +67,7 @@ class RealKafka:
             proxied,
             folder,
             host,
+            detour,
         )
         self._started: Nodes | None = None
 
@@ -120,6 +122,13 @@ class RealKafka:
         """What stands between clients and a `proxied` broker; the other brokers pass it by."""
         return self._nodes.proxies[broker]
 
+    @property
+    def detour(self) -> Proxy:
+        """What stands between broker `detour` and the controller; the other brokers pass it by."""
+        if self._nodes.detour is None:
+            raise RuntimeError("every broker of this cluster reaches the controller directly: RealKafka(detour=1)")
+        return self._nodes.detour
+
     # What happens to processes
 
     def kill(self, broker: int) -> None:
@@ -144,6 +153,12 @@ class RealKafka:
         if wait:
             address = self._view.address(broker)
             self._view.wait_until(f"broker {broker} answers", lambda: metadata.applied(address), lambda _: True)
+
+    def revive(self) -> None:
+        """Every node runs, thawed or started, every proxy passes all on, and each broker could be made a leader."""
+        self._nodes.revive()
+        self._view.wait_until_all_know()
+        self.wait_until_unfenced(*self.brokers)
 
     def wipe(self, broker: int) -> None:
         """An empty disk in place of a stopped broker's: all its logs are gone, its identity is not."""

@@ -18,6 +18,7 @@ CONTROLLER = 100
 INTERNAL = "INTERNAL"
 # For clients; its advertised port may be a proxy's.
 PLAINTEXT = "PLAINTEXT"
+DETOUR = "DETOUR"
 
 SMALL = {
     "num.network.threads": "1",
@@ -65,6 +66,15 @@ class Listener:
 
 
 @dataclass(frozen=True, slots=True)
+class Detour:
+    """A second listener of the controller, for one broker only; what it advertises is the port of a proxy before it."""
+
+    broker: int
+    port: int
+    advertised: int
+
+
+@dataclass(frozen=True, slots=True)
 class Layout:
     """A cluster on paper. `session_timeout` in seconds; `listeners` per broker, then per listener name."""
 
@@ -76,6 +86,7 @@ class Layout:
     properties: Mapping[str, str]
     security: Stronghold | None
     host: str = HOST
+    detour: Detour | None = None
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -91,6 +102,13 @@ class Layout:
             "process.roles": "controller",
             "listeners": f"CONTROLLER://{self.controller_address}",
         }
+        if self.detour:
+            direct = own["listeners"]
+            own |= {
+                "listeners": f"{direct},{DETOUR}://{self.host}:{self.detour.port}",
+                "advertised.listeners": f"{direct},{DETOUR}://{HOST}:{self.detour.advertised}",
+                "controller.listener.names": f"CONTROLLER,{DETOUR}",
+            }
         return self._common(data) | own | dict(self.properties)
 
     def broker_properties(self, broker: int, data: Path) -> dict[str, str]:
@@ -103,6 +121,9 @@ class Layout:
             "inter.broker.listener.name": INTERNAL,
         }
         rack = {"broker.rack": self.racks[broker]} if broker in self.racks else {}
+        if self.detour and broker == self.detour.broker:
+            there = f"{HOST}:{self.detour.advertised}"
+            own |= {"controller.listener.names": DETOUR, "controller.quorum.bootstrap.servers": there}
         return self._common(data) | own | rack | dict(self.properties)
 
     def _common(self, data: Path) -> dict[str, str]:
@@ -110,6 +131,7 @@ class Layout:
         replication = str(min(3, len(self.brokers)))
         secured = self.security.properties() if self.security else {}
         protocols = {"CONTROLLER": "PLAINTEXT", INTERNAL: "PLAINTEXT", PLAINTEXT: "PLAINTEXT"}
+        protocols |= {DETOUR: "PLAINTEXT"} if self.detour else {}
         protocols |= self.security.protocols() if self.security else {}
         return {
             **SMALL,

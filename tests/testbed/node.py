@@ -102,6 +102,14 @@ class Node:
         self._signal(signal.SIGCONT)
         self._frozen = False
 
+    def revive(self) -> None:
+        """It runs: thawed or started, if need be."""
+        match self.state:
+            case State.FROZEN:
+                self.thaw()
+            case State.STOPPED:
+                self.start()
+
     def check(self) -> None:
         """NodeDied if its process ended although nobody ended it."""
         if self._process and (status := self._process.poll()) is not None:

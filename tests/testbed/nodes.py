@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed import archive
+from testbed import archive, formatting
 from testbed.distribution import Release, fetch
 from testbed.faults import Proxy
 from testbed.guard import Guard
@@ -17,6 +17,7 @@ from testbed.layout import (
     CONTROLLER,
     INTERNAL,
     PLAINTEXT,
+    Detour,
     Layout,
     Listener,
     format_broker,
@@ -24,7 +25,7 @@ from testbed.layout import (
     write_properties,
 )
 from testbed.node import Node, Program, State
-from testbed.ports import Ports
+from testbed.ports import HOST, Ports
 from testbed.security import Mechanism, Security, Stronghold
 
 ELR = "eligible.leader.replicas.version"
@@ -45,6 +46,7 @@ class Wish:
     proxied: Sequence[int]
     folder: Path | None
     host: str
+    detour: int | None
 
 
 class Nodes:
@@ -55,6 +57,7 @@ class Nodes:
         distribution = fetch(wish.release)
         self._java = Java(distribution, archive.options(archive.ensured(distribution)))
         self.proxies: dict[int, Proxy] = {}
+        self.detour: Proxy | None = None
         with ExitStack() as stack:
             self.folder = wish.folder or Path(tempfile.mkdtemp(prefix="testbed-kafka-"))
             self._guard = Guard(None if wish.folder else self.folder)
@@ -77,15 +80,14 @@ class Nodes:
 
     def start(self) -> None:
         """Formats and starts everything; does not wait for it."""
-        for broker in self.layout.brokers:
-            node = self._prepared(broker, self.layout.broker_properties(broker, self.data(broker)), self._wish.heap)
-            format_broker(self.data(broker), self.layout.cluster_id, broker)
-            node.start()
-        # The brokers come first: they load their classes while the controller's storage is being formatted.
         properties = self.layout.controller_properties(self.data(CONTROLLER))
         controller = self._prepared(CONTROLLER, properties, HEAP)
         self._format_controller(controller.program.home)
         controller.start()
+        for broker in self.layout.brokers:
+            node = self._prepared(broker, self.layout.broker_properties(broker, self.data(broker)), self._wish.heap)
+            format_broker(self.data(broker), self.layout.cluster_id, broker)
+            node.start()
 
     def data(self, number: int) -> Path:
         """The folder with a node's logs, in Kafka's sense of the word."""
@@ -95,6 +97,13 @@ class Nodes:
         """NodeDied if a node ended that nobody ended."""
         for node in self._nodes.values():
             node.check()
+
+    def revive(self) -> None:
+        """Every node runs and every proxy passes all on, as at first; does not wait for it."""
+        for proxy in (*self.proxies.values(), *([self.detour] if self.detour else [])):
+            proxy.restore()
+        for node in self._nodes.values():
+            node.revive()
 
     def run_tool(self, main: str, *arguments: str) -> str:
         """Runs a main class of this Kafka; its output, or JavaFailed."""
@@ -115,7 +124,15 @@ class Nodes:
             properties=self._wish.properties,
             security=self.stronghold,
             host=self._wish.host,
+            detour=self._detour(ports, stack),
         )
+
+    def _detour(self, ports: Ports, stack: ExitStack) -> Detour | None:
+        if self._wish.detour is None:
+            return None
+        port = ports.take()
+        self.detour = stack.enter_context(Proxy(f"{self._wish.host}:{port}"))
+        return Detour(self._wish.detour, port, self.detour.port)
 
     def _listeners(self, broker: int, ports: Ports, stack: ExitStack) -> dict[str, Listener]:
         secured = [mechanism.value for mechanism in Mechanism] if self.stronghold else []
@@ -137,10 +154,15 @@ class Nodes:
         return self._nodes[number]
 
     def _format_controller(self, home: Path) -> None:
-        voter = f"{CONTROLLER}@{self.layout.controller_address}:{new_id()}"
         elr = self._wish.elr
         features = {ELR: int(elr)} if elr is not None and self._wish.release.elr else {}
-        self._java.format_controller(home, self.layout.cluster_id, voter, features)
+        layout = self.layout
+        if layout.host == HOST:
+            port = layout.controller_port
+            formatting.format_controller(self._java, self.data(CONTROLLER), layout.cluster_id, port, features)
+        else:
+            voter = f"{CONTROLLER}@{layout.controller_address}:{new_id()}"
+            self._java.format_controller(home, layout.cluster_id, voter, features)
 
     def _end(self) -> None:
         for node in self._nodes.values():

@@ -7,10 +7,10 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import IO, Protocol, Self
 from urllib.request import urlopen
 
 from testbed.ports import HOST, Ports
@@ -20,10 +20,35 @@ KUBELET_WAITS = 5
 """Seconds for an answer to a liveness probe, as our chart has it."""
 
 
+class Process(Protocol):
+    """What of `subprocess.Popen` is used here."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout: float | None = None) -> int: ...
+    def send_signal(self, number: int, /) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+Launch = Callable[[Sequence[str], IO[bytes], Mapping[str, str]], Process]
+"""Starts an operator with options; where its output goes; its environment."""
+
+
+def as_program(options: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Process:
+    """A Python of its own, as everybody starts it."""
+    command = [sys.executable, "-m", "kafka_recovery.kube", *options]
+    return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
+
+
 class OperatorProcess:
     """One operator for one namespace, for the length of a `with` block. All of its starts log to `log`."""
 
-    def __init__(self, kubeconfig: Path, namespace: str, folder: Path, *options: str) -> None:
+    def __init__(
+        self, kubeconfig: Path, namespace: str, folder: Path, *options: str, launch: Launch = as_program
+    ) -> None:
+        self._launch = launch
         self._kubeconfig = kubeconfig
         self._namespace = namespace
         self._options = options
@@ -31,7 +56,7 @@ class OperatorProcess:
         self._ports = Ports()
         self.metrics_port = self._ports.take()
         self._liveness = f"http://{HOST}:{self._ports.take()}/healthz"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Process | None = None
 
     def __enter__(self) -> Self:
         self.start()
@@ -47,19 +72,13 @@ class OperatorProcess:
 
     def start(self) -> None:
         """Does not wait for anything."""
-        command = [
-            *(sys.executable, "-m", "kafka_recovery.kube"),
+        options = [
             *(f"--operator-namespace={self._namespace}", f"--metrics-port={self.metrics_port}"),
             f"--liveness={self._liveness}",
             *self._options,
         ]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env=os.environ | {"KUBECONFIG": str(self._kubeconfig)},
-            )
+            self._process = self._launch(options, log, os.environ | {"KUBECONFIG": str(self._kubeconfig)})
 
     @property
     def pid(self) -> int:
@@ -89,7 +108,7 @@ class OperatorProcess:
         self._running.kill()
         self._running.wait()
 
-    def stop(self, within: float = 10) -> int:
+    def stop(self, within: float = 30) -> int:
         """As the kubelet does it; returns the exit code."""
         self._running.terminate()
         return self._running.wait(within)
@@ -102,15 +121,15 @@ class OperatorProcess:
         """SIGCONT."""
         self._running.send_signal(signal.SIGCONT)
 
-    def ends(self, within: float = 30) -> int:
+    def ends(self, within: float = 60) -> int:
         """Wait until it has ended by itself; returns the exit code."""
         return self._running.wait(within)
 
-    def says(self, text: str, within: float = 30) -> None:
+    def says(self, text: str, within: float = 60) -> None:
         """Wait until its log holds this."""
         wait_until(f"the operator's log says {text!r}", self.log.read_text, lambda log: text in log, within)
 
     @property
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> Process:
         assert self._process, "it was never started"
         return self._process

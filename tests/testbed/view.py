@@ -78,7 +78,8 @@ class View:
 
     def wait_until_all_know(self) -> None:
         """Until every running broker has applied what the controller has by now."""
-        current = metadata.committed(self._nodes.layout.controller_address)
+        address = self._nodes.layout.controller_address
+        current = self.wait_until("the controller leads", lambda: metadata.committed(address), lambda _: True)
         self.wait_until(
             f"all brokers have applied the metadata up to {current}",
             lambda: {broker: metadata.applied(self.address(broker)) for broker in self._nodes.running},

@@ -40,7 +40,7 @@ def registered(broker: Broker) -> str:
 @objects("Fenced", when=Holds("broker.fenced"))
 def not_fenced(broker: Broker) -> str:
     """KIP-841: a fenced replica may not lead or join the ISR; the controller would pass over it."""
-    seen = "though it answers us" if broker.reachable else "and does not answer us either"
+    seen = "though it answers here" if broker.reachable else "and does not answer here either"
     return (
         f"broker {broker.id} is fenced by the controller, {seen}: its heartbeats do not arrive. "
         "It can't lead before it is unfenced: see whether it runs and reaches the controllers."
@@ -62,7 +62,7 @@ def reachable(broker: Broker) -> str:
     why = broker.problem.message if broker.problem else "it answered nothing"
     where = f" at {broker.host}:{broker.port}" if broker.host else ""
     return (
-        f"broker {broker.id}{where} did not answer us ({why}), though the controller counts it as alive. A broker "
+        f"broker {broker.id}{where} did not answer here ({why}), though the controller counts it as alive. A broker "
         "in log recovery does not open its port yet: wait for it, or check the network between it and here."
     )
 

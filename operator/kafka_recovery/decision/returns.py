@@ -1,7 +1,8 @@
 """What the start of a broker that is away does to a partition: before another replica leads it, and after. Words only.
 
-An ISR or ELR member is elected by the controller as soon as it is back, whatever its disk holds; every replica then
-truncates to what the leader has (KIP-101). So nothing here promises anything of a broker without naming its disk.
+An ISR or ELR member is elected by the controller as soon as it is back, whatever its disk holds, and with ELR on so is
+the last known leader where both are empty (KIP-966). Every replica then truncates to what the leader has (KIP-101). So
+nothing here promises anything of a broker without naming its disk.
 """
 
 from __future__ import annotations
@@ -33,10 +34,19 @@ def away(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
     return tuple(sorted(replica.broker for replica in partition.replicas if replica.log is None))
 
 
+def elected_by_kafka(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
+    """Whom the controller elects by itself once one of them is back, whether its disk is whole or empty."""
+    last_known = partition.last_known_elr or ()
+    return tuple(sorted(partition.clean_members)) or (last_known if len(last_known) == 1 else ())
+
+
 def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
     """What starting each broker that is away does; true also if somebody reads it when another broker leads already."""
     id = partition.id
-    for broker in sorted(partition.clean_members.intersection(away(partition))):
+    absent = away(partition)
+    for broker in elected_by_kafka(partition):
+        if broker not in absent:
+            continue
         yield (
             f"broker {broker} with its own, intact disk, while {id} has no leader: Kafka can elect it by itself, and "
             f"the plan then leaves {id} alone. Nothing acknowledged with acks=all is lost by that, unless the host of "
@@ -46,7 +56,7 @@ def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
             f"broker {broker} on an empty or replaced disk, while {id} has no leader: NEVER. Kafka can elect it all "
             "the same, and the other replicas then delete every record that it lacks"
         )
-    if absent := away(partition):
+    if absent:
         yield (
             f"{_brokers(absent)}, once another broker leads {id}: first copy the directory of {id} there. On joining, "
             "a broker deletes every record that the leader lacks"
@@ -56,10 +66,10 @@ def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
 def with_which_disk(partition: PartitionEvidence) -> str:
     """What holds for whoever starts brokers because no replica may lead."""
     own = "Start its brokers with their own, intact disks only"
-    if not (clean := sorted(partition.clean_members)):
+    if not (returning := elected_by_kafka(partition)):
         return f"{own}."
     return (
-        f"{own}; {_brokers(clean, 'or')} never on an empty or replaced one: Kafka would elect it, and the other "
+        f"{own}; {_brokers(returning, 'or')} never on an empty or replaced one: Kafka would elect it, and the other "
         "replicas would delete every record that it lacks."
     )
 

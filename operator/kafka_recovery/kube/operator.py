@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.watcher import Pace
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from kafka_recovery.recovery.supervision import Authority
+from kafka_recovery.recovery.wave import Timing
 
 if TYPE_CHECKING:
     from kafka_recovery.kube.clusters.snapshots import Export, Snapshots
@@ -51,7 +52,8 @@ class Settings:
     `authority`: what no cluster and no rule exceeds. `house`: namespace and name of the ConfigMap whose key `suspend`
     stops everything. `export`: where evidence of every cluster is kept, if it is. `connections`: calls to the API
     server at a time; watches have their own. `webhook`: where alerts are heard, if they are. `results`: below which
-    places it reads what fleets were answered.
+    places it reads what fleets were answered. `timing`: of each wave, which no option changes: what Kafka may still do
+    with a request that it did not answer is no matter of taste.
     """
 
     namespaces: tuple[str, ...]
@@ -65,6 +67,7 @@ class Settings:
     export: Export | None = None
     webhook: Webhook | None = None
     results: Prefixes = NONE
+    timing: Timing = field(default_factory=Timing)
 
 
 class Operator:
@@ -148,6 +151,7 @@ class Operator:
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
+            timing=settings.timing,
         )
 
         def house() -> Awaitable[House]:

@@ -1,4 +1,4 @@
-"""kubectl as somebody: every call is a process of its own, as a person's would be."""
+"""kubectl as somebody: every call is a process of its own, as a person's would be; `api` takes the short way."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from testbed.kubernetes.objects import Api
 
 PATIENCE = 60.0
 
@@ -56,16 +58,22 @@ class Kubectl:
         """The same as objects, with `-o json`."""
         return json.loads(self(*arguments, "-o", "json"))
 
-    def apply(self, *objects: dict[str, Any]) -> str:
-        """Server-side apply; a field that others own is taken over."""
-        return self("apply", "--server-side", "--force-conflicts", "-f", "-", given=listed(objects))
+    @property
+    def api(self) -> Api:
+        """The same user without a process, which is a hundred times cheaper; for all but what is said of kubectl."""
+        return Api.by(self.kubeconfig)
+
+    def apply(self, *objects: dict[str, Any]) -> None:
+        """Server-side apply, by the API; a field that others own is taken over. ApiRefused or ApiSilent."""
+        self.api.apply(*objects)
 
     @property
     def environment(self) -> dict[str, str]:
         """For programs that shall speak to the same API server as the same user; our own commands are on the PATH."""
         path = [self.program.parent, Path(sys.executable).parent, os.environ.get("PATH", os.defpath)]
+        own = {name: value for name, value in os.environ.items() if name != "COLUMNS"}  # pytest-xdist's, no terminal's
         return {
-            **os.environ,
+            **own,
             "KUBECONFIG": str(self.kubeconfig),
             "KUBECACHEDIR": str(self.cache),
             "KUBERC": "off",  # what a person prefers must not decide what a test sees

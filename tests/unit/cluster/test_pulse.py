@@ -39,6 +39,17 @@ def reachable(pulse: Pulse) -> dict[int, bool | None]:
     return {int(id): beat.reachable for id, beat in pulse.beats.items()}
 
 
+def is_whole(pulse: Pulse) -> bool:
+    """Whether every broker answered within this pulse, which on a busy machine one may fail to do."""
+    return set(reachable(pulse).values()) == {True}
+
+
+async def whole_pulse(cluster: KafkaCluster) -> Pulse:
+    while not is_whole(pulse := await cluster.pulse(PATIENCE)):
+        pass
+    return pulse
+
+
 def silence(heard: Heard) -> None:
     """Nothing."""
 
@@ -149,7 +160,7 @@ class TestPulse:
         """A broker that is cut off from the controller lists what was."""
         play = Play(applied={1: 50, 2: 100, 3: 100}, stale={1: Stale((1,), (2, 3))})
         async with on_stage(play, 1, 2, 3) as cluster:
-            pulses = [await cluster.pulse(PATIENCE) for _ in range(5)]
+            pulses = [await whole_pulse(cluster) for _ in range(5)]
             assert {pulse.view_from for pulse in pulses} <= {play.address(2), play.address(3)}
 
         assert not any(beat.entry.fenced for pulse in pulses for beat in pulse.beats.values())
@@ -157,10 +168,13 @@ class TestPulse:
 
     async def test_even_the_first_pulse_is_not_taken_from_a_broker_that_is_cut_off(self) -> None:
         play = Play(applied={1: 50, 2: 100, 3: 100}, stale={1: Stale((1,), (2, 3))})
-        async with play.staged(1, 2, 3), KafkaCluster([play.address(1)], PLAINTEXT) as cluster:
-            pulse = await cluster.pulse(PATIENCE)
+        first: Pulse | None = None
+        async with play.staged(1, 2, 3):
+            while first is None or not is_whole(first):
+                async with KafkaCluster([play.address(1)], PLAINTEXT) as cluster:
+                    first = await cluster.pulse(PATIENCE)
 
-        assert not any(beat.entry.fenced for beat in pulse.beats.values())
+        assert not any(beat.entry.fenced for beat in first.beats.values())
 
     async def test_brokers_that_know_as_much_and_see_others_alive_disagree_until_they_agree_again(self) -> None:
         play = Play()

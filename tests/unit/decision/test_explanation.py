@@ -116,6 +116,22 @@ def test_before_an_election_a_clean_member_is_to_be_started_with_its_own_disk_on
     )
 
 
+def test_before_an_election_the_last_known_leader_is_to_be_started_with_its_own_disk_only() -> None:
+    """With ELR on, and nobody left in ISR and ELR, Kafka elects it as soon as it is back."""
+    seen = partition({1: None, 2: log(27), 3: log(15)}, isr=(), elr=(), last_known_elr=(BrokerId(1),))
+
+    whole, empty, _ = explained(seen).starting
+    assert whole.startswith("broker 1 with its own, intact disk, while orders-0 has no leader: Kafka can elect it")
+    assert empty.startswith("broker 1 on an empty or replaced disk, while orders-0 has no leader: NEVER.")
+
+
+def test_while_an_elr_member_is_left_nothing_is_said_of_the_last_known_leader() -> None:
+    seen = partition({1: None, 2: None, 3: log(15)}, isr=(), elr=(BrokerId(2),), last_known_elr=(BrokerId(1),))
+
+    told = explain(decide(evidence(seen, brokers=(*RACKS, dead(2))), policy()), seen.id).starting
+    assert not any(each.startswith(("broker 1 with", "broker 1 on")) for each in told)
+
+
 def test_of_a_broker_that_kafka_would_not_elect_only_what_it_deletes_is_said() -> None:
     seen = partition({1: log(30), 2: log(27), 3: None}, isr=(1,))
 

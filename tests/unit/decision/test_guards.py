@@ -33,7 +33,7 @@ def test_a_measured_replica_on_a_healthy_broker_leads() -> None:
     [
         (broker(2, registered=False, fenced=True), "NotRegistered", "not registered"),
         (broker(2, registered=None, fenced=True), "NotListed", "lists unfenced brokers only"),
-        (broker(2, fenced=True), "Fenced", "though it answers us"),
+        (broker(2, fenced=True), "Fenced", "though it answers here"),
         (broker(2, stopping=True), "Stopping", "controlled shutdown"),
         (broker(2, reachable=False, problem=REFUSED), "Unreachable", "connection refused at broker-2:9092"),
         (broker(2, metadata_advances=False), "CutOff", "stood still at metadata offset 1002"),

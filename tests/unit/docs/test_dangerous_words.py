@@ -26,12 +26,11 @@ ROOMS = (
     "monitoring",
     "examples",
     "demo",
-    "images",
     "bench",
 )
 PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "mkdocs.yml", "pyproject.toml")
 READ = frozenset({".md", ".py", ".yaml", ".yml", ".json", ".txt", ".tpl", ".html", ".toml", ".lua", ".svg"})
-DISK = r"intact|whole|untouched|as they were|empty|replaced|lost"
+DISK = r"intact|whole|untouched|as they were|empty|replaced|disk is lost"
 """A sentence about a return names the disk."""
 
 
@@ -56,11 +55,18 @@ DANGERS = (
     ),
     Danger(
         r"\b(com(e|es|ing) back|returns?|leads? again|elects? it|is back)\b.*"
-        r"\b(without (any )?loss|nothing (\w+ )?is lost)\b",
+        r"\bwithout (any )?loss\b",
         DISK,
         "true with its own, intact disk only, and only before another replica leads",
         "name the disk in the same sentence: '… with its own, intact disk …'",
         "broker 1 coming back: the controller elects it without loss",
+    ),
+    Danger(
+        r"\b(com(e|es|ing) back|returns?|elects? it|is back)\b.*\bnothing (\w+ )?is lost\b",
+        DISK,
+        "true with its own, intact disk only, and only before another replica leads",
+        "say of which disk that is true, in the same sentence",
+        "If broker 1 comes back, Kafka elects it, and nothing acknowledged is lost.",
     ),
     Danger(
         r"\b(leads?|elects? it) (\w+ )?without (any )?loss\b",

@@ -186,10 +186,11 @@ async def carry_out(
     return conclude(site, report, unapproved)
 
 
-_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+_MAY_HAVE_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.FAILED, Outcome.UNKNOWN})
+"""What did not verify may have a leader all the same."""
 _COPY_FIRST = (
-    "Before a broker is started that was away: copy its directories of the partitions that were recovered. On joining, "
-    "it deletes every record that their leaders lack."
+    "Before a broker is started that was away: copy its directories of the partitions that another broker leads now. "
+    "On joining, it deletes every record that their leaders lack."
 )
 
 
@@ -209,7 +210,7 @@ def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> di
 
 def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
     """The exit code, and the next command where one is needed."""
-    if any(outcome.outcome in _ELECTED for outcome in report.outcomes):
+    if any(outcome.outcome in _MAY_HAVE_ELECTED for outcome in report.outcomes):
         say(_COPY_FIRST)
     restored = all(outcome.order_restored for outcome in report.outcomes)
     if report.recovered and restored:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.decision.returns import away
+from kafka_recovery.decision.returns import away, elected_by_kafka
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
@@ -41,16 +41,16 @@ _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which e
 
 def _waiting(plan: Plan) -> Iterator[str]:
     yield "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
-    if clean := _clean_and_away(plan):
+    if returning := _elected_once_back(plan):
         yield (
-            f"If broker {' or '.join(map(str, clean))} can be started with its own, intact disk, start it and wait: "
-            "Kafka can elect it by itself. Never start it on an empty or replaced disk while partitions have no "
+            f"If broker {' or '.join(map(str, returning))} can be started with its own, intact disk, start it and "
+            "wait: Kafka can elect it by itself. Never start it on an empty or replaced disk while partitions have no "
             "leader: Kafka would elect it, and the other replicas would delete every record that it lacks."
         )
 
 
-def _clean_and_away(plan: Plan) -> list[BrokerId]:
-    found = (partition.clean_members.intersection(away(partition)) for partition in plan.evidence.partitions)
+def _elected_once_back(plan: Plan) -> list[BrokerId]:
+    found = ({*elected_by_kafka(each)}.intersection(away(each)) for each in plan.evidence.partitions)
     return sorted(frozenset[BrokerId]().union(*found))
 
 

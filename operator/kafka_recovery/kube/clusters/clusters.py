@@ -39,6 +39,7 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
 from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
+from kafka_recovery.recovery.wave import Timing
 
 _LOG = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ class Clusters:
     """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have.
 
     `opened`: told of each recovery that was just created here; a watch would tell some time later. `last_seen`: what
-    earlier snapshots tell of a cluster, by its id.
+    earlier snapshots tell of a cluster, by its id. `timing`: of the waves of its recoveries.
     """
 
     def __init__(
@@ -69,6 +70,7 @@ class Clusters:
         opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
         last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
+        timing: Timing | None = None,
     ) -> None:
         self.api = api
         self._objects = Objects(api)
@@ -81,6 +83,7 @@ class Clusters:
         self.opened = opened
         self.claims = claims
         self._last_seen = last_seen
+        self._timing = timing or Timing()
         self._open: dict[Key, OpenCluster] = {}
         self._problems: dict[Key, Reason] = {}
         self._same = SameKafka()
@@ -226,7 +229,7 @@ class Clusters:
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
-        cluster.last_seen = self._last_seen(spec.cluster_id)
+        cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
         cluster.untaken = untaken
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if _is_of(raw, spec.cluster_id):

@@ -147,8 +147,9 @@ class Housekeeping:
 def _to_do(journal: OrphanedJournal, why: str) -> str:
     return (
         f"the operator leaves PartitionRecovery {journal.recovery.name} (deleted) to you ({why}): "
-        f"read its ConfigMaps, -l {RECOVERY_UID_LABEL}={journal.recovery.uid}; kafka-recovery undo --configmaps "
-        "restores what they name; delete them if you don't know them"
+        f"kafka-recovery undo --configmaps restores what its ConfigMaps name, -l "
+        f"{RECOVERY_UID_LABEL}={journal.recovery.uid}. Read them before; delete only what the operator did not write: "
+        "they may be all that tells of the original assignment orders. The operator looks again every minute"
     )
 
 

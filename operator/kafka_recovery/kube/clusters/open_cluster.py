@@ -29,6 +29,7 @@ from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Approvals, Cluster, Election, Journal, Observer
 from kafka_recovery.recovery.supervision import Supervision, Unsupervised
+from kafka_recovery.recovery.wave import Timing
 
 SCAN_DEADLINE = timedelta(seconds=10)
 
@@ -82,6 +83,7 @@ class OpenCluster:
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     damaged: Reason | None = None
     """Why these may be any, so that nobody is elected: what such a recovery left can't be read."""
+    timing: Timing = field(default_factory=Timing)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _next_look: asyncio.Task[None] | None = None
 
@@ -179,11 +181,13 @@ class OpenCluster:
 
     def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
         """The engine for one recovery in this cluster."""
-        return Engine(self.measured, self._election(), journal, approvals, supervision, observer=observer)
+        election, timing = self._election(), self.timing
+        return Engine(self.measured, election, journal, approvals, supervision, observer=observer, timing=timing)
 
     def undoer(self, journal: Journal) -> Engine:
         """An engine that only puts back what a journal says is altered."""
-        return Engine(self.kafka, self._election(), journal, _NobodyToAsk(), Unsupervised(Policy()))
+        nobody, timing = _NobodyToAsk(), self.timing
+        return Engine(self.kafka, self._election(), journal, nobody, Unsupervised(Policy()), timing=timing)
 
     async def aclose(self) -> None:
         """Stop watching and close every connection."""

@@ -30,7 +30,9 @@ def why_not_open(problem: Exception) -> Reason:
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.FORBIDDEN:
         return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.BAD_REQUEST:
-        return Reason("RequestRefused", f"the API server refuses our request ({problem.message}): are the CRDs older?")
+        return Reason(
+            "RequestRefused", f"the API server refuses the operator's request ({problem.message}): are the CRDs older?"
+        )
     raise problem
 
 

@@ -35,6 +35,9 @@ BLANK = 1.0
 0.1 s if anything at all was written just before: the API server waits until its cache is as new (KEP-2340)."""
 
 
+SOME = 3
+"""ConfigMaps of a plan that a message names."""
+
 VAIN_KEPT = 3
 """Runs that ended without an election are kept so many of: enough to read what was tried, and no flood."""
 
@@ -70,7 +73,7 @@ class _WaveEnd:
     outcomes: tuple[PartitionOutcome, ...]
 
 
-_Note = TypeVar("_Note", _Approval, WaveStart, _WaveEnd)
+_Note = TypeVar("_Note", WaveStart, _WaveEnd)
 
 
 class ConfigMapJournal:
@@ -86,7 +89,7 @@ class ConfigMapJournal:
         self._finalizer = OrderFinalizer(api, namespace, recovery)
         self._shown = ShownPlans(api, namespace, recovery)
         self._digests: Collection[str] = ()
-        """Of plans that were begun, as the status named them when it was read last."""
+        """Of plans that were begun, as far as the status was seen to name them: it may be gone since."""
         self._kept: frozenset[str] | None = None
         """The plans of which facts were found last, as facts name them."""
         self._writer = uuid4().hex
@@ -268,7 +271,7 @@ class ConfigMapJournal:
         notes = await self._notes()
         plans = {fact.plan for fact in notes}
         if plans - set(map(_prefix, self._digests)):
-            self._digests = (await self._shown.named()).begun
+            self._digests = {*self._digests, *(await self._shown.named()).begun}
         strangers = plans - set(map(_prefix, self._digests))
         unnamed = [fact for fact in notes if fact.plan in strangers]
         self.never_shown = _never_shown([each for each in by_plan(unnamed) if is_unfinished(each)])
@@ -349,16 +352,17 @@ def _never_shown(runs: Sequence[Sequence[Fact]]) -> Reason | None:
     """What a person should know of runs whose plan the status does not name; None: there is none."""
     if not runs:
         return None
-    names = ", ".join(fact.config_map for fact in runs[0])
+    names = ", ".join(fact.config_map for fact in runs[0][:SOME])
     more = f" (and {len(runs) - 1} more plans)" if len(runs) > 1 else ""
     recovery = runs[0][0].recovery
     return Reason(
         "PlanNotShown",
         f"ConfigMaps {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
         "somebody else wrote them, or the status was lost. Nobody is elected, and no order is touched on their word. "
-        "If you don't know them, delete them, and look who may create ConfigMaps here; if the operator wrote them, "
-        f"restore what they altered with kafka-recovery undo --configmaps (-l {RECOVERY_UID_LABEL}={recovery.uid}), "
-        "then delete them",
+        "Delete none before you have compared the assignment orders of their partitions in Kafka with those that you "
+        "want: they may be all that tells of the original ones. If the operator wrote them, restore what it altered "
+        f"with kafka-recovery undo --configmaps (-l {RECOVERY_UID_LABEL}={recovery.uid}), then delete them; if "
+        "somebody else did, delete them, and look who may create ConfigMaps here",
     )
 
 

@@ -219,15 +219,15 @@ class Watch:
         alive = [broker for broker in self.brokers.values() if broker.state in _ALIVE]
         silent = [broker.id for broker in alive if broker.state is BrokerState.UNREACHABLE]
         if len(silent) * 2 > len(alive):
-            message = f"the controller counts {len(alive)} brokers as alive, {len(silent)} of them do not answer us"
-            return Reason("PathCut", f"{message} ({_some(silent)}): rather our own way to them is cut")
+            message = f"the controller counts {len(alive)} brokers as alive, {len(silent)} of them do not answer"
+            return Reason("PathCut", f"{message} ({_some(silent)}): rather the operator's own way to them is cut")
         return None
 
     def _standing_still(self, pulse: Pulse, at: timedelta) -> Reason | None:
         still = timedelta(0) if self._moved_at is None else at - self._moved_at
         if still < STANDSTILL:
             return None
-        message = f"no broker that answers us has applied metadata for {still.total_seconds():.1f}s"
+        message = f"no broker that answers has applied metadata for {still.total_seconds():.1f}s"
         why = f" ({pulse.committed.message})" if isinstance(pulse.committed, Reason) else ""
         return Reason("MetadataStandsStill", f"{message}: they are cut off from the controller, or it is gone{why}")
 

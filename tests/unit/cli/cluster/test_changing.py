@@ -238,6 +238,19 @@ def test_a_leader_whose_order_is_not_restored_makes_the_exit_code_1(orders: Topi
     assert conclude(site, Report((led,)), []) == ExitCode.NOT_RECOVERED
 
 
+@pytest.mark.parametrize(
+    ("outcome", "told"), [(Outcome.FAILED, True), (Outcome.UNKNOWN, True), (Outcome.REFUSED, False)], ids=str
+)
+def test_whose_directories_to_copy_is_said_wherever_somebody_may_lead(
+    orders: TopicPartition, capsys: pytest.CaptureFixture[str], outcome: Outcome, told: bool
+) -> None:
+    ended = PartitionOutcome(orders, outcome, Reason("LogShorter", "the leader's log is shorter than planned"))
+
+    conclude(Site(None, Target("kafka-1:9092"), None, Output.TABLE, Interrupts()), Report((ended,)), [])
+
+    assert ("Before a broker is started that was away" in capsys.readouterr().err.replace("\n", " ")) is told
+
+
 def test_a_partition_that_is_refused_makes_the_exit_code_1(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
 ) -> None:

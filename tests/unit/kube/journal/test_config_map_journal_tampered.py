@@ -14,6 +14,7 @@ from kafka_recovery.formats.documents import InvalidDocument, digest
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
+from unit.kube.journal.forging import BEGUN, forge
 from unit.kube.journal.journals import (
     CONFIG_MAPS,
     NAME,
@@ -204,3 +205,17 @@ async def test_a_part_that_somebody_else_made_is_not_taken_for_the_one_to_be_wri
 
     with pytest.raises(InvalidDocument, match=f"{part}: its content is not the one in its name"):
         await journal_of(api).record(plan)
+
+
+async def test_a_run_that_this_process_began_is_its_own_though_its_recovery_is_gone_and_others_write_beside_it(
+    api: KubernetesInMemory, plan: Plan
+) -> None:
+    """Its orders are restored by the process that altered them, whoever removed the recovery by force."""
+    journal = journal_of(api)
+    name = await begin(journal, plan)
+    await forge(api, "ab" * 32, begun=BEGUN)
+    del api.objects[RECOVERY]
+
+    assert [run.digest for run in await journal.unfinished()] == [name]
+    assert journal.never_shown
+    assert journal.never_shown.code == "PlanNotShown"

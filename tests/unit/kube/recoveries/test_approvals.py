@@ -270,6 +270,38 @@ def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(
     assert in_no_time(tell()) == (None, "", "ann")
 
 
+# Reading it again
+
+
+def standing(operated: Operated, *names: str, **fields: Any) -> tuple[str | Reason | None, Reason | None]:
+    """What counts for a wave of a plan about which these objects speak, and who ended the recovery."""
+
+    async def tell() -> tuple[str | Reason | None, Reason | None]:
+        plan = await operated.world.plan((await operated.supervision().mandate()).policy)
+        for name in names:
+            operated.api.approve(digest(plan), name, **fields)
+        approvals = operated.process().approvals
+        return await approvals.standing(plan, digest(plan)), approvals.refused
+
+    return in_no_time(tell())
+
+
+def test_a_yes_that_is_there_counts_for_a_wave(operated: Operated) -> None:
+    assert standing(operated, "yes") == ("ann", None)
+
+
+def test_a_refusal_is_a_no_for_every_wave_and_never_the_yes_of_who_wrote_it(operated: Operated) -> None:
+    said = standing(operated, "no", decision="Refuse", approver="bob", reason="INC-7")
+
+    assert said == (None, Reason("ApprovalRefused", "bob refused the plan: INC-7"))
+
+
+def test_a_yes_that_nobody_checked_counts_for_no_wave(operated: Operated) -> None:
+    operated.unchecked = NO_POLICY
+
+    assert standing(operated, "yes") == (NO_POLICY, None)
+
+
 # What a plan outlives
 
 

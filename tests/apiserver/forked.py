@@ -1,0 +1,68 @@
+"""The operator as most tests start it: forked from a process that has imported it, with a quarantine of their choosing.
+
+A Python of its own costs two seconds of CPU until the operator's first line. And who waits for what a dead predecessor
+may have asked of Kafka waits for a minute: nothing in these tests takes Kafka that long, whose controller is well.
+`test_operator_faults.py` has one test with the shipped program and the shipped minute.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import IO
+
+from kubernetes import config
+from kubernetes.config import kube_config
+
+from apiserver import candidate as waiting_for_a_lease
+from kafka_recovery.cli import kubectl
+from kafka_recovery.cli.kubectl import access
+from kafka_recovery.kube import __main__ as program
+from kafka_recovery.kube.operator import Settings
+from kafka_recovery.recovery.wave import Timing
+from testbed.fork_server import Forked, ForkServer
+from testbed.operator_process import Launch
+
+QUARANTINE = 8.0
+"""Seconds; long enough to be seen."""
+_QUARANTINE = "TESTS_QUARANTINE"
+
+PROGRAMS = ForkServer("apiserver.forked", "kafka_recovery.cli.kubectl.commands")
+"""One server for all tests of a session."""
+
+
+def launched(quarantine: float = QUARANTINE) -> Launch:
+    """How an operator with this quarantine is started."""
+
+    def launch(options: Sequence[str], log: IO[bytes], environment: Mapping[str, str]) -> Forked:
+        return PROGRAMS.start(f"{__name__}:operator", options, log, {**environment, _QUARANTINE: str(quarantine)})
+
+    return launch
+
+
+def operator() -> None:
+    """The operator's own `main`; nothing but the quarantine is another one."""
+    _find_the_kubeconfig()
+    timing = Timing(quarantine=timedelta(seconds=float(os.environ.pop(_QUARANTINE))))
+    vars(program)["Settings"] = partial(Settings, timing=timing)
+    program.main()
+
+
+def plugin() -> None:
+    """`kubectl-kafka_recovery`."""
+    _find_the_kubeconfig()
+    kubectl.main()
+
+
+def candidate() -> None:
+    """`python -m apiserver.candidate`."""
+    _find_the_kubeconfig()
+    waiting_for_a_lease.run()
+
+
+def _find_the_kubeconfig() -> None:
+    """The client library reads $KUBECONFIG when it is imported, which was long ago."""
+    for module in (config, kube_config, access):
+        vars(module)["KUBE_CONFIG_DEFAULT_LOCATION"] = os.environ["KUBECONFIG"]

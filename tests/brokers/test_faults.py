@@ -1,0 +1,91 @@
+"""The testbed's broken brokers and networks, each for itself."""
+
+from __future__ import annotations
+
+import socket
+import time
+
+import pytest
+
+from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
+from testbed.waiting import wait_until
+
+pytestmark = pytest.mark.brokers
+
+
+def test_a_black_hole_swallows() -> None:
+    with BlackHole() as hole, connected(hole) as client:
+        client.sendall(b"anybody?")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+
+
+def test_garbage_is_the_same_for_the_same_seed() -> None:
+    assert answer_of(Garbage(seed=7), 64) == answer_of(Garbage(seed=7), 64) != answer_of(Garbage(seed=8), 64)
+
+
+def test_garbage_may_announce_two_gigabytes() -> None:
+    assert answer_of(Garbage(announced=HUGE), 4) == b"\x7f\xff\xff\xff"
+
+
+def test_a_stalled_proxy_lets_everything_through_in_the_end() -> None:
+    with Garbage(seed=7) as server, Proxy(server.address) as proxy, connected(proxy) as client:
+        proxy.stall()
+        client.sendall(b"well?")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+        proxy.restore()
+        client.settimeout(10)
+        assert client.recv(1)
+
+
+def test_a_proxy_that_drops_answers_still_hands_on_requests() -> None:
+    with Recorder() as server, Proxy(server.address) as proxy, connected(proxy) as client:
+        proxy.drop_answers()
+        client.sendall(b"elect")
+        wait_until("the request has arrived", lambda: bytes(server.received), lambda seen: seen == b"elect")
+        client.settimeout(0.2)
+        with pytest.raises(TimeoutError):
+            client.recv(1)
+
+
+def test_a_cut_breaks_what_is_open_and_what_comes() -> None:
+    with BlackHole() as hole, Proxy(hole.address) as proxy, connected(proxy) as client:
+        proxy.cut()
+        assert client.recv(1) == b""
+        with connected(proxy) as later:
+            assert later.recv(1) == b""
+
+
+def test_a_delayed_answer_takes_that_long() -> None:
+    with Garbage() as server, Proxy(server.address) as proxy, connected(proxy) as client:
+        proxy.delay(0.3)
+        began = time.monotonic()
+        client.sendall(b"well?")
+        assert client.recv(1)
+        assert time.monotonic() - began >= 0.3
+
+
+class Recorder(Server):
+    """Keeps what it is sent and answers it."""
+
+    def __init__(self) -> None:
+        self.received = bytearray()
+        super().__init__()
+
+    def _serve(self, client: socket.socket) -> None:
+        while part := client.recv(1024):
+            self.received += part
+            client.sendall(part)
+
+
+def connected(server: Server) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def answer_of(server: Server, size: int) -> bytes:
+    with server, connected(server) as client:
+        client.sendall(b"?")
+        return client.recv(size, socket.MSG_WAITALL)

@@ -1,0 +1,37 @@
+"""Deliberate defects of the engine that show in drawn histories as well as in corners: each patches one function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kafka_recovery.decision import judgement, loss, planner
+from kafka_recovery.decision import recheck as rechecking
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.simulator.host.drivers import AssignmentOrder
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+
+
+def everything_is_lossless(patch: pytest.MonkeyPatch) -> None:
+    honest = loss.classify
+
+    def boast(*args: Any, **kwargs: Any) -> Loss:
+        return replace(honest(*args, **kwargs), loss_class=LossClass.LOSSLESS, at_most=0, proof="highest epoch")
+
+    for module in (planner, judgement, rechecking):
+        patch.setattr(module, "classify", boast)
+
+
+def restored_without_comparing(patch: pytest.MonkeyPatch) -> None:
+    async def restore(self: AssignmentOrder, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
+        answers = dict.fromkeys((b.id for b in ballots), ElectionAnswer(Answer.ACCEPTED))
+        return {**answers, **await self._order("restore", altered, {b.id: b.assignment for b in altered})}
+
+    patch.setattr(AssignmentOrder, "restore", restore)
