@@ -9,10 +9,16 @@ from functools import cache
 from typing import Any, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
+from pydantic_core import CoreSchema, SchemaValidator
 
 from kafka_recovery.domain.plan import Plan
 
 T = TypeVar("T")
+
+
+_SEQUENCES = ("list", "tuple", "set", "frozenset")
+_SHOWN = 256 << 10
+"""Bytes of a document up to which the values that are wrong in it are told: of a missing field, that is all of it."""
 
 
 class InvalidDocument(ValueError):
@@ -22,6 +28,21 @@ class InvalidDocument(ValueError):
 @cache
 def _adapter(kind: Hashable) -> TypeAdapter[Any]:
     return TypeAdapter(cast(Any, kind))
+
+
+@cache
+def _validator(kind: Hashable) -> SchemaValidator:
+    return SchemaValidator(cast(CoreSchema, _ends_early(_adapter(kind).core_schema)))
+
+
+def _ends_early(schema: Any) -> Any:
+    """The schema by which the first wrong item of a sequence is the last: a million of them would be a gigabyte."""
+    if isinstance(schema, list):
+        return [_ends_early(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    early = {"fail_fast": True} if schema.get("type") in _SEQUENCES else {}
+    return {key: _ends_early(each) for key, each in schema.items()} | early
 
 
 def as_data(value: object) -> Any:
@@ -45,20 +66,23 @@ def digest_of_canonical(raw: bytes) -> str:
 
 
 def read(kind: type[T], raw: bytes, name: str) -> T:
-    """Parse `raw` as `kind`; raises InvalidDocument naming the document, the field and the value."""
+    """Parse `raw` as `kind`; raises InvalidDocument naming the document, the field and the value.
+
+    Of a sequence the first wrong item is named, and no other.
+    """
     try:
-        value: T = _adapter(cast(Hashable, kind)).validate_json(raw, strict=True)
+        value: T = _validator(cast(Hashable, kind)).validate_json(raw, strict=True)
     except ValidationError as error:
-        raise InvalidDocument(describe(error, name)) from None
+        raise InvalidDocument(describe(error, name, with_values=len(raw) <= _SHOWN)) from None
     return value
 
 
-def describe(error: ValidationError, name: str) -> str:
+def describe(error: ValidationError, name: str, *, with_values: bool = True) -> str:
     """A validation error as one line a field: path, what is wrong, the value seen."""
     lines = []
-    for item in error.errors(include_url=False):
+    for item in error.errors(include_url=False, include_input=with_values):
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).lstrip(".")
-        seen = "" if item["type"] == "missing" else f" (got {_short(item['input'])})"
+        seen = "" if item["type"] == "missing" or not with_values else f" (got {_short(item['input'])})"
         lines.append(f"{name}: {path or 'document'}: {item['msg']}{seen}")
     return "\n".join(lines)
 

@@ -12,6 +12,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.same_kafka import DuplicateCluster
 from kafka_recovery.kube.clusters.strimzi import StrimziProblem
+from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER, read_recovery
 from kafka_recovery.kube.resources.objects import Key
@@ -39,7 +40,8 @@ def untaken_of(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
     """The open ones of this WatchedCluster, by when they were made.
 
     Raises DuplicateCluster while one of another WatchedCluster of the same Kafka may have altered orders: a plan made
-    here would take them for the original ones.
+    here would take them for the original ones. Our finalizer alone does not say so: whoever may create recoveries can
+    write it. The status that names what was begun is the operator's.
     """
     ours: dict[str, datetime] = {}
     for each in recoveries:
@@ -49,11 +51,15 @@ def untaken_of(key: Key, recoveries: Iterable[Object]) -> dict[str, datetime]:
             continue
         if of == key and _is_readable(each):
             ours[meta["name"]] = datetime.fromisoformat(meta["creationTimestamp"])
-        elif of != key and FINALIZER in meta.get("finalizers", ()):
+        elif of != key and FINALIZER in meta.get("finalizers", ()) and _has_begun(each):
             name = f"PartitionRecovery {meta['namespace']}/{meta['name']}"
             message = f"{name} of WatchedCluster {of[1]}, which has the same clusterId, may have altered orders"
             raise DuplicateCluster(f"{message}: let that one act until it has ended, or delete the recovery")
     return ours
+
+
+def _has_begun(recovery: Object) -> bool:
+    return bool(Named.by(recovery.get("status", {}), recovery["metadata"]["uid"]).begun)
 
 
 def _is_readable(recovery: Object) -> bool:

@@ -59,6 +59,13 @@ class WaveStart:
     partitions: tuple[str, ...]
     writer: str
 
+    def ids(self) -> frozenset[TopicPartition]:
+        """The partitions. Raises InvalidDocument for one that is none."""
+        try:
+            return frozenset(map(TopicPartition.parse, self.partitions))
+        except ValueError as wrong:
+            raise InvalidDocument(f"wave {self.wave}: {str(wrong)[:200]}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class _WaveEnd:
@@ -156,6 +163,13 @@ class ConfigMapJournal:
     async def unfinished(self) -> Sequence[Run]:
         """Runs that began and did not end, oldest first; none that the status does not name, see `never_shown`."""
         return [await self._run(of_plan) for of_plan in by_plan(await self._named()) if is_unfinished(of_plan)]
+
+    async def check_whole(self) -> None:
+        """Raise InvalidDocument if the plan that was begun last is gone: without it nobody knows what it altered."""
+        last = await self._shown.altering()
+        if last and await self._facts.find(last, "plan") is None:
+            name = self._facts.config_map(last, "plan")
+            raise InvalidDocument(damaged(name, "it is missing, though status.begun names its plan: it was deleted"))
 
     async def ended(self) -> Mapping[str, Plan]:
         """Plans whose runs came to their end, by digest."""
@@ -272,9 +286,12 @@ class ConfigMapJournal:
     async def _run(self, facts: Sequence[Fact]) -> Run:
         """The run that the facts about one plan tell of."""
         by_name = {fact.name: fact for fact in facts}
-        starts = [await self._read(WaveStart, fact) for fact in facts if fact.name.endswith("-started")]
         ends = [await self._read(_WaveEnd, fact) for fact in facts if fact.name.endswith("-ended")]
-        started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
+        started: dict[int, frozenset[TopicPartition]] = {}
+        for each in facts:
+            if each.name.endswith("-started"):  # one after the other: they may be large
+                start = await self._read(WaveStart, each)
+                started[start.wave] = start.ids()
         ended = {end.wave: end.outcomes for end in ends}
         prefix = facts[0].plan
         for wave in ended.keys() - started.keys():

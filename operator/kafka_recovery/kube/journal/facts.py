@@ -53,8 +53,12 @@ LARGEST = {"plan": 128 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
 LARGEST_WAVE = 16 << 20
 """The same of the begin or end of a wave."""
 
+FEWER = "recover fewer partitions at a time, named in spec.scope.partitions"
 _CONTENT = "json.gz"
 PLAN_LENGTH = 16
+NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+"""Of an object in Kubernetes: what is written in an annotation may be anything, and becomes part of a path."""
+PLAN = re.compile(rf"[0-9a-f]{{{PLAN_LENGTH}}}")
 
 
 class ConfigMaps(Protocol):
@@ -112,11 +116,14 @@ class Fact:
         if not head.get("immutable"):
             raise InvalidDocument(damaged(meta["name"], "it is not immutable, so the operator did not write it"))
         try:
+            recovery = RecoveryRef(annotations[RECOVERY_LABEL], labels[RECOVERY_UID_LABEL])
+            if not NAME.fullmatch(recovery.name) or not PLAN.fullmatch(labels[PLAN_LABEL]):
+                raise InvalidDocument(damaged(meta["name"], "no recovery and no plan is called what it says"))
             return cls(
                 labels[PLAN_LABEL],
                 labels[FACT_LABEL],
                 meta["name"],
-                RecoveryRef(annotations[RECOVERY_LABEL], labels[RECOVERY_UID_LABEL]),
+                recovery,
                 OWNED_LABEL in labels,
                 (meta["creationTimestamp"], annotations.get(AT, "")),
                 head,
@@ -138,7 +145,10 @@ class Facts:
         """Keep a fact about a plan. None: it is kept now; bytes: what was kept under its name earlier, which stands."""
         if len(raw) > largest(name):
             what = f"{name} of plan {digest[:12]} has {len(raw)} bytes, more than the {largest(name)} it may have"
-            raise JournalUnwritable(f"{what}: recover fewer partitions at a time, named in spec.scope.partitions")
+            raise JournalUnwritable(f"{what}: {FEWER}")
+        if _is_crowded(raw, largest(name)):
+            what = f"{name} of plan {digest[:12]} has more values than could be read again"
+            raise JournalUnwritable(f"{what}: {FEWER}")
         packed = await asyncio.to_thread(gzip.compress, raw, 6, mtime=0)
         first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
         head = self.config_map(digest, name)
@@ -365,7 +375,19 @@ def _unpacked(packed: bytes, at_most: int, name: str) -> bytes:
         raise InvalidDocument(damaged(name, f"its content is larger than the {at_most} bytes that it may have"))
     if not unzip.eof:
         raise InvalidDocument(damaged(name, "its content is cut off"))
+    if _is_crowded(raw, at_most):
+        raise InvalidDocument(damaged(name, "its content has more values than any of its kind"))
     return raw
+
+
+def _is_crowded(raw: bytes, at_most: int) -> bool:
+    """Whether JSON has far more lists, objects and commas than a fact of `at_most` bytes: `[1],` takes 120 when read.
+
+    A plan has an object or a list in 50 bytes, and a comma in 20.
+    """
+    few = 1000
+    opened, commas = raw.count(b"[") + raw.count(b"{"), raw.count(b",")
+    return opened > max(few, at_most // 40) or commas > max(few, at_most // 10)
 
 
 def _finished_last(meta: Object) -> tuple[bool, str]:

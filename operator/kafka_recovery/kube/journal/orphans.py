@@ -9,7 +9,6 @@ A ConfigMap that is damaged, or only looks like ours, is in nobody's way but its
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -18,7 +17,16 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.config_maps import LeftJournal, WaveStart, by_plan, is_unfinished
-from kafka_recovery.kube.journal.facts import FACT_LABEL, OWNED_LABEL, ConfigMaps, Fact, RecoveryRef, path
+from kafka_recovery.kube.journal.facts import (
+    FACT_LABEL,
+    NAME,
+    OWNED_LABEL,
+    PLAN,
+    ConfigMaps,
+    Fact,
+    RecoveryRef,
+    path,
+)
 from kafka_recovery.kube.machinery.api import Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import (
     CLUSTER_LABEL,
@@ -29,9 +37,6 @@ from kafka_recovery.kube.resources.kinds import (
     label_value,
 )
 from kafka_recovery.recovery.ports import JournalUnwritable, Run
-
-_NAME = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
-"""Of an object in Kubernetes."""
 
 
 @dataclass(slots=True)
@@ -98,7 +103,7 @@ class OrphanedJournal(LeftJournal):
         if not starts or ended - starts:
             raise damage
         waves = [await self._read(WaveStart, facts[name]) for name in starts]
-        return {TopicPartition.parse(each) for wave in waves for each in wave.partitions}
+        return {id for wave in waves for id in wave.ids()}
 
     async def record(self, plan: Plan) -> str:
         """Never: there is no recovery to make a plan for."""
@@ -162,7 +167,8 @@ async def _unowned(api: ConfigMaps, namespace: str, cluster_id: str, selector: s
         except InvalidDocument as damage:
             found = recoveries.setdefault(_named_by(head), _Found())
             found.damage = damage
-            found.of_damaged.add(head["metadata"]["labels"].get(PLAN_LABEL))
+            plan = head["metadata"]["labels"].get(PLAN_LABEL, "")
+            found.of_damaged.add(plan if PLAN.fullmatch(plan) else None)
     for fact in sorted(facts, key=lambda fact: fact.written):
         recoveries.setdefault(fact.recovery, _Found()).facts.append(fact)
     return recoveries
@@ -172,7 +178,7 @@ def _named_by(head: Object) -> RecoveryRef:
     """Whose ConfigMap this says it is, though it is damaged; empty where it says nothing that can be a name."""
     meta = head["metadata"]
     name = (meta.get("annotations") or {}).get(RECOVERY_LABEL, "")
-    return RecoveryRef(name if _NAME.fullmatch(name) else "", meta["labels"].get(RECOVERY_UID_LABEL, ""))
+    return RecoveryRef(name if NAME.fullmatch(name) else "", meta["labels"].get(RECOVERY_UID_LABEL, ""))
 
 
 async def _is_gone(api: ConfigMaps, namespace: str, recovery: RecoveryRef) -> bool:

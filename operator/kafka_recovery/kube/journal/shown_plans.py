@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from kafka_recovery.kube.journal.facts import RecoveryRef, unwritable
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
 
 BEGUN = "begun"
@@ -68,6 +68,17 @@ class ShownPlans:
         if seen["metadata"]["uid"] != self.recovery.uid:
             return Named()
         return Named.by(seen.get("status") or {}, self.recovery.uid)
+
+    async def altering(self) -> str | None:
+        """The plan that was begun last, while our finalizer stands; None: no order is altered."""
+        try:
+            seen = await self.api.get(self._path)
+        except NotFound:
+            return None
+        meta = seen["metadata"]
+        if meta["uid"] != self.recovery.uid or FINALIZER not in (meta.get("finalizers") or ()):
+            return None
+        return next(reversed(Named.by(seen.get("status") or {}, self.recovery.uid).begun), None)
 
     async def begin(self, digest: str, is_kept: Callable[[str], bool]) -> Collection[str]:
         """Name a plan as begun; returns all that are. Of earlier ones those stay of which something `is_kept`."""

@@ -152,7 +152,7 @@ class RecoveryRun:
 
     async def _begin(self) -> None:
         """What an earlier process left: outcomes, a run in its middle, a plan that somebody may have approved."""
-        outcomes, _ = await asyncio.gather(self.journal.outcomes(), self.look_around())
+        outcomes, *_ = await asyncio.gather(self.journal.outcomes(), self.look_around(), self.journal.check_whole())
         unfinished = await self.journal.unfinished()
         for outcome in outcomes:
             self.progress.concluded(outcome)

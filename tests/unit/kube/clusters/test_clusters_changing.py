@@ -14,6 +14,7 @@ from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
+from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.resources.objects import Key
@@ -122,7 +123,9 @@ async def test_of_two_with_the_same_kafka_the_older_acts_and_both_say_so(watched
 async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered_orders(watched: Watched) -> None:
     copied(watched)
     await watched.settle(PROD, COPY)
-    watched.api.recovery()["metadata"]["finalizers"] = [FINALIZER]
+    recovery = watched.api.recovery()
+    recovery["metadata"]["finalizers"] = [FINALIZER]
+    recovery["status"] = {"begun": {"recoveryUid": recovery["metadata"]["uid"], "plans": ["ab" * 32]}}
     await watched.api.delete(CLUSTERS.path(*PROD))
 
     await watched.settle(PROD)
@@ -133,6 +136,22 @@ async def test_the_younger_waits_until_no_recovery_of_the_older_may_have_altered
     watched.api.recovery()["metadata"]["finalizers"] = []
     await watched.settle(COPY)
     assert watched.acting() == [COPY]
+    await watched.all.stop()
+
+
+@pytest.mark.parametrize("status", [{}, {"begun": {"recoveryUid": "of-an-earlier-one", "plans": ["ab" * 32]}}])
+async def test_a_finalizer_that_anybody_may_have_written_keeps_no_cluster_closed(
+    watched: Watched, status: Object
+) -> None:
+    """Whoever may create recoveries may write our finalizer as well, and name any Kafka."""
+    foreign = watched.api.recovery()
+    foreign["metadata"]["finalizers"] = [FINALIZER]
+    foreign["spec"]["clusterRef"] = {"name": "no-such-cluster"}
+    foreign["status"] = status
+
+    await watched.settle(PROD)
+
+    assert watched.acting() == [PROD]
     await watched.all.stop()
 
 

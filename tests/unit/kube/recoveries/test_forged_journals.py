@@ -276,6 +276,44 @@ def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_wants_nobo
     assert (automatic.world.unrestored(), automatic.world.leader()) == ([], None)
 
 
+# A journal that somebody deleted
+
+
+def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions_are_not_called_recovered(
+    automatic: Operated,
+) -> None:
+    """A new plan would take the altered order for the original one, and nobody would look."""
+
+    async def tell() -> Going:
+        automatic.world.after("elect", crash)
+        await died(automatic)
+        for name in list(automatic.api.config_maps()):
+            await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
+        going = Going(automatic.process())
+        await going.until(Phase.STUCK)
+        await asyncio.sleep(LONG)
+        return going
+
+    reason = story(tell).run.progress.reason
+    assert reason.code == "JournalDamaged"
+    assert "-plan: it is missing, though status.begun names its plan" in reason.message
+    assert automatic.world.unrestored() == [ORDERS], "the operator knows no more what it was"
+
+
+def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goes_on(automatic: Operated) -> None:
+    async def tell() -> End:
+        automatic.world.after("elect", crash)
+        await died(automatic)
+        for name in list(automatic.api.config_maps()):
+            await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
+        going = Going(automatic.process())
+        await going.until(Phase.STUCK)
+        automatic.api.recovery()["metadata"]["finalizers"] = []
+        return await going.end()
+
+    assert story(tell) is End.RECOVERED
+
+
 # What the status names
 
 
