@@ -74,7 +74,8 @@ class Workspace:
 
     def run(self, tests: Sequence[str], timeout: float, *, to_the_end: bool = False) -> Verdict:
         """Run these tests up to the first that fails."""
-        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", *tests]
+        each = f"--timeout={timeout / 2:g}"  # a test that hangs now has noticed; all of them together may just be slow
+        command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--tb=line", "-p", "no:cacheprovider", each, *tests]
         began = time.monotonic()
         try:
             done = subprocess.run(
