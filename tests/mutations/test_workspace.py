@@ -22,7 +22,8 @@ TEST = "tests/test_rules.py"
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # none is needed, and they take their time
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # others than this one take their time
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_timeout")
     for path, text in {"pyproject.toml": SETTINGS, "operator/rules.py": RULES, TEST: TESTS}.items():
         (tmp_path / path).parent.mkdir(exist_ok=True)
         (tmp_path / path).write_text(text)
