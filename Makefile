@@ -24,9 +24,9 @@ PYTEST     := $(BIN)/pytest --durations 15 --durations-min 1
 # Every one is shown with its first failure: it passes a change, and is a defect to find all the same.
 SECOND_CHANCES ?= 0
 ON_REAL_PROCESSES := $(PYTEST) $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1 --max-suite-reruns $(SECOND_CHANCES) --rerun-show-tracebacks)
-# Tests on real processes wait more than they work: three tiers side by side keep two cores busy.
+# Tests on real processes wait more than they work: three tiers side by side keep two cores busy. The longest come first.
 JOBS  ?= 3
-TIERS := lint brokers apiserver unit simulation spark
+TIERS := lint apiserver brokers spark unit simulation
 MUTATIONS := $(BIN)/python -m mutations --jobs 2
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
@@ -90,10 +90,10 @@ spark: java ## A fleet's ranking on a real Spark; needs a Java of 17 or newer on
 	@$(TIMED) spark $(ON_REAL_PROCESSES) -m "$(QUICK)" tests/spark
 
 brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
-	@$(TIMED) brokers $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(BROKERS)
+	@$(TIMED) brokers $(ON_REAL_PROCESSES) -n 2 --dist loadgroup -m "$(QUICK)" $(BROKERS)
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
-	@$(TIMED) apiserver $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(APISERVER)
+	@$(TIMED) apiserver $(ON_REAL_PROCESSES) -n 2 --dist loadgroup -m "$(QUICK)" $(APISERVER)
 
 test: $(INSTALLED) ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "$(JOBS) tiers side by side; each is shown when it ends."

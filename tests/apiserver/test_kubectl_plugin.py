@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from apiserver.calling import calling
 from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
 from kafka_recovery.cli.kubectl.access import Loop, Reach, opened
@@ -200,7 +201,7 @@ def test_the_first_evening_as_its_page_types_it(
     said = [each["spec"] for each in kubectl.api.listed("recoveryapprovals")]
     assert {(each["recoveryRef"]["name"], each["decision"], each["reason"]) for each in said} == {
         ("prod-1", "Approve", "a drill"),
-        ("prod-2", "Refuse", "the brokers come back"),
+        ("prod-2", "Refuse", "the brokers are started instead"),
     }
 
     for wish, data in (("suspend", "true"), ("resume", "false")):
@@ -304,14 +305,14 @@ def test_a_recovery_removed_by_force_leaves_a_journal_that_undo_shows(
     plan = operator.plan()
     journal = operator.journal("prod-1", operator.opened())
 
-    async def begun(api: Loop) -> None:
-        kept = journal(api)
-        made = await kept.record(plan)
-        await kept.approved(made, "ann")
-        await kept.wave_started(made, 1, plan.waves[0])
+    async def begun() -> None:
+        async with calling(kubectl.kubeconfig) as api:
+            kept = journal(api)
+            made = await kept.record(plan)
+            await kept.approved(made, "ann")
+            await kept.wave_started(made, 1, plan.waves[0])
 
-    with opened(Reach(kubectl.kubeconfig)) as api:
-        asyncio.run(begun(Loop(api)))
+    asyncio.run(begun())
     kubectl("patch", "prec", "prod-1", "--type=merge", "--patch", '{"metadata": {"finalizers": []}}')
     kubectl("delete", "prec", "prod-1")
 

@@ -105,6 +105,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
     """As docs/helm.md types it: the definitions first, then the operator with the values it had."""
     install(chart=older(OPERATOR), secretNames=["kafka-user"])
     before, was = there(kubectl), deployment(kubectl)
+    define(control_plane, helm)
     async with calling(control_plane.service_account(namespace, NAME)) as api:
         incident = journals.Incident(api, namespace, opened["metadata"]["uid"])
         digest = await incident.begun(journals.plan_of())
@@ -113,7 +114,6 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
         begun = kept(kubectl)
         assert len(begun) > 3
 
-        define(control_plane, helm)
         install("--reset-then-reuse-values", authority="Approve", replicas=2)
         assert "--authority=Approve" in arguments(kubectl)
         assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)

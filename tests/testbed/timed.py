@@ -6,6 +6,7 @@ They are kept in `build/timings.json`, beside those of other tiers that may run 
 from __future__ import annotations
 
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -21,7 +22,9 @@ def main() -> None:
     tier, *command = sys.argv[1:]
     began = time.monotonic()
     status = subprocess.run(command).returncode
-    keep(TIMINGS, tier, time.monotonic() - began)
+    took, used = time.monotonic() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{tier}: {took:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU", flush=True)
+    keep(TIMINGS, tier, took)
     sys.exit(status if status >= 0 else 128 - status)
 
 
