@@ -93,7 +93,7 @@ brokers: kafka-all ## Tests against real brokers: Kafka 3.9, 4.0 and the newest
 	@$(TIMED) brokers $(ON_REAL_PROCESSES) -n 2 --dist loadgroup -m "$(QUICK)" $(BROKERS)
 
 apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some with the newest Kafka as well
-	@$(TIMED) apiserver $(ON_REAL_PROCESSES) -n 2 --dist loadgroup -m "$(QUICK)" $(APISERVER)
+	@$(TIMED) apiserver $(ON_REAL_PROCESSES) -n 3 --dist loadgroup -m "$(QUICK)" $(APISERVER)
 
 test: $(INSTALLED) ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "$(JOBS) tiers side by side; each is shown when it ends."
