@@ -99,7 +99,9 @@ def test_two_operators_without_a_lease_do_no_harm(kafka: RealKafka, kubectl: Kub
 
 def standing(kafka: RealKafka) -> tuple[set[int | None], set[tuple[int, ...]]]:
     """Who leads, and in which orders."""
-    return {state.leader for state in kafka.describe("orders").values()}, set(orders(kafka, "orders").values())
+    return {state.leader for state in kafka.describe("orders").values()}, set(
+        incidents.orders(kafka, "orders").values()
+    )
 
 
 def is_led_in_order(seen: tuple[set[int | None], set[tuple[int, ...]]]) -> bool:
