@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,10 +37,10 @@ def test_no_line_is_about_a_room_that_is_gone() -> None:
     assert gone == []
 
 
-def test_each_room_of_the_package_has_a_contract() -> None:
-    """import-linter's layers are exhaustive; what CONTRIBUTING tells of is what they are made of."""
-    contracts = (ROOT / "pyproject.toml").read_text()
+def test_each_room_has_a_contract() -> None:
+    """What CONTRIBUTING tells of is what import-linter's layers are made of, or a package that a contract names."""
+    linted = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = [layer for each in linted["contracts"] for layer in each.get("layers", ())]
+    held = {name.strip() for layer in layers for name in layer.split("|")} | set(linted["root_packages"])
 
-    for name in TOLD:
-        if not name.startswith("tests/"):
-            assert re.search(rf"\b{Path(name).name}\b", contracts), name
+    assert {Path(name).name for name in TOLD if not name.startswith("tests/")} <= held
