@@ -9,12 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from apiserver.incidents import EVIDENCE
 from testbed.cluster import RealKafka
 from testbed.topics import ADMIN_DEADLINE, client
 from testbed.waiting import wait_until
@@ -91,11 +89,6 @@ def outages(kafka: RealKafka) -> Iterator[Outages]:
     """The same as what happens to the Kafka."""
     with healed(kafka):
         yield Outages(kafka)
-
-
-def quick(**rule: Any) -> dict[str, Any]:
-    """A policy's rule that does not wait long for whoever is frozen."""
-    return {"evidence": EVIDENCE} | rule
 
 
 def _topics(kafka: RealKafka) -> list[str]:
