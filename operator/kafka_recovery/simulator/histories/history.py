@@ -8,6 +8,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -24,12 +28,11 @@ from kafka_recovery.simulator.histories.findings import Finding
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
-from kafka_recovery.simulator.host.adapters import SimulatedCluster
-from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder, Designated
+from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests
+from kafka_recovery.simulator.host.dialing import SimulatedDial, names_of
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
-from kafka_recovery.simulator.host.wire import Fault, SimulatedWire
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
@@ -43,7 +46,7 @@ LONGEST_RUN = 900.0
 LATE_REQUESTS = 65.0
 """Seconds after which no request of an engine can take effect any more."""
 
-_SENTENCES = (Fault, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
+_SENTENCES = (ClusterError, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
 """How a run may end without a report: each says what a person has to do."""
 
 
@@ -123,7 +126,7 @@ class _Theatre:
     def unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a task nobody waited for; of a killed process it is no surprise."""
         error = context.get("exception")
-        if error is not None and not isinstance(error, Killed | Fault):
+        if error is not None and not isinstance(error, Killed | ClusterError):
             self._broken.append(error)
 
     def _start_traffic(self) -> None:
@@ -185,12 +188,17 @@ class _Theatre:
         )
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
+        requests = Requests(ears.asked)
+        dial = SimulatedDial(self.kafka, process, requests.sending)
         try:
             with MemoryJournal(machine.disk, process) as journal:
                 machine.process = process
-                engine = self._engine(process, machine, journal, ears, run)
-                result.report = await _commanded(engine, run, self.scenario, ears, result)
-                result.ending = "with a report"
+                async with KafkaCluster(
+                    tuple(names_of(self.kafka)), Security(), dial=dial, now=machine.clock.now
+                ) as cluster:
+                    engine = self._engine(process, machine, journal, ears, run, cluster, requests)
+                    result.report = await _commanded(engine, run, self.scenario, ears, result)
+                    result.ending = "with a report"
         except _SENTENCES as error:
             result.ending, result.sentence = str(error), error
         except (Killed, asyncio.CancelledError):
@@ -200,13 +208,14 @@ class _Theatre:
             result.error = error
             result.ending = f"broken, {type(error).__name__}: {error}"
 
-    def _engine(self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun) -> Engine:
+    def _engine(
+        self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun,
+        cluster: KafkaCluster, requests: Requests,
+    ) -> Engine:  # fmt: skip
         scenario = self.scenario
-        cluster = SimulatedCluster(SimulatedWire(self.kafka, process), machine.clock.now, ears.looked)
-        asking = Asking(cluster, ears.asked)
-        driver = Designated(asking) if scenario.driver is Driver.DESIGNATED else AssignmentOrder(asking)
+        driver = HeardElection(AssignmentOrderElection(cluster), requests)
         return Engine(
-            cluster,
+            HeardCluster(cluster, ears.looked),
             driver,
             journal,
             _Person(self.story, process, ears, run, journal),
