@@ -68,18 +68,19 @@ class Requests:
         key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (_LENGTH, _LENGTH + 2))
         if key == _ELECTIONS:
             named = ElectLeadersRequest.decode(frame[_LENGTH:], version=version, header=True).topic_partitions
-            ids = [TopicPartition(topic.topic, index) for topic in named for index in topic.partitions]
-            self._tell("elect", [self._told["elect", id] for id in ids if ("elect", id) in self._told])
+            ids = {TopicPartition(topic.topic, index) for topic in named or () for index in topic.partitions}
+            told = [ballot for (what, _), ballot in self._told.items() if what == "elect"]
+            self._tell("elect", [ballot for ballot in told if named is None or ballot.id in ids])
         elif key == _ORDERS:
-            orders = dict(_orders(frame[_LENGTH:], version))
+            orders = tuple(_orders(frame[_LENGTH:], version))
             for what in ("designate", "restore"):
-                self._tell(what, [ballot for id, order in orders.items() if (ballot := self._sets(what, id, order))])
+                self._tell(what, [ballot for id, order in orders if (ballot := self._wanted(what, id, order))])
 
-    def _sets(self, what: str, id: TopicPartition, order: tuple[BrokerId, ...]) -> Ballot | None:
+    def _wanted(self, what: str, id: TopicPartition, order: tuple[BrokerId, ...]) -> Ballot | None:
+        """The ballot that this order is set for; the original order is set by restoring, every other by designating."""
         ballot = self._told.get((what, id))
-        if ballot is None:
-            return None
-        return ballot if order == (ballot.order if what == "designate" else ballot.assignment) else None
+        restored = ballot is not None and order == ballot.assignment
+        return ballot if restored == (what == "restore") else None
 
     def _tell(self, what: str, ballots: Sequence[Ballot]) -> None:
         if ballots:

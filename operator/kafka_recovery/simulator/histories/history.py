@@ -25,10 +25,10 @@ from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, Plan
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
 from kafka_recovery.simulator.histories.findings import Finding
+from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
-from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests
 from kafka_recovery.simulator.host.dialing import SimulatedDial, names_of
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.host.memory_journal import MemoryJournal

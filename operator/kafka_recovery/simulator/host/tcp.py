@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol
 
-from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.host.mortality import Killed, Process
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.network import Network, NodeName
