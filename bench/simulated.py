@@ -32,7 +32,7 @@ from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.simulator.histories.many import many
-from kafka_recovery.simulator.host.dialing import SimulatedDial, names_of
+from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.host.memory_journal import Disk, MemoryJournal
 from kafka_recovery.simulator.host.mortality import MortalClock, Process
@@ -103,7 +103,9 @@ class Site:
         kafka.run_for(10)
         loop, process = VirtualLoop(kafka.scheduler), Process("engine-1")
         clock = VirtualClock(loop)
-        cluster = KafkaCluster(tuple(names_of(kafka)), Security(), dial=SimulatedDial(kafka, process), now=clock.now)
+        names = Names(kafka.broker_ids)
+        dial = SimulatedDial(kafka, process, names)
+        cluster = KafkaCluster(names.bootstrap, Security(), dial=dial, now=clock.now)
         limits = Limits(partitions=partitions, wave_sizes=(1, 50, WAVE))
         policy = Policy((Rule("all", approval=Approval.AUTO, evidence=PATIENT),), limits)
         return cls(loop, cluster, AssignmentOrderElection(cluster), clock, process, policy)

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -29,10 +30,11 @@ from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElecti
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
-from kafka_recovery.simulator.host.dialing import SimulatedDial, names_of
+from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
+from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
@@ -90,11 +92,15 @@ class _Theatre:
     kafka: SimulatedKafka
     loop: VirtualLoop
     story: Chronicle = field(init=False)
+    names: Names = field(init=False)
+    weather: Weather = field(init=False)
     _machines: dict[int, Machine] = field(default_factory=dict)
     _broken: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.story = Chronicle(self.kafka)
+        self.names = Names(self.kafka.broker_ids)
+        self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
 
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
@@ -189,13 +195,11 @@ class _Theatre:
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
         requests = Requests(ears.asked)
-        dial = SimulatedDial(self.kafka, process, requests.sending)
+        dial = SimulatedDial(self.kafka, process, self.names, self.weather, requests.sending)
         try:
             with MemoryJournal(machine.disk, process) as journal:
                 machine.process = process
-                async with KafkaCluster(
-                    tuple(names_of(self.kafka)), Security(), dial=dial, now=machine.clock.now
-                ) as cluster:
+                async with KafkaCluster(self.names.bootstrap, Security(), dial=dial, now=machine.clock.now) as cluster:
                     engine = self._engine(process, machine, journal, ears, run, cluster, requests)
                     result.report = await _commanded(engine, run, self.scenario, ears, result)
                     result.ending = "with a report"

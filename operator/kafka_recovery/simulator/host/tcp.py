@@ -14,6 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from kafka_recovery.simulator.host.mortality import Killed, Process
+from kafka_recovery.simulator.host.weather import Became, Weather
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.network import Network, NodeName
 
@@ -66,12 +67,18 @@ class Link(asyncio.Transport):
     """The client's end of one connection: what asyncio writes to and hears from."""
 
     def __init__(
-        self, network: Network, process: Process, broker: Broker, listener: Listener, sending: Callable[[bytes], object]
+        self,
+        network: Network,
+        process: Process,
+        broker: Broker,
+        listener: Listener,
+        weather: Weather,
+        sending: Callable[[bytes], object],
     ) -> None:
         """`listener`: who answers at the other end. `sending` hears of every request just before it is sent."""
         super().__init__()
         self._network, self._process, self._broker, self._listener = network, process, broker, listener
-        self._sending = sending
+        self._weather, self._sending = weather, sending
         self._generation = broker.node.generation
         self._there = _Way(network, process.name, broker.id, self._at_broker)
         self._back = _Way(network, broker.id, process.name, self._at_client)
@@ -129,7 +136,13 @@ class Link(asyncio.Transport):
 
     def _reply(self, frame: bytes) -> None:
         if self._broker.node.generation == self._generation:
-            self._back.send(len(frame).to_bytes(4, "big") + frame)
+            self._pass_on(self._weather.becomes_of(len(frame).to_bytes(4, "big") + frame))
+
+    def _pass_on(self, became: Became) -> None:
+        for delay, piece in became.pieces:
+            self._network.scheduler.after(delay, partial(self._back.send, piece))
+        if became.then_reset:
+            self._network.scheduler.after(became.lasts, partial(self._broker_stopped, True))
 
     def _at_client(self, data: bytes) -> None:
         if self._closed or self._protocol is None:
@@ -166,8 +179,10 @@ class Calling:
     def begin(self, pause: float = _SYN_PAUSE) -> None:
         """Knock; again after a while if that is lost, until nobody waits any more."""
         if not self.done.done():
-            again = partial(self.network.scheduler.after, pause, partial(self.begin, 2 * pause))
-            self.network.packet(self.client, self.broker.id, "connect", self._knocked, again)
+            self.network.packet(self.client, self.broker.id, "connect", self._knocked, partial(self._later, pause))
+
+    def _later(self, pause: float) -> None:
+        self.network.scheduler.after(pause, partial(self.begin, 2 * pause))
 
     def _knocked(self) -> None:
         """The host's kernel answers, even for a process that stands still."""
