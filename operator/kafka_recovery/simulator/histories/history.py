@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import random
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
@@ -80,8 +82,20 @@ def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     loop = VirtualLoop(kafka.scheduler)
     theatre = _Theatre(scenario, kafka, loop)
     loop.set_exception_handler(theatre.unheard)
-    loop.finish(theatre.play())
+    with _chance_of(scenario.seed):
+        loop.finish(theatre.play())
     return History(scenario, theatre.story, judge(theatre.story, scenario))
+
+
+@contextmanager
+def _chance_of(seed: int) -> Iterator[None]:
+    """The pauses between attempts are drawn from the process's own generator: here they go by the seed."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 @dataclass(slots=True)
