@@ -17,6 +17,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
@@ -25,9 +26,9 @@ from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.adapters import SimulatedCluster
+from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder, Designated
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
 from kafka_recovery.simulator.host.wire import Fault, SimulatedWire
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
@@ -186,7 +187,7 @@ class _Theatre:
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
         try:
-            with MemoryJournal(machine.disk, process) as journal:
+            with FileJournal(SimulatedStorage(machine.disk, process, machine.clock.now), machine.clock.now) as journal:
                 machine.process = process
                 engine = self._engine(process, machine, journal, ears, run)
                 result.report = await _commanded(engine, run, self.scenario, ears, result)
@@ -200,7 +201,7 @@ class _Theatre:
             result.error = error
             result.ending = f"broken, {type(error).__name__}: {error}"
 
-    def _engine(self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun) -> Engine:
+    def _engine(self, process: Process, machine: Machine, journal: FileJournal, ears: Ears, run: EngineRun) -> Engine:
         scenario = self.scenario
         cluster = SimulatedCluster(SimulatedWire(self.kafka, process), machine.clock.now, ears.looked)
         asking = Asking(cluster, ears.asked)
@@ -265,7 +266,7 @@ class _Person:
     process: Process
     ears: Ears
     run: EngineRun
-    journal: MemoryJournal
+    journal: FileJournal
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who approved exactly this digest, or None for no."""
@@ -281,7 +282,7 @@ class _Person:
     async def standing(self, plan: Plan, digest: str) -> str | None:
         """What was said in this process or written down on this machine, as on the command line."""
         said = [each.by for each in self.story.granted if (each.process, each.digest) == (self.process.name, digest)]
-        return said[-1] if said and said[-1] else self.journal.approver(digest)
+        return said[-1] if said and said[-1] else await self.journal.approver(digest)
 
 
 @dataclass(frozen=True, slots=True)
