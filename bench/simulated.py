@@ -31,10 +31,11 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
+from kafka_recovery.simulator.host.disks import Disk, SimulatedStorage
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import Disk, MemoryJournal
 from kafka_recovery.simulator.host.mortality import MortalClock, Process
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
 from kafka_recovery.simulator.model.log import LoadedLog
@@ -166,7 +167,8 @@ async def _elect(site: Site, ballots: Sequence[Ballot]) -> None:
 
 async def recover(site: Site, phases: Phases) -> Report:
     """The whole engine, from the first look to the last order restored."""
-    with MemoryJournal(Disk("disk"), site.process) as journal:
+    storage = SimulatedStorage(Disk("disk"), site.process, site.clock.now)
+    with FileJournal(storage, site.clock.now) as journal:
         clock = MortalClock(site.process, site.clock)
         engine = Engine(site.cluster, site.driver, journal, Nobody(), site.policy, clock=clock)
         with phases.phase("recover"):

@@ -6,7 +6,7 @@ with the honest engine keeps every promise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -29,7 +29,6 @@ from kafka_recovery.recovery import consent
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort
 from kafka_recovery.recovery.ledger import Ledger, Waiting
-from kafka_recovery.recovery.ports import Run
 from kafka_recovery.recovery.wave import Timing, Wave
 from kafka_recovery.simulator.histories import history
 from kafka_recovery.simulator.histories.history import happen
@@ -44,7 +43,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Traffic,
     Upon,
 )
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
+from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.rehearsal.rehearse import given
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 
@@ -184,15 +183,8 @@ TWO_TOPICS = incident(
 
 def finished_plans_are_undone(patch: pytest.MonkeyPatch) -> None:
     """What the journal calls finished is taken for unfinished."""
-    honest = MemoryJournal.unfinished
-
-    async def unfinished(self: MemoryJournal) -> Sequence[Run]:
-        runs = self._disk.runs
-        for files in runs.values():
-            files.pop("finished.json", None)
-        return await honest(self)
-
-    patch.setattr(MemoryJournal, "unfinished", unfinished)
+    honest = SimulatedStorage.names
+    patch.setattr(SimulatedStorage, "names", lambda self, directory: honest(self, directory) - {"finished.json"})
 
 
 SOMEBODY_REORDERS = Fault(30, Kind.REASSIGN, upon=Upon.ELECT, later=0.02, partition="orders-0", replicas=(1, 3, 2))

@@ -23,6 +23,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery import consent, supervision
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.wave import Wave
@@ -39,7 +40,6 @@ from kafka_recovery.simulator.histories.scenario import (
     Upon,
 )
 from kafka_recovery.simulator.histories.schedules import draw
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
 
@@ -147,7 +147,7 @@ def understated_bound(patch: pytest.MonkeyPatch) -> None:
 
 
 def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryJournal, "wave_started", _nothing)
+    patch.setattr(FileJournal, "wave_started", _nothing)
 
 
 def approval_carried_over(patch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
@@ -33,8 +34,8 @@ from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
+from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
 from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
@@ -211,7 +212,7 @@ class _Theatre:
         requests = Requests(ears.asked)
         dial = SimulatedDial(self.kafka, process, self.names, self.weather, requests.sending)
         try:
-            with MemoryJournal(machine.disk, process) as journal:
+            with FileJournal(SimulatedStorage(machine.disk, process, machine.clock.now), machine.clock.now) as journal:
                 machine.process = process
                 async with KafkaCluster(self.names.bootstrap, Security(), dial=dial, now=machine.clock.now) as cluster:
                     engine = self._engine(process, machine, journal, ears, run, cluster, requests)
@@ -227,7 +228,7 @@ class _Theatre:
             result.ending = f"broken, {type(error).__name__}: {error}"
 
     def _engine(
-        self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun,
+        self, process: Process, machine: Machine, journal: FileJournal, ears: Ears, run: EngineRun,
         cluster: KafkaCluster, requests: Requests,
     ) -> Engine:  # fmt: skip
         scenario = self.scenario
@@ -292,7 +293,7 @@ class _Person:
     process: Process
     ears: Ears
     run: EngineRun
-    journal: MemoryJournal
+    journal: FileJournal
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who approved exactly this digest, or None for no."""
@@ -308,7 +309,7 @@ class _Person:
     async def standing(self, plan: Plan, digest: str) -> str | None:
         """What was said in this process or written down on this machine, as on the command line."""
         said = [each.by for each in self.story.granted if (each.process, each.digest) == (self.process.name, digest)]
-        return said[-1] if said and said[-1] else self.journal.approver(digest)
+        return said[-1] if said and said[-1] else await self.journal.approver(digest)
 
 
 @dataclass(frozen=True, slots=True)
