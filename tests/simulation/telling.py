@@ -36,10 +36,11 @@ class Story(SimulatedKafka):
         off: tuple[str, ...] = (),
         on: tuple[str, ...] = (),
         settings: Settings | None = None,
+        controllers: int = 1,
     ) -> None:
         switches = replace(WITH_KIP_1275, **dict.fromkeys(off, False), **dict.fromkeys(on, True))
         chosen = settings or Settings(elr=elr, preferred_check=None)
-        super().__init__(1211, brokers=brokers, settings=chosen, switches=switches)
+        super().__init__(1211, brokers=brokers, settings=chosen, switches=switches, controllers=controllers)
         self.create_topic("orders", [replicas], min_isr=min_isr)
         self.run_for(0.4)
 

@@ -47,7 +47,7 @@ def test_kip_1275_an_empty_new_replica_is_chosen_unless_the_longest_log_is_desig
         ends = {broker: answer.partitions[ORDERS].log_end for broker, answer in answers.items()}
         assert ends == {B: 2, C: 0}
         best = max(ends, key=lambda broker: ends[broker])
-        request = ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", {ORDERS: best})
+        request = ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", (best,))
     else:
         assert set(answers.values()) == {Unsupported()}
         request = ElectLeaders(ElectionType.UNCLEAN, (ORDERS,), "tool")
@@ -78,7 +78,7 @@ def test_kip_1275_a_designation_that_is_overtaken_by_a_returning_elr_member_does
     assert looked.partitions[ORDERS].log_end == 0
     late = story.hold("tool", C, "ElectLeaders")
     answers: list[object] = []
-    designation = ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", {ORDERS: C})
+    designation = ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", (C,))
     story.request("tool", C, designation, answers.append)
     story.start(A)
     assert story.until_led() == A
@@ -113,7 +113,7 @@ def test_kip_1275_a_fenced_broker_answers_about_its_log_but_cannot_be_designated
     story.start(B, recovery=1)
     story.until_unfenced(B)
     story.run_for(1)
-    code = story.ask(B, ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", {ORDERS: C})).partitions[ORDERS]
+    code = story.ask(B, ElectLeaders(ElectionType.DESIGNATED, (ORDERS,), "tool", (C,))).partitions[ORDERS]
     story.heal(C)
     story.start(A)
     story.run_for(20)

@@ -145,7 +145,7 @@ class Designated:
             part = ballots[first : first + SERVED]
             ids = tuple(ballot.id for ballot in part)
             self.asking.asked("elect", part)
-            leaders = {ballot.id: ballot.designated for ballot in part}
+            leaders = tuple(ballot.designated for ballot in part)
             request = ElectLeaders(ElectionType.DESIGNATED, ids, self.asking.by, leaders)
             answers |= await self.asking.decided(ids, request)
         return answers
