@@ -19,8 +19,9 @@ from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.wave import Timing
-from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
-from kafka_recovery.simulator.histories.findings import Finding
+from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran, Wished
+from kafka_recovery.simulator.histories.findings import Finding, Verdict
+from kafka_recovery.simulator.histories.hearing import HeardElection
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
@@ -53,7 +54,12 @@ class History:
 
     scenario: Scenario
     story: Chronicle
-    findings: tuple[Finding, ...]
+    verdict: Verdict
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The promises that were broken, in the order of time."""
+        return self.verdict.findings
 
     def __str__(self) -> str:
         lines = [str(self.story.kafka.timeline)]
@@ -92,6 +98,7 @@ class _Theatre:
 
     def __post_init__(self) -> None:
         self.story = Chronicle(self.kafka)
+        self.story.wished.append(Wished(0.0, self.scenario.rules.policy))
 
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
@@ -207,7 +214,7 @@ class _Theatre:
         driver = Designated(asking) if scenario.driver is Driver.DESIGNATED else AssignmentOrder(asking)
         return Engine(
             cluster,
-            driver,
+            HeardElection(driver, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
             scenario.rules.policy,
