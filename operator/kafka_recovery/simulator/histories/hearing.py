@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
-from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.recovery.ports import Election
+from kafka_recovery.simulator.histories.chronicle import Answered, Chronicle
 
 Answers = Mapping[TopicPartition, ElectionAnswer]
 
@@ -89,25 +90,37 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class HeardElection:
-    """Port `Election`: a real driver."""
+    """Port `Election` of one process: a real driver, and a note of each answer."""
 
     driver: Election
     requests: Requests
+    story: Chronicle
+    process: str
+    machine: str
 
     async def designate(self, ballots: Sequence[Ballot]) -> Answers:
-        """See the port."""
-        self.requests.told("designate", ballots)
-        return await self.driver.designate(ballots)
+        """As the driver does."""
+        return await self._heard("designate", ballots, self.driver.designate)
 
     async def elect(self, ballots: Sequence[Ballot]) -> Answers:
-        """See the port."""
-        self.requests.told("elect", ballots)
-        return await self.driver.elect(ballots)
+        """As the driver does."""
+        return await self._heard("elect", ballots, self.driver.elect)
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:
-        """See the port."""
-        self.requests.told("restore", ballots)
-        return await self.driver.restore(ballots)
+        """As the driver does."""
+        return await self._heard("restore", ballots, self.driver.restore)
+
+    async def _heard(
+        self, what: str, ballots: Sequence[Ballot], ask: Callable[[Sequence[Ballot]], Awaitable[Answers]]
+    ) -> Answers:
+        self.requests.told(what, ballots)
+        asked_at = self.story.now
+        answers = await ask(ballots)
+        doubtful = frozenset(id for id, answer in answers.items() if answer.answer is Answer.UNANSWERED)
+        self.story.answered.append(
+            Answered(self.story.now, self.process, self.machine, what, asked_at, frozenset(answers), doubtful)
+        )
+        return answers
 
 
 def _orders(frame: bytes, version: int) -> Iterator[tuple[TopicPartition, tuple[BrokerId, ...]]]:

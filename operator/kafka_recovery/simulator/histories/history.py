@@ -27,8 +27,8 @@ from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.wave import Timing
-from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
-from kafka_recovery.simulator.histories.findings import Finding
+from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran, Wished
+from kafka_recovery.simulator.histories.findings import Finding, Verdict
 from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
@@ -61,7 +61,12 @@ class History:
 
     scenario: Scenario
     story: Chronicle
-    findings: tuple[Finding, ...]
+    verdict: Verdict
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The promises that were broken, in the order of time."""
+        return self.verdict.findings
 
     def __str__(self) -> str:
         lines = [str(self.story.kafka.timeline)]
@@ -116,6 +121,7 @@ class _Theatre:
         self.story = Chronicle(self.kafka)
         self.names = Names(self.kafka.broker_ids)
         self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
+        self.story.wished.append(Wished(0.0, self.scenario.rules.policy))
 
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
@@ -232,10 +238,10 @@ class _Theatre:
         cluster: KafkaCluster, requests: Requests,
     ) -> Engine:  # fmt: skip
         scenario = self.scenario
-        driver = HeardElection(AssignmentOrderElection(cluster), requests)
+        driver = AssignmentOrderElection(cluster)
         return Engine(
             HeardCluster(cluster, ears.looked),
-            driver,
+            HeardElection(driver, requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
             scenario.rules.policy,
