@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
@@ -39,7 +40,6 @@ from kafka_recovery.simulator.histories.scenario import (
     Upon,
 )
 from kafka_recovery.simulator.histories.schedules import draw
-from kafka_recovery.simulator.host import drivers
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
 
@@ -197,16 +197,18 @@ def a_failed_wave_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
     """What was sent and not answered counts as done."""
-    honest = drivers.Asking.decided
+    honest = AssignmentOrderElection._decided
 
-    async def decided(self: drivers.Asking, ids: Any, request: Any) -> drivers.Answers:
-        answers = await honest(self, ids, request)
+    async def decided(
+        self: AssignmentOrderElection, *asked: Any, **how: Any
+    ) -> Mapping[TopicPartition, ElectionAnswer]:
+        answers = await honest(self, *asked, **how)
         return {
             id: ElectionAnswer(Answer.ACCEPTED) if told.answer is Answer.UNANSWERED else told
             for id, told in answers.items()
         }
 
-    patch.setattr(drivers.Asking, "decided", decided)
+    patch.setattr(AssignmentOrderElection, "_decided", decided)
 
 
 def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
