@@ -71,7 +71,9 @@ class ClusterDescribed:
 
 @dataclass(frozen=True, slots=True)
 class DescribeCluster(Request[ClusterDescribed]):
-    """DescribeCluster v2 with fenced brokers, from the broker's own metadata."""
+    """DescribeCluster v2, from the broker's own metadata. `fenced_too`: IncludeFencedBrokers; clients leave it off."""
+
+    fenced_too: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,18 +198,26 @@ class LogInfo(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogInfo:
-    """The first 1000 partitions asked for; `has_more_data`: there were more (KIP-1275)."""
+    """The first 1000 partitions asked for; `has_more_data`: there were more (KIP-1275).
+
+    `throttled`: seconds for which the broker listens to this client no more.
+    """
 
     broker_epoch: int
     has_more_data: bool
     partitions: Mapping[TopicPartition, LogInfo]
+    throttled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class GetReplicaLogInfo(Request["ReplicaLogInfo | Unsupported"]):
-    """KIP-1275; a fenced broker answers too."""
+    """KIP-1275; a fenced broker answers too. None: every partition that has a replica there.
 
-    partitions: tuple[tuple[TopicPartition, TopicId], ...]
+    CLUSTER_ACTION on the cluster and DESCRIBE on the topic are needed; each partition tells what is missing, for the
+    answer has no error of its own.
+    """
+
+    partitions: tuple[tuple[TopicPartition, TopicId], ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,10 +282,12 @@ class ElectionType(Enum):
 class ElectLeaders(Request["Decided | Unsupported"]):
     """ElectLeaders, forwarded. `partitions` None: every partition without a leader. `by`: who asks.
 
-    `designated` goes with DESIGNATED only and names a leader for each partition.
+    `designated` goes with DESIGNATED only, which needs CLUSTER_ACTION: a leader for each partition, by their order.
+    `timeout`: how long a designated election may take (KIP-1275); the others take as long as the broker forwards.
     """
 
     type: ElectionType
     partitions: tuple[TopicPartition, ...] | None
     by: str
-    designated: Mapping[TopicPartition, BrokerId] | None = None
+    designated: tuple[BrokerId, ...] | None = None
+    timeout: float = 60.0

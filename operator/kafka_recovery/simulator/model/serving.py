@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -11,6 +11,7 @@ from kafka_recovery.domain.evidence import MinInsyncReplicas
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.grants import Grants, Operation
 from kafka_recovery.simulator.model.hosted import Hosted
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.requests import (
@@ -60,8 +61,9 @@ class Serving:
 
     broker: Broker
     cluster_id: str
+    grants: Grants = field(default_factory=Grants)
 
-    def answer(self, request: Request[Any], reply: Reply) -> None:
+    def answer(self, request: Request[Any], reply: Reply, client: str = "") -> None:
         """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
         local: Mapping[type, Callable[[Any], Any]] = {
             ApiVersions: self._versions,
@@ -70,24 +72,29 @@ class Serving:
             DescribeConfigs: self._configs,
             ListOffsets: self._offsets,
             EpochVectors: self._vectors,
-            GetReplicaLogInfo: self._log_infos,
+            GetReplicaLogInfo: partial(self._log_infos, client),
         }
         answer = local.get(type(request))
         if answer is not None:
             reply(answer(request))
         else:
-            self._forward(request, reply)
+            self._forward(request, reply, client)
 
-    def _forward(self, request: Request[Any], reply: Reply) -> None:
-        controllers = self.broker.controllers
+    def _forward(self, request: Request[Any], reply: Reply, client: str) -> None:
+        controllers, patience = self.broker.controllers, self.broker.settings.forwarding
         administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
         silent: Any
         question: Callable[[], Any]
         match request:
             case ElectLeaders():
-                if request.type is ElectionType.DESIGNATED and not self.broker.switches.designated_elections:
-                    reply(Unsupported())
-                    return
+                if request.type is ElectionType.DESIGNATED:
+                    if not self.broker.switches.designated_elections:
+                        reply(Unsupported())
+                        return
+                    if not self.grants.permits(client, Operation.CLUSTER_ACTION):
+                        reply(Decided(Error.CLUSTER_AUTHORIZATION_FAILED, {}))
+                        return
+                    patience = min(patience, request.timeout)
                 question, silent = partial(self._told, request, administration.elect), Decided(timed_out, {})
             case AlterReassignments():
                 question, silent = partial(self._told, request, administration.reassign), Decided(timed_out, {})
@@ -102,7 +109,7 @@ class Serving:
             type(request).__name__,
             question,
             lambda answer: reply(silent if answer is None else answer),
-            self.broker.settings.forwarding,
+            patience,
         )
 
     def _told(self, request: Any, carry_out: Callable[[Any], Decided]) -> Decided:
@@ -128,8 +135,9 @@ class Serving:
         features = (("eligible.leader.replicas.version", int(settings.elr)),)
         return Versions(settings.release, features, self.broker.applied - 1, self.broker.switches.designated_elections)
 
-    def _cluster(self, _: DescribeCluster) -> ClusterDescribed:
-        fenced_too = self.broker.settings.fenced_listed
+    def _cluster(self, request: DescribeCluster) -> ClusterDescribed:
+        """Clients that only want to be served are not told of inactive brokers (KIP-343)."""
+        fenced_too = self.broker.settings.fenced_listed and request.fenced_too
         known = ((id, self.broker.broker_state(id)) for id in self.broker.controllers.log.broker_ids)
         listed = [
             BrokerListed(id, state.fenced, state.rack)
@@ -207,18 +215,27 @@ class Serving:
         log = copy.log
         return VectorFound(Error.NONE, log.vector, Offset(log.start), Offset(log.end), Offset(log.high_watermark))
 
-    def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
+    def _log_infos(self, client: str, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
         if not self.broker.switches.designated_elections:
             return Unsupported()
-        infos = {}
-        for id, topic_id in request.partitions[:SERVED]:
-            copy = self._replica(id, -1, topic_id)
-            if isinstance(copy, Error):
-                infos[id] = LogInfo(copy, _NO_LEADER_EPOCH, _NO_OFFSET)
-            else:
-                infos[id] = LogInfo(Error.NONE, copy.state.leader_epoch, Offset(copy.log.end))
-        return ReplicaLogInfo(self.broker.epoch, len(request.partitions) > SERVED, infos)
+        asked = self._held() if request.partitions is None else request.partitions
+        infos = {id: self._log_info(client, id, topic_id) for id, topic_id in asked[:SERVED]}
+        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(client, 0.0))
+
+    def _log_info(self, client: str, id: TopicPartition, topic_id: TopicId) -> LogInfo:
+        copy = self._replica(id, -1, topic_id)
+        if not self.grants.permits(client, Operation.CLUSTER_ACTION):
+            copy = Error.CLUSTER_AUTHORIZATION_FAILED
+        elif not self.grants.permits(client, Operation.DESCRIBE, id.topic):
+            copy = Error.TOPIC_AUTHORIZATION_FAILED
+        if isinstance(copy, Error):
+            return LogInfo(copy, _NO_LEADER_EPOCH, _NO_OFFSET)
+        return LogInfo(Error.NONE, copy.state.leader_epoch, Offset(copy.log.end))
+
+    def _held(self) -> tuple[tuple[TopicPartition, TopicId], ...]:
+        ids = self.broker.controllers.log.partitions_of(self.broker.id)
+        return tuple((id, copy.log.topic_id) for id in ids if (copy := self.broker.hosted(id)) is not None)
 
 
 def _described(state: PartitionState) -> PartitionDescribed:
