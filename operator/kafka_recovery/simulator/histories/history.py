@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -32,7 +32,6 @@ from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
 from kafka_recovery.simulator.host.wire import Fault, SimulatedWire
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
-from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
 
 TIMING = Timing(poll=timedelta(milliseconds=250))
 """As always, but a new leader is asked less often: a history has better things to do."""
@@ -63,7 +62,9 @@ class History:
 
 def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     """Let a scenario happen and judge it. `timeline`: keep every event, to print the history."""
-    switches = WITH_KIP_1275 if scenario.driver is Driver.DESIGNATED else AS_RELEASED
+    switches = scenario.switches
+    if scenario.driver is Driver.DESIGNATED:
+        switches = replace(switches, designated_elections=True)
     kafka = SimulatedKafka(
         seed=scenario.seed,
         brokers=tuple(range(1, scenario.brokers + 1)),
@@ -77,6 +78,19 @@ def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     loop.set_exception_handler(theatre.unheard)
     loop.finish(theatre.play())
     return History(scenario, theatre.story, judge(theatre.story, scenario))
+
+
+def call_engine(scenario: Scenario, story: Chronicle, run: EngineRun) -> Ran:
+    """One run of the engine, from now to its end, in a cluster whose history is told step by step.
+
+    `story` has heard that cluster from the beginning; of the scenario the rules count, and what the engine knows.
+    """
+    loop = VirtualLoop(story.kafka.scheduler)
+    theatre = _Theatre(scenario, story.kafka, loop)
+    theatre.story = story
+    loop.set_exception_handler(theatre.unheard)
+    loop.finish(theatre._run(Process(f"{ENGINE}-{len(story.ran) + 1}"), run))
+    return story.ran[-1]
 
 
 @dataclass(slots=True)
