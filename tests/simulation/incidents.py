@@ -218,3 +218,56 @@ def lost_when_only_c_is_left(story: Story) -> set[str]:
     story.until_led()
     story.run_for(3)
     return story.lost()
+
+
+def heard_for_its_former_self(*off: str) -> Story:
+    """KIP-903's other half: a fetch of C stalls that says it has r, and arrives when C is back with an empty disk."""
+    story = Story(A, B, C, min_isr=2, off=off, settings=PATIENT)
+    story.kill(C)
+    story.until_isr(A, B)
+    story.write("r")
+    first_answer = story.hold(A, C, "Fetch answer")
+    story.start(C)
+    assert not story.run_while(lambda: first_answer.held == 0)
+    late = story.hold(C, A, "Fetch")
+    first_answer.release()
+    assert not story.run_while(lambda: late.held == 0)
+    assert story.holds(C) == ["r"]
+    story.replace_disk(C)
+    story.until_fenced(C)
+    story.cut(C, A)
+    story.start(C)
+    story.until_unfenced(C)
+    story.run_for(0.1)
+    story.mend(C, A)
+    late.release()
+    story.run_for(0.05)
+    story.cut(C, A)
+    return story
+
+
+def acknowledged_below_the_minimum(*off: str, elr: bool = False) -> Story:
+    """KIP-966: A, B in sync, two needed; C is about to join. r reaches A only; B shuts down; then r reaches C.
+
+    If the high watermark moves now, A counts C, whom the controller does not know to be in sync: two, so it
+    acknowledges.
+    """
+    story = Story(A, B, C, min_isr=2, elr=elr, off=off)
+    story.shut_down(C)
+    story.until_isr(A, B)
+    story.hold(A, CONTROLLER, "AlterPartition")
+    story.start(C)
+    story.until_unfenced(C)
+    story.run_for(0.6)
+    to_c = story.hold(A, C, "Fetch answer")
+    story.cut(A, B)
+    r = story.begin_to_write("r")
+    story.run_for(0.1)
+    assert (story.holds(A), story.holds(B), story.holds(C)) == (["r"], [], [])
+    story.shut_down(B)
+    story.until_isr(A)
+    to_c.release()
+    story.run_for(0.5)
+    assert story.holds(C) == ["r"]
+    assert (r.acknowledged_at is not None) is bool(off)
+    return story

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -41,6 +42,8 @@ class Story(SimulatedKafka):
         switches = replace(WITH_KIP_1275, **dict.fromkeys(off, False), **dict.fromkeys(on, True))
         chosen = settings or Settings(elr=elr, preferred_check=None)
         super().__init__(1211, brokers=brokers, settings=chosen, switches=switches, controllers=controllers)
+        self.chronicle = Chronicle(self)
+        self.chronicle.listen()
         self.create_topic("orders", [replicas], min_isr=min_isr)
         self.run_for(0.4)
 

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from random import Random
 from typing import Any
@@ -40,7 +40,6 @@ from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
 from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
-from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
 
 TIMING = Timing(poll=timedelta(milliseconds=250))
 """As always, but a new leader is asked less often: a history has better things to do."""
@@ -76,7 +75,9 @@ class History:
 
 def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     """Let a scenario happen and judge it. `timeline`: keep every event, to print the history."""
-    switches = WITH_KIP_1275 if scenario.driver is Driver.DESIGNATED else AS_RELEASED
+    switches = scenario.switches
+    if scenario.driver is Driver.DESIGNATED:
+        switches = replace(switches, designated_elections=True)
     kafka = SimulatedKafka(
         seed=scenario.seed,
         brokers=tuple(range(1, scenario.brokers + 1)),
@@ -91,6 +92,20 @@ def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     with _chance_of(scenario.seed):
         loop.finish(theatre.play())
     return History(scenario, theatre.story, judge(theatre.story, scenario))
+
+
+def call_engine(scenario: Scenario, story: Chronicle, run: EngineRun) -> Ran:
+    """One run of the engine, from now to its end, in a cluster whose history is told step by step.
+
+    `story` has heard that cluster from the beginning; of the scenario the rules count, and what the engine knows.
+    """
+    loop = VirtualLoop(story.kafka.scheduler)
+    theatre = _Theatre(scenario, story.kafka, loop)
+    theatre.story = story
+    loop.set_exception_handler(theatre.unheard)
+    with _chance_of(scenario.seed):
+        loop.finish(theatre._run(Process(f"{ENGINE}-{len(story.ran) + 1}"), run))
+    return story.ran[-1]
 
 
 @contextmanager
