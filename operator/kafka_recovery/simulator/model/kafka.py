@@ -208,16 +208,28 @@ class SimulatedKafka(Faults):
             self.network.send(id, client, "answer", partial(on_answer, answer))
 
         def arrived() -> None:
-            target = self.brokers[id]
-            if not target.is_open:
+            if self.brokers[id].is_open:
+                self.serve(id, request, answered)
+            else:
                 answered(Refused(id))
-            elif not target.refuses_work():
-                generation = target.node.generation
-                self._serving[id].answer(
-                    request, lambda answer: answered(answer) if target.node.generation == generation else None
-                )
 
         self.network.send(client, id, type(request).__name__, arrived, partial(on_answer, Refused(id)))
+
+    def serve(self, broker: BrokerId, request: Request[Answered], reply: Callable[[Answered], None]) -> None:
+        """Let a broker's process answer a request that has reached it, now or when the controller has decided.
+
+        There is no answer from a broker that is down or fenced itself, nor from a process that is no more.
+        """
+        target = self.brokers[broker]
+        if not target.is_open or target.refuses_work():
+            return
+        generation = target.node.generation
+
+        def answered(answer: Answered) -> None:
+            if target.node.generation == generation:
+                reply(answer)
+
+        self._serving[broker].answer(request, answered)
 
     def produce(
         self,
