@@ -20,7 +20,7 @@ Seen = Mapping[BrokerId, Broker]
 
 @dataclass(frozen=True)
 class Ruling:
-    """What has to be decided. `reasons`: all that hold; a person is told one of them, and more would help nobody.
+    """What has to be decided. `reasons`: those that hold, of the cluster before those of the partition; one is told.
 
     `failed`: the first rule that each of the others failed. `best_first`: who may lead, should anybody.
     """
@@ -43,9 +43,11 @@ def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, 
     best_first = ranked([r for r in partition.replicas if r.broker not in failed], rule.candidate_order)
     if somebody_clean_returns(partition, brokers) and waited < rule.patience:
         return Ruling("Wait", frozenset({"CleanMemberReturning"}), best_first, failed)
-    reasons = {*against_the_cluster(cluster, policy.limits), *against_the_partition(partition, cluster, rule)}
-    if not best_first:
-        reasons.add("NoCandidate")
+    reasons = (
+        set(against_the_cluster(cluster, policy.limits))
+        or set(against_the_partition(partition, cluster, rule))
+        or (set() if best_first else {"NoCandidate"})
+    )
     return Ruling("Refuse" if reasons else "Elect", frozenset(reasons), best_first, failed)
 
 

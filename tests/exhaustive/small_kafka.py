@@ -42,8 +42,14 @@ Record = tuple[int, int]
 """Its offset and its epoch: an epoch has one leader, so this names it."""
 
 
+NONE: frozenset[Record] = frozenset()
+
+
 class State(NamedTuple):
-    """The partition. `seen`: epoch and high watermark that somebody once saw its leader at."""
+    """The partition. `seen`: epoch and high watermark that somebody once saw its leader at.
+
+    `lost_before`: acknowledged since the history began, and lost by an unclean election in it.
+    """
 
     epoch: int
     high_watermark: int
@@ -51,6 +57,7 @@ class State(NamedTuple):
     min_isr: int
     steps: tuple[Step, ...]
     acknowledged: frozenset[Record]
+    lost_before: frozenset[Record]
     seen: tuple[int, int] | None
     copies: tuple[Copy, ...]
 
@@ -76,7 +83,7 @@ def every_state(bounds: Bounds) -> Iterator[State]:
     """Each state that can be reached, once."""
     follower = Copy(1, True, False, True, True, NEVER, 0, ())
     copies = (*(follower,) * (bounds.replicas - 1), follower._replace(leads=True, fresh=1))
-    first = State(1, 0, 0, bounds.min_isrs[0], (Step(bounds.min_isrs[0], False),), frozenset(), None, copies)
+    first = State(1, 0, 0, bounds.min_isrs[0], (Step(bounds.min_isrs[0], False),), NONE, NONE, None, copies)
     known, new = {first}, [first]
     while new:
         state = new.pop()
@@ -157,7 +164,7 @@ def _elected(state: State, leader: Copy, others: tuple[Copy, ...], *, unclean: b
     new = state._replace(epoch=epoch, high_watermark=0, began_at=len(leader.log))
     if unclean:
         held = frozenset(record for record in state.acknowledged if holds(leader.log, record))
-        new = new._replace(acknowledged=held)
+        new = new._replace(acknowledged=held, lost_before=state.lost_before | (state.acknowledged - held))
     leads = leader._replace(in_isr=True, leads=True, intact=True, fetched=NEVER, fresh=epoch)
     following = (other._replace(fetched=NEVER, in_isr=other.in_isr and not unclean) for other in others)
     return _stepped(new, (*following, leads), unclean=unclean)
@@ -172,7 +179,9 @@ def _stepped(state: State, copies: tuple[Copy, ...], *, unclean: bool = False) -
     """Write it into the history if it is a change. Whenever all are in sync the history begins anew."""
     step = Step(state.min_isr, unclean)
     if all(copy.in_isr for copy in copies) and not unclean:
-        return _settled(state._replace(steps=(step,)), tuple(copy._replace(was_in=1) for copy in copies))
+        return _settled(
+            state._replace(steps=(step,), lost_before=NONE), tuple(copy._replace(was_in=1) for copy in copies)
+        )
     if not unclean and state.steps[-1].min_isr == state.min_isr and all(c.in_isr == c.was_in & 1 for c in copies):
         return _settled(state, copies)
     moved = tuple(copy._replace(was_in=copy.was_in << 1 | copy.in_isr) for copy in copies)
@@ -190,8 +199,8 @@ def _settled(state: State, copies: tuple[Copy, ...]) -> State:
         if len(isr) >= min(state.min_isr, len(copies)):
             acknowledged = acknowledged.union(enumerate(leader.log[:high_watermark]))
     return State(
-        state.epoch, high_watermark, state.began_at, state.min_isr, state.steps, acknowledged, state.seen,
-        tuple(sorted(copies)),
+        state.epoch, high_watermark, state.began_at, state.min_isr, state.steps, acknowledged, state.lost_before,
+        state.seen, tuple(sorted(copies)),
     )  # fmt: skip
 
 

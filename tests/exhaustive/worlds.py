@@ -25,7 +25,8 @@ class Visible(NamedTuple):
 
 
 Losses = dict[Visible, list[tuple[int, int]]]
-"""For each copy the least and the most acknowledged records that its election loses, of all states that look alike."""
+"""For each copy what its election costs, of all states that look alike: the least of what was not lost before, and the
+most of all that was ever acknowledged."""
 
 
 def losses_behind(states: Iterable[State]) -> Losses:
@@ -35,16 +36,18 @@ def losses_behind(states: Iterable[State]) -> Losses:
         if state.leader is not None:
             continue
         visible = _visible(state)
-        lost = sorted((_shown(copy), _lost(state, copy)) for copy in state.copies)
-        known = losses.setdefault(visible, [(n, n) for _, n in lost])
-        for place, (_, n) in enumerate(lost):
+        lost = sorted((_shown(copy), *_lost(state, copy)) for copy in state.copies)
+        known = losses.setdefault(visible, [(by_this, in_all) for _, by_this, in_all in lost])
+        for place, (_, by_this, in_all) in enumerate(lost):
             least, most = known[place]
-            known[place] = min(least, n), max(most, n)
+            known[place] = min(least, by_this), max(most, in_all)
     return losses
 
 
-def _lost(state: State, copy: Copy) -> int:
-    return sum(not holds(copy.log, record) for record in state.acknowledged)
+def _lost(state: State, copy: Copy) -> tuple[int, int]:
+    """By this election, and in all."""
+    by_this = sum(not holds(copy.log, record) for record in state.acknowledged)
+    return by_this, by_this + sum(not holds(copy.log, record) for record in state.lost_before)
 
 
 def _visible(state: State) -> Visible:
