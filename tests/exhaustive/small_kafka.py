@@ -7,6 +7,7 @@ which differ by their names only are one.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -79,22 +80,34 @@ class Bounds:
     looks: bool = False
 
 
-def every_state(bounds: Bounds) -> Iterator[State]:
-    """Each state that can be reached, once."""
+def first_state(bounds: Bounds) -> State:
+    """All replicas are in sync and hold nothing."""
     follower = Copy(1, True, False, True, True, NEVER, 0, ())
     copies = (*(follower,) * (bounds.replicas - 1), follower._replace(leads=True, fresh=1))
-    first = State(1, 0, 0, bounds.min_isrs[0], (Step(bounds.min_isrs[0], False),), NONE, NONE, None, copies)
-    known, new = {first}, [first]
+    return State(1, 0, 0, bounds.min_isrs[0], (Step(bounds.min_isrs[0], False),), NONE, NONE, None, copies)
+
+
+def every_state(bounds: Bounds) -> Iterator[State]:
+    """Each state that can be reached, once."""
+    known, new = {first_state(bounds)}, [first_state(bounds)]
     while new:
         state = new.pop()
         yield state
-        for after in _next(state, bounds):
+        for after in following(state, bounds):
             if after not in known and len(after.steps) <= bounds.steps:
                 known.add(after)
                 new.append(after)
 
 
-def _next(state: State, bounds: Bounds) -> Iterator[State]:
+def walk(bounds: Bounds, chance: random.Random, events: int) -> Iterator[State]:
+    """So many states, each one of those that may follow the one before."""
+    state = first_state(bounds)
+    for _ in range(events):
+        state = chance.choice([after for after in following(state, bounds) if after != state] or [state])
+        yield state
+
+
+def following(state: State, bounds: Bounds) -> Iterator[State]:
     """What comes of one event. Nobody is elected in the last epoch: that is one without a leader."""
     leader, may_elect = state.leader, state.epoch + 1 < bounds.epochs
     for copy in set(state.copies):
@@ -118,20 +131,45 @@ def _next(state: State, bounds: Bounds) -> Iterator[State]:
 
 def _goes_on(state: State, leader: Copy, bounds: Bounds) -> Iterator[State]:
     if len(leader.log) < bounds.records:
-        longer = leader._replace(log=(*leader.log, state.epoch), fresh=0)
-        yield _settled(state, (*_without(state.copies, leader), longer))
+        yield _written(state, leader)
     if bounds.looks and state.seen is None:
         yield state._replace(seen=(state.epoch, state.high_watermark))
 
 
+def _written(state: State, leader: Copy) -> State:
+    longer = leader._replace(log=(*leader.log, state.epoch), fresh=0)
+    return _settled(state, (*_without(state.copies, leader), longer))
+
+
+def behind_the_controller_s_back(state: State, bounds: Bounds) -> Iterator[State]:
+    """What a leader can still do whom the controller has overthrown: write, and feed who has not heard of that."""
+    known, new = {state}, [state]
+    while new:
+        state = new.pop()
+        yield state
+        leader = state.leader
+        assert leader is not None
+        fed = (c for c in set(state.copies) if c.alive and not c.leads)
+        after = [_fetched(state, copy, _without(state.copies, copy), leader) for copy in fed]
+        if len(leader.log) < bounds.records:
+            after.append(_written(state, leader))
+        new.extend(set(after) - known)
+        known.update(after)
+
+
 def _follows(state: State, copy: Copy, others: tuple[Copy, ...], leader: Copy) -> Iterator[State]:
-    """A fetch truncates, says where it is, and gets a record (KIP-101). The leader changes the ISR at will."""
-    common = _same_up_to(copy.log, leader.log)
-    yield _settled(state, (*others, copy._replace(log=leader.log[: common + 1], fetched=common, fresh=0)))
+    """It fetches; the leader changes the ISR at will."""
+    yield _fetched(state, copy, others, leader)
     if copy.in_isr:
         yield _stepped(state, (*others, copy._replace(in_isr=False)))
     elif copy.fetched >= max(state.high_watermark, state.began_at):  # KAFKA-7128
         yield _stepped(state, (*others, copy._replace(in_isr=True, intact=True)))
+
+
+def _fetched(state: State, copy: Copy, others: tuple[Copy, ...], leader: Copy) -> State:
+    """It truncates, says where it is, and gets a record (KIP-101)."""
+    common = _same_up_to(copy.log, leader.log)
+    return _settled(state, (*others, copy._replace(log=leader.log[: common + 1], fetched=common, fresh=0)))
 
 
 def _stops(state: State, copy: Copy, others: tuple[Copy, ...], may_elect: bool) -> Iterator[State]:

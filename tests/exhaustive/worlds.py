@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 from typing import NamedTuple
 
 from exhaustive.every_log import measured
 from exhaustive.scenes import HEALTHY, partition
-from exhaustive.small_kafka import Copy, State, Step, holds
+from exhaustive.small_kafka import Bounds, Copy, State, Step, behind_the_controller_s_back, holds
 from kafka_recovery.decision.witnesses import Seen, with_witnesses
 from kafka_recovery.domain.evidence import EpochEntry, Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
@@ -59,6 +60,40 @@ def _visible(state: State) -> Visible:
 def _shown(copy: Copy) -> Copy:
     """Nobody sees the log of who is away."""
     return copy if copy.alive else copy._replace(fresh=0, log=())
+
+
+class Overthrown(NamedTuple):
+    """What is seen while a leader goes on that the controller has fenced: `told` are the copies that follow nobody."""
+
+    visible: Visible
+    told: tuple[int, ...]
+
+
+def losses_beside_an_old_leader(states: Iterable[State], bounds: Bounds) -> dict[Overthrown, list[int]]:
+    """The most acknowledged records that each copy lacks who was told, once the old leader has done what it can."""
+    worst: dict[Overthrown, list[int]] = {}
+    for state in states:
+        followers = [place for place, copy in enumerate(state.copies) if copy.alive and not copy.leads]
+        if state.leader is None:
+            continue
+        for told in (told for size in range(1, len(followers) + 1) for told in combinations(followers, size)):
+            deaf = tuple(c._replace(alive=False) if n in told else c for n, c in enumerate(state.copies))
+            later = behind_the_controller_s_back(state._replace(copies=tuple(sorted(deaf))), bounds)
+            acknowledged = {after.acknowledged for after in later}
+            lost = [max(sum(not holds(state.copies[n].log, r) for r in some) for some in acknowledged) for n in told]
+            for last, copy in enumerate(state.copies):
+                if copy.in_isr and last not in told:
+                    seen = Overthrown(_fenced_but_for(last, state), told)
+                    worst[seen] = [max(both) for both in zip(lost, worst.get(seen, lost), strict=True)]
+    return worst
+
+
+def _fenced_but_for(last: int, state: State) -> Visible:
+    """The controller has taken all others out of the ISR."""
+    if sum(copy.in_isr for copy in state.copies) == 1:
+        return Visible(state.steps, state.copies, None, 0)
+    copies = tuple(copy._replace(was_in=copy.was_in << 1 | (n == last)) for n, copy in enumerate(state.copies))
+    return Visible((*state.steps, Step(state.min_isr, False)), copies, None, 0)
 
 
 def evidence(visible: Visible) -> tuple[PartitionEvidence, PartitionHistory]:
