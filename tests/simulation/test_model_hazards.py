@@ -88,6 +88,22 @@ def test_a_replica_under_another_epoch_says_which_side_is_behind() -> None:
     assert (newest.offset, newest.leader_epoch) == (0, 0)
 
 
+def test_the_newest_timestamp_may_be_that_of_a_former_leader_whose_clock_was_ahead() -> None:
+    """ListOffsets MAX_TIMESTAMP names that record's epoch: a hint at the last one's, and no proof."""
+    story = Story(A, B, C)
+    story.jump_clock(A, 3600)
+    story.write("ahead")
+    story.kill(A)
+    assert story.until_led() == B
+    story.write("later")
+    story.run_for(1)
+    asked = ListOffsets({ORDERS: story.state.leader_epoch}, At.MAX_TIMESTAMP, debugging=True)
+    newest = story.ask(C, asked).partitions[ORDERS]
+
+    assert story.holds(C) == ["ahead", "later"]
+    assert (newest.offset, newest.leader_epoch) == (0, 0)
+
+
 def test_a_dead_process_refuses_and_a_dead_host_is_silent() -> None:
     story = offline()
     assert story.ask(A, ApiVersions()) == Refused(A)

@@ -84,7 +84,6 @@ class SimulatedKafka(Faults):
         }
         self.brokers = found
         self.grants = Grants()
-        self._muted: dict[tuple[str, BrokerId], float] = {}
         self._serving = {id: Serving(broker, self.cluster_id, self.grants) for id, broker in found.items()}
         self.truth = Truth(self.controllers, found)
         for broker in found.values():
@@ -212,19 +211,16 @@ class SimulatedKafka(Faults):
         self.network.node(client)
 
         def answered(answer: Any) -> None:
-            self._muted[client, id] = self.scheduler.now + self.grants.pauses.get(client, 0.0)
             self.network.send(id, client, "answer", partial(on_answer, answer))
 
         def arrived() -> None:
             target = self.brokers[id]
             if not target.is_open:
                 answered(Refused(id))
-            elif self._muted.get((client, id), 0.0) > self.scheduler.now:
-                target.node.after(self._muted[client, id] - self.scheduler.now, arrived)
             elif not target.refuses_work():
                 generation = target.node.generation
                 self._serving[id].answer(
-                    request, lambda answer: answered(answer) if target.node.generation == generation else None, client
+                    request, lambda answer: answered(answer) if target.node.generation == generation else None
                 )
 
         self.network.send(client, id, type(request).__name__, arrived, partial(on_answer, Refused(id)))
