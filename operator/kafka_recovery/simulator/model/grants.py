@@ -15,7 +15,7 @@ class Operation(Enum):
 
 @dataclass(slots=True)
 class Grants:
-    """Who has no entry may everything, at once. `pauses`: seconds for which answers throttle a client over its quota."""
+    """Who has no entry may everything, at once. `pauses`: seconds for which a client over its quota shall wait."""
 
     pauses: dict[str, float] = field(default_factory=dict)
     _denied: set[tuple[str, Operation, str | None]] = field(default_factory=set)
