@@ -170,6 +170,21 @@ def test_a_failed_log_directory_is_answered_as_a_storage_error_and_cannot_lead()
     assert story.until_led() == C
 
 
+def test_a_leader_whose_log_directory_fails_is_followed_by_an_in_sync_replica() -> None:
+    """Its followers' fetches are answered with a storage error until they know better."""
+    story = Story(A, B, C, min_isr=2)
+    story.write("r")
+    heartbeats = story.hold(A, "controller-1", "Heartbeat")
+    story.log_dir_offline(A, [ORDERS])
+    story.run_for(2)
+    assert story.leader == A
+    heartbeats.release()
+    assert story.until_led() == B
+    story.write("s")
+
+    assert (set(story.isr), story.lost()) == ({B, C}, set())
+
+
 def test_a_reassignment_by_others_ends_when_the_new_replicas_are_in_sync() -> None:
     story = Story(A, B, brokers=(A, B, C))
     story.write("r")
