@@ -98,7 +98,7 @@ class Log:
     @property
     def latest_epoch(self) -> int:
         """The vector's last epoch, which may hold no record; -1 for none."""
-        return self.epochs[-1].epoch if self.epochs else self.forgotten
+        return self.epochs[-1].epoch if self.epochs else -1
 
     @property
     def vector(self) -> EpochVector:
@@ -131,7 +131,9 @@ class Log:
         where nothing older is left; where `forgets` says so it is a guess.
         """
         entries = self.epochs
-        if not entries or epoch > entries[-1].epoch:
+        if not entries:
+            return (epoch, self.end) if epoch == self.forgotten >= 0 else (-1, -1)
+        if epoch > entries[-1].epoch:
             return -1, -1
         if epoch == entries[-1].epoch:
             return epoch, self.end

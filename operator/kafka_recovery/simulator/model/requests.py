@@ -280,7 +280,7 @@ class LogInfo(NamedTuple):
 class ReplicaLogInfo:
     """The first 1000 partitions asked for; `has_more_data`: there were more (KIP-1275).
 
-    `throttled`: seconds for which the broker listens to this client no more.
+    `throttled`: seconds for which this client, over its quota, shall ask no more.
     """
 
     broker_epoch: int
@@ -294,10 +294,11 @@ class GetReplicaLogInfo(Request["ReplicaLogInfo | Unsupported"]):
     """KIP-1275; a fenced broker answers too. None: every partition that has a replica there.
 
     CLUSTER_ACTION on the cluster and DESCRIBE on the topic are needed; each partition tells what is missing, for the
-    answer has no error of its own.
+    answer has no error of its own. `by`: who asks.
     """
 
     partitions: tuple[tuple[TopicPartition, TopicId], ...] | None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,18 +73,15 @@ class Serving:
     cluster_id: str
     grants: Grants = field(default_factory=Grants)
 
-    def answer(self, request: Request[Any], reply: Reply, client: str = "") -> None:
+    def answer(self, request: Request[Any], reply: Reply) -> None:
         """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
         answer = _LOCAL.get(type(request))
-        if isinstance(request, GetReplicaLogInfo):
-            reply(self._log_infos(client, request))
-            return
         if answer is not None:
             reply(answer(self, request))
         else:
-            self._forward(request, reply, client)
+            self._forward(request, reply)
 
-    def _forward(self, request: Request[Any], reply: Reply, client: str) -> None:
+    def _forward(self, request: Request[Any], reply: Reply) -> None:
         controllers, patience = self.broker.controllers, self.broker.settings.forwarding
         administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
         silent: Any
@@ -95,7 +92,7 @@ class Serving:
                     if not self.broker.switches.designated_elections:
                         reply(Unsupported())
                         return
-                    if not self.grants.permits(client, Operation.CLUSTER_ACTION):
+                    if not self.grants.permits(request.by, Operation.CLUSTER_ACTION):
                         reply(Decided(Error.CLUSTER_AUTHORIZATION_FAILED, {}))
                         return
                     patience = min(patience, request.timeout)
@@ -273,13 +270,13 @@ class Serving:
             Error.NONE, start, high_watermark, batches=tuple(batch for batch in batches if batch.first < limit)
         )
 
-    def _log_infos(self, client: str, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
+    def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
         if not self.broker.switches.designated_elections:
             return Unsupported()
         asked = self._held() if request.partitions is None else request.partitions
-        infos = {id: self._log_info(client, id, topic_id) for id, topic_id in asked[:SERVED]}
-        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(client, 0.0))
+        infos = {id: self._log_info(request.by, id, topic_id) for id, topic_id in asked[:SERVED]}
+        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(request.by, 0.0))
 
     def _log_info(self, client: str, id: TopicPartition, topic_id: TopicId) -> LogInfo:
         copy = self._replica(id, -1, topic_id)
@@ -307,6 +304,7 @@ _LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
         ListTopics: Serving._topics,
         NameTopics: Serving._names,
         ReadLogs: Serving._logs,
+        GetReplicaLogInfo: Serving._log_infos,
     }
 )
 

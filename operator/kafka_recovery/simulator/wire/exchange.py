@@ -42,7 +42,7 @@ class Exchange:
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
         """Let the broker's process answer, now or when the controller has."""
-        self.line.kafka.serve(self.line.broker, request, then, self.line.client)
+        self.line.kafka.serve(self.line.broker, request, then)
 
     def look(self, request: Request[Answered]) -> Answered | None:
         """The answer from the broker's own memory and logs; None from a process that says nothing."""

@@ -153,7 +153,7 @@ def replica_log_info(exchange: Exchange) -> None:
         for id, topic in zip(ids, topics, strict=True)
         for index in topic.partitions
     ]
-    told = exchange.look(GetReplicaLogInfo(tuple(wanted)))
+    told = exchange.look(GetReplicaLogInfo(tuple(wanted), exchange.line.client))
     if isinstance(told, ReplicaLogInfo):
         _log_infos(exchange, {name: uuid_of(id) for id, name in names.items()}, told)
 
