@@ -307,8 +307,7 @@ def half_automatic(operated: Operated) -> Operated:
 
 async def half_done(operated: Operated) -> Going:
     """What nobody is asked about is elected; the evidence grew old while somebody reads the rest."""
-    going = Going(operated.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
     assert [operated.world.leader(id) is not None for id in (ORDERS, PAYMENTS)] == [True, False]
     operated.world.clock.advance(timedelta(minutes=2))
     return going

@@ -62,8 +62,7 @@ Turn = Callable[[Operated, Going], Awaitable[Going]]
 async def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_nobody(
     by_hand: Operated, turn: Turn
 ) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
     going = await turn(by_hand, going)
     await going.until(Phase.STUCK)
@@ -77,8 +76,7 @@ async def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_n
 @TURNS
 @taking_no_time
 async def test_a_forged_plan_elects_nobody_and_touches_no_order(by_hand: Operated, turn: Turn) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     assert going.run.progress.plan
     digest, raw = worse(going.run.progress.plan, leader=3)
     await forge(by_hand.api, digest, plan=raw, approval=APPROVED, begun=BEGUN, wave_0001_started=first_wave())
@@ -92,8 +90,7 @@ async def test_a_forged_plan_elects_nobody_and_touches_no_order(by_hand: Operate
 
 @taking_no_time
 async def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     assert going.run.progress.plan
     digest, raw = turned_round(going.run.progress.plan)
     await forge(by_hand.api, digest, plan=raw, begun=BEGUN, wave_0001_started=first_wave())
@@ -109,8 +106,7 @@ async def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_
 
 @taking_no_time
 async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     forged = await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
     going = await restarted(by_hand, going)
     await going.until(Phase.STUCK)
@@ -128,8 +124,7 @@ async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by
 async def test_what_ended_by_forged_facts_alone_has_not_ended(by_hand: Operated) -> None:
     """Else an outage would be told as recovered, and nobody would look."""
 
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     outcome = b'{"wave":1,"outcomes":[{"id":"orders-0","outcome":"Recovered"}]}'
     facts = {"begun": BEGUN, "wave_0001_started": first_wave(), "wave_0001_ended": outcome, "finished": BEGUN}
     await forge(by_hand.api, going.digest, **facts)
@@ -149,8 +144,7 @@ def cut_short(by_hand: Operated) -> Callable[[], Awaitable[str]]:
 
     async def dies() -> str:
         by_hand.world.before("elect", crash)
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
+        going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
         by_hand.api.approve(going.digest)
         with pytest.raises(Crash):
             await going.task
@@ -198,8 +192,7 @@ async def test_without_an_approval_that_stands_a_resumed_run_restores_orders_and
 
     digest = await cut_short()
     spoil(by_hand, digest)
-    going = Going(by_hand.process(shown=digest))
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process(shown=digest))
     await asyncio.sleep(LONG)
     progress = going.run.progress
     assert (by_hand.world.unrestored(), by_hand.world.leader()) == ([], None)
@@ -212,8 +205,7 @@ async def test_a_resumed_run_goes_on_once_its_plan_is_approved_again(
 ) -> None:
     digest = await cut_short()
     by_hand.api.remove_approval("yes")
-    going = Going(by_hand.process(shown=digest))
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process(shown=digest))
     by_hand.api.approve(digest, name="again")
 
     assert await going.end() is End.RECOVERED
@@ -226,8 +218,7 @@ async def test_an_approval_that_is_taken_back_counts_for_no_further_wave(world: 
     operated = Operated(world, inhabited(ORDERS, PAYMENTS, approval="ManualApprove", waveSizes=[1]), (ORDERS, PAYMENTS))
     world.after("elect", lambda: operated.api.remove_approval("yes"))
 
-    going = Going(operated.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
     operated.api.approve(going.digest)
     await asyncio.sleep(5)
     await going.until(Phase.AWAITING_APPROVAL)
@@ -244,8 +235,7 @@ async def test_a_forged_approval_does_not_elect_the_part_of_a_plan_that_waits_fo
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
 
-    going = Going(operated.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
     await forge(operated.api, going.digest, approval=APPROVED)
     going = await restarted(operated, going)
     await going.until(Phase.AWAITING_APPROVAL)
@@ -260,8 +250,7 @@ async def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_want
 
     await died(automatic)
     automatic.api.change(POLICIES, "rules", rules=[{"name": "rule", "approval": "ManualApprove"}])
-    going = Going(automatic.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    await Going.up_to(Phase.AWAITING_APPROVAL, automatic.process())
 
     assert (automatic.world.unrestored(), automatic.world.leader()) == ([], None)
 
@@ -279,8 +268,7 @@ async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions
     await died(automatic)
     for name in list(automatic.api.config_maps()):
         await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
     await asyncio.sleep(LONG)
     reason = going.run.progress.reason
     assert reason.code == "JournalDamaged"
@@ -294,8 +282,7 @@ async def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goe
     await died(automatic)
     for name in list(automatic.api.config_maps()):
         await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
     automatic.api.recovery()["metadata"]["finalizers"] = []
 
     assert await going.end() is End.RECOVERED
@@ -317,8 +304,7 @@ def test_a_plan_stands_in_the_status_before_anything_says_that_it_began(automati
 
 @taking_no_time
 async def test_a_status_that_was_restored_from_another_recovery_names_nothing(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     recovery = by_hand.api.recovery()
     status = {"begun": {"recoveryUid": "of-an-earlier-one", "plans": [going.digest]}}
     by_hand.api.put(RECOVERIES, NAME, recovery["spec"], status)
@@ -332,8 +318,7 @@ async def test_a_status_that_was_restored_from_another_recovery_names_nothing(by
 
 @taking_no_time
 async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_shown(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
     going = await restarted(by_hand, going)
     await going.until(Phase.STUCK)
@@ -348,15 +333,13 @@ async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_show
 
 @taking_no_time
 async def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: Office) -> None:
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
     await asking_office.queue.stop(timedelta(seconds=1))
     await asking_office.all.stop()
     await forge(asking_office.api, shown, approval=APPROVED, begun=BEGUN)
     again = Office(asking_office.world, asking_office.api)
-    again.open()
-    again.see()
+    again.takes_up()
     await again.until("PlanNotShown")
     await asyncio.sleep(60)
     assert again.condition("Stalled") == ("True", "PlanNotShown")

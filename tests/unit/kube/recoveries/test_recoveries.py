@@ -31,8 +31,7 @@ from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 
 @taking_no_time
 async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
-    office.open()
-    office.see()
+    office.takes_up()
     status = await office.until("Recovered")
     assert (status["finished"], status["outcome"], status["partitions"]["recovered"]) == (True, "Recovered", 1)
     assert office.events.said[-1] == ("Normal", "Recovered")
@@ -41,8 +40,7 @@ async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> 
 
 @taking_no_time
 async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
     for _ in range(20):
         asking_office.see()
@@ -53,13 +51,11 @@ async def test_events_are_said_when_something_turns_and_not_again(asking_office:
 
 @taking_no_time
 async def test_a_restart_is_no_turn(asking_office: Office) -> None:
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     before = await asking_office.until("AwaitingApproval")
     await asking_office.all.stop()
     again = Office(asking_office.world, asking_office.api)
-    again.open()
-    again.see()
+    again.takes_up()
     await asyncio.sleep(5)
     after = again.status()
     again.api.approve(after["plan"]["digest"])
@@ -96,16 +92,14 @@ async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_
     async def stall(*_: object) -> None:
         await asyncio.Event().wait()
 
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
     await asking_office.all.stop()
     for name in asking_office.api.config_maps():
         del asking_office.api.objects[f"{CONFIG_MAPS}/{name}"]
     monkeypatch.setattr(asking_office.world.kafka, "gather", stall)
     again = Office(asking_office.world, asking_office.api)
-    again.open()
-    again.see()
+    again.takes_up()
     await asyncio.sleep(5)
     status = again.status()
     assert "plan" not in status
@@ -127,8 +121,7 @@ async def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_s
 
     asking_office.api.__class__ = Losing
 
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
     asking_office.api.change(RECOVERIES, NAME, abort=True)
     asking_office.see()
@@ -154,8 +147,7 @@ async def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
     office.events.__class__ = Slow
 
     with caplog.at_level(logging.INFO):
-        office.open()
-        office.see()
+        office.takes_up()
         await office.until("Recovered")
 
     assert [each.getMessage() for each in caplog.records].count(f"{ORDERS}: Recovered ") == 1
@@ -170,8 +162,7 @@ async def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(of
     twice = [{"topic": "orders", "partition": 0}] * 2
     office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
 
-    cluster = office.open(untaken={NAME: datetime.now(UTC)})
-    office.see()
+    cluster = office.takes_up(untaken={NAME: datetime.now(UTC)})
     await office.until("InvalidSpec")
     await asyncio.sleep(1000)
     looks = len(office.looks)
@@ -214,8 +205,7 @@ async def test_a_recovery_for_another_cluster_is_left_alone(
 ) -> None:
     office.api.change(RECOVERIES, NAME, **fields)
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until(reason)
     await asyncio.sleep(60)
 
@@ -232,8 +222,7 @@ async def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_
     for name, config_map in office.api.config_maps().items():
         if name.endswith("-plan"):
             config_map["data"]["sha256"] = "0" * 64
-    cluster = office.open(untaken={NAME: datetime.now(UTC)})
-    office.see()
+    cluster = office.takes_up(untaken={NAME: datetime.now(UTC)})
     await office.until("JournalDamaged")
 
     assert (office.condition("Stalled")[0], cluster.untaken, office.world.changed()) == ("True", {}, [])
@@ -247,8 +236,7 @@ async def test_all_offline_partitions_are_those_found_when_it_begins(asking_offi
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     all_offline(asking_office)
 
-    cluster = asking_office.open(found=(ORDERS,))
-    asking_office.see()
+    cluster = asking_office.takes_up(found=(ORDERS,))
     status = await asking_office.until("AwaitingApproval")
     cluster.found = (ORDERS, PAYMENTS)
     asking_office.api.approve(status["plan"]["digest"])
@@ -266,8 +254,7 @@ async def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office
     digest = await journal_of(asking_office.api).record(plan)
     recovery = asking_office.api.recovery()
     asking_office.api.put(RECOVERIES, NAME, recovery["spec"], {"plan": {"digest": digest}})
-    asking_office.open(found=(PAYMENTS,))
-    asking_office.see()
+    asking_office.takes_up(found=(PAYMENTS,))
     await asking_office.until("AwaitingApproval")
 
     assert list(asking_office.all.claims(PROD)) == [ORDERS]
@@ -289,8 +276,7 @@ async def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_no
 
     await crashed_in_a_wave(office)
     office.api.change(RECOVERIES, NAME, abort=True)
-    office.open(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
-    office.see()
+    office.takes_up(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
     await office.until("Aborted")
     assert office.world.unrestored() == []
 
@@ -301,8 +287,7 @@ async def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash
 ) -> None:
     await crashed_in_a_wave(office)
     office.api.change(RECOVERIES, NAME, abort=True)  # nothing more is elected, then
-    cluster = office.open()
-    office.see()
+    cluster = office.takes_up()
     await office.until("Aborted")
 
     assert cluster.cool_down.last is not None
@@ -312,8 +297,7 @@ async def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash
 async def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(office: Office) -> None:
     all_offline(office)
 
-    office.open(found=())
-    office.see()
+    office.takes_up(found=())
 
     assert "nothing was offline" in str((await office.until("NothingLeft"))["conditions"])
 
@@ -340,8 +324,7 @@ async def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_reco
     all_offline(office)
     missing = Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules")
 
-    cluster = office.open(policy=missing, found=(ORDERS,))
-    office.see()
+    cluster = office.takes_up(policy=missing, found=(ORDERS,))
     await office.until("RecoveryPolicyMissing")
     cluster.policy = RULES
     office.changed()
@@ -353,8 +336,7 @@ async def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_reco
 async def test_a_kafka_that_cannot_be_gone_through_is_tried_again(office: Office) -> None:
     all_offline(office)
 
-    cluster = office.open(found=ClusterFault("nobody answers"))
-    office.see()
+    cluster = office.takes_up(found=ClusterFault("nobody answers"))
     await office.until("ClusterFault")
     cluster.found = (ORDERS,)
 
@@ -420,8 +402,7 @@ async def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     asking_office.another("later", ORDERS, PAYMENTS)
 
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     asking_office.see("later")
     await asking_office.until("AwaitingApproval")
     await asking_office.until("AwaitingApproval", "later")
@@ -482,8 +463,7 @@ async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_rest
     office.api.put_recovery(NAMESPACE, "a-lost-one", "of-a-lost-one")
     await begin(lost, plan)
     office.api.remove(RECOVERIES, "a-lost-one")
-    cluster = office.open()
-    office.see()
+    cluster = office.takes_up()
     await office.until("InAnotherRecovery")
     meanwhile = office.world.changed()
     for name in list(office.api.config_maps()):

@@ -31,8 +31,7 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
 async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
     """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
 
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     before = await asking_office.until("AwaitingApproval")
     await asking_office.all.stop()
     asking_office.api.objects.pop(CLUSTERS.path(*PROD))

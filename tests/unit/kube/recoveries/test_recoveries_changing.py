@@ -43,8 +43,7 @@ async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: 
 async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
     office.api.change(RECOVERIES, NAME, suspend=True)
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("Suspended")
     await asyncio.sleep(1000)
     office.api.change(RECOVERIES, NAME, suspend=False)
@@ -54,8 +53,7 @@ async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
 
 @taking_no_time
 async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
     asking_office.api.put(RECOVERIES, NAME, asking_office.api.recovery()["spec"], {}, uid="another")
     asking_office.see()
@@ -66,8 +64,7 @@ async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_
 
 @taking_no_time
 async def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: Office) -> None:
-    cluster = asking_office.open()
-    asking_office.see()
+    cluster = asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
     asking_office.api.remove(RECOVERIES, NAME)
     asking_office.see()
@@ -100,8 +97,7 @@ async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restor
     monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
     office.api.refusing = lambda what: "wave-0001-ended" in what
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("JournalUnwritable")
     assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
     await office.api.delete(RECOVERIES.path(*KEY))
@@ -118,8 +114,7 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
     monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(days=36500))
     office.api.refusing = lambda what: "wave-0001-ended" in what
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("JournalUnwritable")
     await office.api.delete(CLUSTERS.path(*PROD))
     del office.clusters.known[PROD]
@@ -141,8 +136,7 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
 async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
     labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
     await office.api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
-    cluster = office.open()
-    office.see()
+    cluster = office.takes_up()
     await office.until("OrphanDamaged")
     await asyncio.sleep(600)
     meanwhile = office.world.changed()
@@ -165,8 +159,7 @@ async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_orde
 async def test_the_author_of_an_approval_reads_whether_it_counts(
     asking_office: Office, fields: dict[str, Any], accepted: tuple[str, str]
 ) -> None:
-    asking_office.open()
-    asking_office.see()
+    asking_office.takes_up()
     status = await asking_office.until("AwaitingApproval")
     asking_office.api.approve(status["plan"]["digest"], **fields)
     asking_office.changed()

@@ -46,8 +46,7 @@ async def test_the_time_counts_from_when_the_first_partition_was_seen_offline(of
 async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_own_beginning(office: Office) -> None:
     made = datetime.fromisoformat(office.api.recovery()["metadata"]["creationTimestamp"])
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("Recovered")
 
     age = (datetime.now(UTC) - made).total_seconds()
@@ -58,8 +57,7 @@ async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_
 async def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> None:
     office.house = House(Authority.OBSERVE)
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("ObserveOnly")
 
     assert (shown(office, "open_recoveries"), shown(office, "idle_recoveries")) == (1, 1)
@@ -71,8 +69,7 @@ async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(off
     """An alert begins to wait anew when it is taken back for a moment."""
     office.house = House(Authority.OBSERVE)
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("ObserveOnly")
     await office.all.stop()
     again = Office(office.world, office.api)
@@ -85,8 +82,7 @@ async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(off
         tell_of(cluster, count, stuck, idle)
 
     again.metrics.recoveries_open = told  # type: ignore[method-assign]
-    again.open()
-    again.see()
+    again.takes_up()
     await asyncio.sleep(20)
 
     assert seen == {1}
@@ -98,8 +94,7 @@ async def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
     whole = office.api.recovery()["spec"]["scope"]
     office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("InvalidSpec")
     assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [1, 1, 1]
     office.api.change(RECOVERIES, NAME, scope=whole)
@@ -115,8 +110,7 @@ async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: 
     office.world.kafka.fence(2)
     office.world.kafka.fence(3)
 
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("NoCandidate")
     assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (1, 1)
     office.api.change(RECOVERIES, NAME, abort=True)

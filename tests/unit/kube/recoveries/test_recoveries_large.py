@@ -39,8 +39,7 @@ async def test_thousands_of_partitions_are_one_recovery_of_as_many_plans_as_thei
     office.api.change(POLICIES, "rules", limits=limits)
     all_offline(office)
 
-    office.open(found=offline)
-    office.see()
+    office.takes_up(found=offline)
     ended = await office.until("Recovered", within=1000)
     counts = {"total": many, "recovered": many, "refused": 0, "failed": 0, "waiting": 0}
     assert (ended["outcome"], ended["partitions"]) == ("Recovered", counts)

@@ -26,8 +26,7 @@ RIGHT = Reason("Forbidden", "the operator lacks a right here, see manifests/rbac
 async def begun(office: Office) -> None:
     """A process ended in the middle of a wave, whose end it could not write."""
     office.api.refusing = lambda what: "wave-0001-ended" in what
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("JournalUnwritable")
     await office.queue.stop(timedelta(0))
     await office.all.stop()

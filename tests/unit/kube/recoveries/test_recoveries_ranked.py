@@ -61,8 +61,7 @@ async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) ->
 @taking_no_time
 async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_path: Path) -> None:
     office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
-    office.open()
-    office.see()
+    office.takes_up()
     await office.until("RankingMissing")
     stalled = office.condition("Stalled")[0]
     ranked(office, tmp_path, BEST)

@@ -70,8 +70,7 @@ async def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_an
 async def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: Operated) -> None:
     by_hand.world.after("elect", crash)
 
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     digest = going.digest
     by_hand.api.approve(digest)
     await asyncio.gather(going.task, return_exceptions=True)
@@ -84,8 +83,7 @@ async def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: O
 
 @taking_no_time
 async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_hand: Operated) -> None:
-    first = Going(by_hand.process())
-    await first.until(Phase.AWAITING_APPROVAL)
+    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     shown = first.digest
     await first.killed()
     by_hand.world.clock.advance(timedelta(seconds=10))
@@ -100,13 +98,11 @@ async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_
 async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_hand: Operated) -> None:
     by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
 
-    first = Going(by_hand.process())
-    await first.until(Phase.AWAITING_APPROVAL)
+    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.approve(first.digest)
     await first.end()
     by_hand.scope = (ORDERS, PAYMENTS)  # as if it had been for both
-    again = Going(by_hand.process())
-    await again.until(Phase.AWAITING_APPROVAL)
+    again = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     again.run.progress.plan_void(SUSPENDED)
     before, after = first.run.progress, again.run.progress
     assert before.known().worst is LossClass.UNKNOWN
@@ -119,8 +115,7 @@ async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(
 async def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_cost(
     by_hand: Operated, known: bool
 ) -> None:
-    first = Going(by_hand.process())
-    await first.until(Phase.AWAITING_APPROVAL)
+    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.approve(first.digest)
     await first.end()
     again = Going(by_hand.process(shown=first.digest if known else None))
@@ -142,8 +137,7 @@ async def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_h
 
 @taking_no_time
 async def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     old = going.digest
     by_hand.world.kafka.partitions[ORDERS].ends[3] = 40
     by_hand.world.clock.advance(2 * MINUTE)
@@ -158,8 +152,7 @@ async def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand:
 
 @taking_no_time
 async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.approve(going.digest, decision="Refuse", reason="broker 1 is on its way")
     end, reason = await going.end(), going.run.progress.reason
     assert (end, reason.code) == (End.REFUSED, "ApprovalRefused")
@@ -174,8 +167,7 @@ async def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: W
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
 
-    going = Going(operated.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
     meanwhile = world.leader(), world.leader(PAYMENTS)
     operated.api.approve(going.digest)
 
@@ -189,8 +181,7 @@ async def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: W
 
 @taking_no_time
 async def test_what_waits_and_is_aborted_ends_at_once(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.change(RECOVERIES, NAME, abort=True)
     going.run.wake()
 

@@ -37,8 +37,7 @@ async def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_e
 
     await died(automatic)
     automatic.api.change(RECOVERIES, NAME, suspend=True)
-    going = Going(automatic.process())
-    await going.until(Phase.HELD)
+    going = await Going.up_to(Phase.HELD, automatic.process())
     held = automatic.world.unrestored(), automatic.world.leader()
     automatic.api.change(RECOVERIES, NAME, suspend=False)
 
@@ -51,8 +50,7 @@ async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspen
 
     await died(automatic)
     automatic.api.change(RECOVERIES, NAME, suspend=True)
-    going = Going(automatic.process())
-    await going.until(Phase.HELD)
+    going = await Going.up_to(Phase.HELD, automatic.process())
     await asyncio.sleep(3600)
     waves = sum(name.endswith("-started") for name in automatic.api.config_maps())
     automatic.api.change(RECOVERIES, NAME, suspend=False)
@@ -62,8 +60,7 @@ async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspen
 
 @taking_no_time
 async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.change(RECOVERIES, NAME, suspend=True)
     going.run.wake()
     await going.until(Phase.HELD, within=0.3)
@@ -77,8 +74,7 @@ async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_
 
 @taking_no_time
 async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.house = House(Authority.AUTOMATIC, SUSPENDED)
     going.run.wake()
     await going.until(Phase.HELD)
@@ -94,8 +90,7 @@ async def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated)
     automatic.world.kafka.fence(2)
     automatic.world.kafka.fence(3)
 
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
     automatic.api.approve(going.digest, name="no", decision="Refuse")
     going.run.wake()
 
@@ -141,8 +136,7 @@ async def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: O
 
     for node in nodes:
         node.mute = True
-    going = Going(automatic.process())
-    await going.until(Phase.HELD)
+    going = await Going.up_to(Phase.HELD, automatic.process())
     code = going.run.progress.reason.code
     for node in nodes:
         node.mute = False
@@ -154,8 +148,7 @@ async def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: O
 async def test_a_journal_that_cannot_be_written_stops_it_before_anything_is_changed(automatic: Operated) -> None:
     automatic.api.refusing = lambda what: what.endswith("-plan")
 
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
     stuck = going.run.progress.reason.code, automatic.world.changed()
     automatic.api.refusing = lambda what: False
 
@@ -167,8 +160,7 @@ async def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_plan
     """Else what a person approved would be thrown away, and they be asked again."""
     by_hand.api.refusing = lambda what: "-wave-" in what
 
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.approve(going.digest)
     await going.until(Phase.STUCK)
     by_hand.api.refusing = lambda what: False
@@ -179,8 +171,7 @@ async def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_plan
 
 @taking_no_time
 async def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by_hand: Operated) -> None:
-    going = Going(by_hand.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     shown = going.digest
     await going.killed()
     again = by_hand.process(shown=shown)
@@ -204,8 +195,7 @@ async def test_an_error_of_our_own_is_told_and_tried_again(
 
     automatic.world.before("gather", defect)
 
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
 
     assert (going.run.progress.reason.code, await going.end()) == ("InternalError", End.RECOVERED)
     assert "ZeroDivisionError" in caplog.text
@@ -224,8 +214,7 @@ async def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated
     """Tools that watch would else see it fail and go on, again and again."""
     without_candidates(automatic.world)
 
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
     tries = automatic.world.steps.calls.count("gather")
     await asyncio.sleep(600)
     more, code = automatic.world.steps.calls.count("gather") - tries, going.run.progress.reason.code
@@ -283,8 +272,7 @@ async def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(wo
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS), elsewhere={ORDERS: "older"})
 
-    going = Going(operated.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, operated.process())
     seen = going.run.progress.reason.code, going.run.progress.outcomes[PAYMENTS].outcome, world.leader()
     operated.elsewhere = {}
 
@@ -323,8 +311,7 @@ async def test_a_plan_that_was_never_begun_goes_with_its_recovery(automatic: Ope
     """A clean member came back: what was kept to explain the refusals is nobody's any more."""
     without_candidates(automatic.world)
 
-    going = Going(automatic.process())
-    await going.until(Phase.STUCK)
+    going = await Going.up_to(Phase.STUCK, automatic.process())
     kept = unowned(automatic.api)
     automatic.world.kafka.start(1)
     going.run.wake()
