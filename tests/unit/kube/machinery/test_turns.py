@@ -98,6 +98,7 @@ async def test_who_is_cancelled_while_waiting_leaves_the_turn_to_the_next() -> N
     await asyncio.sleep(0.5)
     second.cancel()
     await asyncio.gather(first, third)
+
     assert second.cancelled()
 
     assert had == ["first", "third"]

@@ -88,7 +88,6 @@ class TestInLine:
     @taking_no_time
     async def test_what_is_added_while_it_runs_is_looked_at_once_more_afterwards(self) -> None:
         """The present look may have read before the change."""
-
         looks = Looks(slowly)
         async with working(looks) as queue:
             queue.add("a")
@@ -169,6 +168,7 @@ class TestFailing:
             assert queue.depth.failing == 1
         times = looks.times("a")
         pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+
         assert pauses[:6] == pytest.approx([0.5, 1, 2, 4, 4, 4], rel=0.11)
         assert len(set(pauses[3:])) > 1, "without chance in them, what failed together comes back together"
 
@@ -182,6 +182,7 @@ class TestFailing:
                 queue.add("a")
                 await asyncio.sleep(0.05)
         late = [at for at in looks.times("a") if at >= 9.9]
+
         assert [round(at, 1) for at in late] == [10.0, 10.5, 11.0]
 
     @taking_no_time
@@ -200,6 +201,7 @@ class TestFailing:
             await asyncio.sleep(100)
             assert queue.depth.failing == 0
         times = looks.times("a")
+
         assert len(times) == 7
         assert times[5] - times[4] == pytest.approx(0.5, rel=0.11)
 
@@ -335,6 +337,7 @@ async def test_whatever_happens_the_last_change_is_seen(seed: int) -> None:
             await asyncio.sleep(chance.choice([0, 0, 0.01, 0.5, 3]))
         await asyncio.sleep(2000)
     missed = {key for key, at in changed.items() if seen.get(key, -1.0) < at}
+
     assert not missed, f"seed {seed}"
 
 
@@ -354,5 +357,6 @@ async def test_what_a_look_logs_is_not_about_who_asked_for_it(capsys: pytest.Cap
     logging.root.handlers[:] = handlers
 
     told = capsys.readouterr().err
+
     assert "looked at kafka/one" in told
     assert "kafka/another" not in told

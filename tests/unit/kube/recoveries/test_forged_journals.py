@@ -68,6 +68,7 @@ async def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_n
     await going.until(Phase.STUCK)
     await asyncio.sleep(LONG)
     reason = going.run.progress.reason
+
     assert untouched(by_hand)
     assert reason.code == "PlanNotShown"
     assert "-begun say that plan" in reason.message
@@ -98,6 +99,7 @@ async def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_
     await going.until(Phase.STUCK)
     by_hand.api.change(RECOVERIES, NAME, abort=True)
     going.run.wake()
+
     assert await going.end() is End.ABORTED
 
     assert untouched(by_hand)
@@ -123,7 +125,6 @@ async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by
 @taking_no_time
 async def test_what_ended_by_forged_facts_alone_has_not_ended(by_hand: Operated) -> None:
     """Else an outage would be told as recovered, and nobody would look."""
-
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     outcome = b'{"wave":1,"outcomes":[{"id":"orders-0","outcome":"Recovered"}]}'
     facts = {"begun": BEGUN, "wave_0001_started": first_wave(), "wave_0001_ended": outcome, "finished": BEGUN}
@@ -189,12 +190,12 @@ async def test_without_an_approval_that_stands_a_resumed_run_restores_orders_and
     by_hand: Operated, cut_short: Callable[[], Awaitable[str]], spoil: Callable[[Operated, str], None]
 ) -> None:
     """The journal tells that ann approved it: that is for whoever asks later, and lets nobody elect."""
-
     digest = await cut_short()
     spoil(by_hand, digest)
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process(shown=digest))
     await asyncio.sleep(LONG)
     progress = going.run.progress
+
     assert (by_hand.world.unrestored(), by_hand.world.leader()) == ([], None)
     assert (progress.phase, progress.approval) == (Phase.AWAITING_APPROVAL, None)
 
@@ -263,7 +264,6 @@ async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions
     automatic: Operated,
 ) -> None:
     """A new plan would take the altered order for the original one, and nobody would look."""
-
     automatic.world.after("elect", crash)
     await died(automatic)
     for name in list(automatic.api.config_maps()):
@@ -271,6 +271,7 @@ async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions
     going = await Going.up_to(Phase.STUCK, automatic.process())
     await asyncio.sleep(LONG)
     reason = going.run.progress.reason
+
     assert reason.code == "JournalDamaged"
     assert "-plan: it is missing, though status.begun names its plan" in reason.message
     assert automatic.world.unrestored() == [ORDERS], "the operator knows no more what it was"
@@ -326,6 +327,7 @@ async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_show
     going.run.wake()
     await going.task
     progress = going.run.progress
+
     assert (progress.end, progress.reason.code) == (End.ABORTED, "Aborted")
     assert "no order was restored for what nobody was shown" in progress.reason.message
     assert untouched(by_hand)

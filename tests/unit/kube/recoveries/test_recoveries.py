@@ -33,6 +33,7 @@ from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
     office.takes_up()
     status = await office.until("Recovered")
+
     assert (status["finished"], status["outcome"], status["partitions"]["recovered"]) == (True, "Recovered", 1)
     assert office.events.said[-1] == ("Normal", "Recovered")
     assert office.all.claims(PROD) == {}
@@ -62,6 +63,7 @@ async def test_a_restart_is_no_turn(asking_office: Office) -> None:
     again.see()
     await again.until("Recovered")
     said = again.events.said
+
     assert after["conditions"] == before["conditions"]
     assert ("Normal", "Planning") not in said
     assert ("Normal", "AwaitingApproval") not in said
@@ -102,6 +104,7 @@ async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_
     again.takes_up()
     await asyncio.sleep(5)
     status = again.status()
+
     assert "plan" not in status
     assert next(each["reason"] for each in status["conditions"] if each["type"] == "Ready") == "Planning"
 
@@ -166,6 +169,7 @@ async def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(of
     await office.until("InvalidSpec")
     await asyncio.sleep(1000)
     looks = len(office.looks)
+
     assert (office.condition("Stalled"), cluster.untaken, looks) == (("True", "InvalidSpec"), {}, 1)
     assert "named twice" in next(each["message"] for each in office.status()["conditions"])
 
@@ -184,7 +188,6 @@ async def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(o
 @taking_no_time
 async def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) -> None:
     """After a restart recoveries may be looked at before their cluster is."""
-
     office.see()
     await asyncio.sleep(1)
     told = len(office.api.statuses)
@@ -278,6 +281,7 @@ async def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_no
     office.api.change(RECOVERIES, NAME, abort=True)
     office.takes_up(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
     await office.until("Aborted")
+
     assert office.world.unrestored() == []
 
 
@@ -380,6 +384,7 @@ async def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_se
     while not asking_office.status().get("finished"):
         await asyncio.sleep(0.1)
     (left,) = asking_office.status()["leftOffline"]
+
     assert (left["topic"], left["partitions"]) == (ORDERS.topic, [ORDERS.partition])
 
 
@@ -411,6 +416,7 @@ async def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when
     asking_office.see()
     await asking_office.until("Aborted")
     await asyncio.sleep(1)
+
     assert asking_office.all.claims(PROD) == {ORDERS: "later", PAYMENTS: "later"}
 
     assert claims == {ORDERS: NAME, PAYMENTS: "later"}
@@ -432,6 +438,7 @@ async def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_o
     asking_office.api.change(RECOVERIES, "later", abort=True)
     asking_office.see("later")
     await asking_office.until("AwaitingApproval")
+
     assert asking_office.all.claims(PROD) == {ORDERS: NAME}
 
     assert claims == {ORDERS: "later"}
@@ -457,7 +464,6 @@ async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_of
 @taking_no_time
 async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(office: Office) -> None:
     """Its present order would be taken for the original one, and kept for good."""
-
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
     lost = ConfigMapJournal(cast(Any, office.api), NAMESPACE, "a-lost-one", "of-a-lost-one", CLUSTER)
     office.api.put_recovery(NAMESPACE, "a-lost-one", "of-a-lost-one")
@@ -472,4 +478,5 @@ async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_rest
     await cluster.look_for_orphans(cast(Any, office.api))
     office.changed()
     await office.until("Recovered")
+
     assert meanwhile == []

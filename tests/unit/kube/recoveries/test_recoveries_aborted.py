@@ -23,6 +23,7 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
     office.api.change(RECOVERIES, NAME, abort=True)
     office.see()
     status = await office.until("Aborted", within=2)
+
     assert (status["finished"], status["outcome"]) == (True, "Aborted")
     assert office.api.finalizers(NAMESPACE, NAME) == []
 
@@ -30,7 +31,6 @@ async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Off
 @taking_no_time
 async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
     """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
-
     asking_office.takes_up()
     before = await asking_office.until("AwaitingApproval")
     await asking_office.all.stop()
@@ -41,6 +41,7 @@ async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -
     again.see()
     after = await again.until("Aborted")
     (approval,) = [each for path, each in again.api.objects.items() if "/recoveryapprovals/" in path]
+
     assert (after["plan"], after["partitions"]) == (before["plan"], before["partitions"])
     assert [each["topic"] for each in after["leftOffline"]] == [ORDERS.topic]
     assert [each["reason"] for each in approval["status"]["conditions"]] == ["TooLate"]

@@ -26,7 +26,6 @@ from unit.recovery.world import PAYMENTS
 @taking_no_time
 async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: Office) -> None:
     """After a password was mended: the old connection will never see anything again."""
-
     old = office.open()
     cast(Any, old.watcher).view = replace(old.watcher.view, isolated=CUT)
     office.see()
@@ -34,6 +33,7 @@ async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: 
     made = datetime.now(UTC)
     new = office.open(untaken={NAME: made})
     await office.until("Recovered", within=5)
+
     assert new.untaken == {}
 
     assert office.world.unrestored() == []
@@ -70,6 +70,7 @@ async def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: O
     asking_office.see()
     await asyncio.sleep(5)
     forgotten, left = cast(Any, cluster.watcher).forgotten, len(asking_office.all._leaving)
+
     assert (set(forgotten), left) == ({NAME}, 0)
     assert asking_office.all.claims(PROD) == {}
 
@@ -126,6 +127,7 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
     assert again.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
     monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
     await asyncio.sleep(30)
+
     assert ("Warning", "OrphanedJournal") in again.events.said
 
     assert RECOVERIES.path(*KEY) not in office.api.objects
@@ -166,5 +168,6 @@ async def test_the_author_of_an_approval_reads_whether_it_counts(
     await asyncio.sleep(1)
     answered: Object = asking_office.api.objects[APPROVALS.path(NAMESPACE, "yes")]["status"]
     (said,) = answered["conditions"]
+
     assert (said["type"], said["status"], said["reason"]) == ("Accepted", *accepted)
     assert (("Warning", "LossClassExceeded") in asking_office.events.said) == (accepted[0] == "False")

@@ -31,7 +31,6 @@ def shown(office: Office, name: str, **labels: str) -> float:
 @taking_no_time
 async def test_the_time_counts_from_when_the_first_partition_was_seen_offline(office: Office) -> None:
     """Patience, and whatever else came before the recovery was opened, are time without a leader as well."""
-
     cluster = office.open()
     cluster.watcher.sees_offline(Outage(ORDERS, TopicId("id"), LeaderEpoch(5)))  # type: ignore[attr-defined]
     cluster.watcher.view = replace(cluster.watcher.view, at=timedelta(days=400))
@@ -39,6 +38,7 @@ async def test_the_time_counts_from_when_the_first_partition_was_seen_offline(of
     await office.until("Recovered")
 
     took = shown(office, "recovery_seconds_sum", outcome="Recovered")
+
     assert took == pytest.approx(timedelta(days=400).total_seconds(), abs=60)
 
 
@@ -50,6 +50,7 @@ async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_
     await office.until("Recovered")
 
     age = (datetime.now(UTC) - made).total_seconds()
+
     assert shown(office, "recovery_seconds_sum", outcome="Recovered") == pytest.approx(max(age, 0), abs=60)
 
 

@@ -54,5 +54,6 @@ async def test_thousands_of_partitions_are_one_recovery_of_as_many_plans_as_thei
         assert len(each.get("refusals", [])) <= FIRST
         assert len(json.dumps(each)) < LARGEST_STATUS
     full = [each["partitions"] for each in told if each["conditions"][0]["reason"] == "PlanIsFull"]
+
     assert full
     assert all(each["refused"] == many - each["recovered"] for each in full)

@@ -102,7 +102,6 @@ async def test_until_then_it_may_be_mended(office: Office, happened: Callable[[O
 @taking_no_time
 async def test_what_is_about_to_be_taken_up_is_not_let_go_however_long_it_waited(office: Office) -> None:
     """The operator was away for an hour, and its cluster is not open yet."""
-
     await begun(office)
     deleted(office, timedelta(hours=1))
     again = Office(office.world, office.api)

@@ -41,6 +41,7 @@ async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office,
     office.api.approve(waiting["plan"]["digest"])
     office.all.approval_seen(("kafka", NAME))
     status = await office.until("Recovered")
+
     assert office.world.kafka.partitions[ORDERS].leader == BEHIND
     assert status["ranking"] == {"run": "nightly-1", "checksum": status["ranking"]["checksum"], "leaders": 1}
 
@@ -51,6 +52,7 @@ async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) ->
     office.world.kafka.nodes[BEHIND].fenced = True
     office.see()
     status = await office.until("RankedRejected")
+
     assert status["refusals"][0]["message"].startswith(
         f"broker {BEHIND} was chosen by the fleet's ranking but may not lead"
     )

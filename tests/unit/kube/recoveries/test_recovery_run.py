@@ -58,6 +58,7 @@ async def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_an
     automatic.world.after("elect", crash)
 
     await died(automatic)
+
     assert automatic.world.unrestored() == [ORDERS]
 
     assert await Going(automatic.process()).end() is End.RECOVERED
@@ -77,8 +78,11 @@ async def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: O
     by_hand.world.calm_down()
     again = Going(by_hand.process(shown=digest))
     await again.end()
-    progress = again.run.progress
-    assert (progress.plan_shown.digest, progress.approval.by) == (digest, "ann")
+    plan, approval = again.run.progress.plan_shown, again.run.progress.approval
+
+    assert plan
+    assert approval
+    assert (plan.digest, approval.by) == (digest, "ann")
 
 
 @taking_no_time
@@ -91,6 +95,7 @@ async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_
     by_hand.api.approve(shown)
     end = await second.end()
     executed = second.digest
+
     assert (end, executed, len(plans(by_hand.api))) == (End.RECOVERED, shown, 1)
 
 
@@ -105,6 +110,7 @@ async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(
     again = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     again.run.progress.plan_void(SUSPENDED)
     before, after = first.run.progress, again.run.progress
+
     assert before.known().worst is LossClass.UNKNOWN
     assert after.known().worst is LossClass.UNKNOWN
     assert [plan.digest for plan in after.known().begun] == [plan.digest for plan in before.known().begun]
@@ -121,6 +127,7 @@ async def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_
     again = Going(by_hand.process(shown=first.digest if known else None))
     await again.end()
     digest, told = first.digest, again.run.progress.known()
+
     assert told.plan
     assert (told.plan.digest, told.worst) == (digest, LossClass.UNKNOWN)
 
@@ -145,6 +152,7 @@ async def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand:
         await asyncio.sleep(1)
     await going.until(Phase.AWAITING_APPROVAL)
     new = going.digest
+
     assert [old[:16] in name for name in unowned(by_hand.api)] == [False] * len(unowned(by_hand.api))
     assert any(new[:16] in name for name in unowned(by_hand.api))
     assert by_hand.world.changed() == []
@@ -155,6 +163,7 @@ async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Op
     going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
     by_hand.api.approve(going.digest, decision="Refuse", reason="broker 1 is on its way")
     end, reason = await going.end(), going.run.progress.reason
+
     assert (end, reason.code) == (End.REFUSED, "ApprovalRefused")
     assert reason.message == "ann refused the plan: broker 1 is on its way"
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])

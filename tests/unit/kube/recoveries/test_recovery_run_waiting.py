@@ -81,6 +81,7 @@ async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> No
     by_hand.api.approve(going.digest, name="no", decision="Refuse", reason="we wait for broker 1")
     going.run.wake()
     end, why = await going.end(), going.run.progress.reason.message
+
     assert (end, "we wait for broker 1" in why) == (End.REFUSED, True)
     assert by_hand.world.leader() is None
 
@@ -180,6 +181,7 @@ async def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by
     following = Going(again)
     by_hand.world.clock.advance(MINUTE)
     await following.until(Phase.AWAITING_APPROVAL)
+
     assert following.digest != shown
 
     assert following.digest
@@ -218,6 +220,7 @@ async def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated
     tries = automatic.world.steps.calls.count("gather")
     await asyncio.sleep(600)
     more, code = automatic.world.steps.calls.count("gather") - tries, going.run.progress.reason.code
+
     assert (automatic.phases, code) == ([Phase.PLANNING, Phase.STUCK], "NoCandidate")
     assert 5 <= more <= 12
 
@@ -285,6 +288,7 @@ async def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> Non
 
     going = Going(automatic.process())
     await asyncio.sleep(1000)
+
     assert going.run.progress.plan_shown
 
     assert (len(plans(automatic.api)), going.run.progress.plan_shown.elections) == (1, 0)
@@ -316,5 +320,6 @@ async def test_a_plan_that_was_never_begun_goes_with_its_recovery(automatic: Ope
     automatic.world.kafka.start(1)
     going.run.wake()
     end = await going.end()
+
     assert (len(kept), end, automatic.world.leader()) == (1, End.RECOVERED, 1)
     assert unowned(automatic.api) == []
