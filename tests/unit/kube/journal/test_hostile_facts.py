@@ -129,7 +129,7 @@ async def test_waves_that_name_one_partition_a_million_times_cost_little(api: Ku
     raw = canonical(plan)
     digest = digest_of_canonical(raw)
     made = {"begun": BEGUN, "plan": raw}
-    for number in range(1, 5):
+    for number in (1, 2):
         again = b'"orders-0",' * 99_999 + b'"orders-0"'
         made[f"wave-{number:04}-started"] = b'{"wave":%d,"writer":"x","partitions":[%s]}' % (number, again)
     for fact, content in made.items():

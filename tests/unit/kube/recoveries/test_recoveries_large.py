@@ -26,7 +26,7 @@ LARGEST = pytest.param(
 """As many as one recovery may have, under the limit that nobody has set: ten seconds of work on a quiet machine."""
 
 
-@pytest.mark.parametrize(("many", "limits", "at_once"), [(2000, {"partitions": 500}, 500), LARGEST])
+@pytest.mark.parametrize(("many", "limits", "at_once"), [(1000, {"partitions": 250}, 250), LARGEST])
 @taking_no_time
 async def test_thousands_of_partitions_are_one_recovery_of_as_many_plans_as_their_limit_wants(
     tmp_path: Path, many: int, limits: dict[str, int], at_once: int
