@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
