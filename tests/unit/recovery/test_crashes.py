@@ -108,6 +108,7 @@ async def crashed(memory: Path, trouble: Trouble, moments: Moments) -> AsyncIter
     """One world for each of these moments: a recovery ended there, and nothing else goes wrong any more."""
     whole = two_offline(memory / "whole", trouble)
     await whole.recover(TWO_WAVES)
+    assert set(whole.steps.calls) >= CHANGING, "it never came to its end"
     for moment in moments(whole):
         world = two_offline(memory / "-".join(map(str, astuple(moment))), trouble)
         moment.arm(world)
