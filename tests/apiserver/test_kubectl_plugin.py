@@ -188,7 +188,10 @@ def test_from_status_to_an_approval_in_ones_own_name(
 def test_the_first_evening_as_its_page_types_it(
     operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
 ) -> None:
-    """Ann answers one plan with yes and another one with no; who administers the cluster stops everything."""
+    """Ann answers one plan with yes and another one with no; who administers the cluster stops everything.
+
+    Half a minute on a busy machine: each command is kubectl and a Python of its own, as a person has them.
+    """
     page = [line for line in EVENING.read_text().splitlines() if line.startswith("kubectl ")]
     typed = []
 

@@ -83,6 +83,7 @@ def isolated(kubectl: Kubectl, status: str) -> Object:
 def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
+    """Half a minute on a busy machine: a Kafka behind proxies is started for it."""
     kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
     isolated(kubectl, "False")
 

@@ -192,6 +192,7 @@ def test_an_api_server_that_is_away_is_told_once_and_what_comes_afterwards_is_se
 def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
     kubectl: Kubectl, start: Start, defined: None
 ) -> None:
+    """Half a minute on a busy machine: a hundred statuses are written."""
     operator = start()
     operator.says("the Lease is ours")
     kubectl.apply(incidents.policy(), nowhere(), *(by_hand(number) for number in range(100)))

@@ -41,7 +41,7 @@ def by_hand(kubectl: Kubectl, kafka: RealKafka) -> Kubectl:
 def test_an_incident_opens_by_itself_and_is_recovered_without_a_person_as_its_metrics_tell(
     made: Outages, kubectl: Kubectl, account: Path, namespace: str, tmp_path: Path
 ) -> None:
-    """The program as it is shipped, in a Python of its own."""
+    """The program as it is shipped, in a Python of its own, and so half a minute on a busy machine."""
     options = "--authority=Automatic", "--lease-duration=6"
     with shown(OperatorProcess(account, namespace, tmp_path, *options)) as operator:
         operator.says("the Lease is ours", within=60)

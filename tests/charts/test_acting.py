@@ -91,7 +91,10 @@ def looking_only(kafka: RealKafka, kubectl: Kubectl) -> Object:
 def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one_in_kafka(
     kafka: RealKafka, kubectl: Kubectl, install: Install, defined: None, run: Run
 ) -> None:
-    """Neither its own authority nor the broker lets it, whatever cluster, policy and approver say."""
+    """Neither its own authority nor the broker lets it, whatever cluster, policy and approver say.
+
+    Up to a minute on a busy machine: a Kafka with TLS is started for it, and the chart installed twice.
+    """
     install(secretNames=["kafka-ca", "kafka-user"])
     operator = run()
     kubectl.apply(policy(approval="AutoApprove"), looking_only(kafka, kubectl))
