@@ -23,6 +23,7 @@ from kafka_recovery.domain.policy import (
     RequiredAnswers,
     Rule,
 )
+from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
 VERSION = 1
 """What a scenario means: raised whenever the same one would give another history. Seeds have one of their own."""
@@ -215,6 +216,7 @@ class Scenario:
 
     `within`: how long one run of the engine may take before it begins no more waves; None: as long as it wants.
     `knows_history`: whether the engine is handed the ISR history a proof of losslessness stands on.
+    `switches`: which of Kafka's safety rules hold; as released where nothing is said.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -226,6 +228,7 @@ class Scenario:
     elr: bool = True
     driver: Driver = Driver.ASSIGNMENT_ORDER
     knows_history: bool = False
+    switches: Switches = AS_RELEASED
     rules: Rules = Rules()
     within: float | None = None
     traffic: tuple[Traffic, ...] = ()
