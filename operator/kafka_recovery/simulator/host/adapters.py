@@ -236,9 +236,15 @@ class SimulatedCluster:
     async def _leading(
         self, broker: BrokerId, ids: Sequence[TopicPartition], deadline: timedelta
     ) -> dict[TopicPartition, OffsetFound]:
-        """Those that the broker answers for as leader, to a consumer that names no epoch."""
+        """Those that the broker answers for as leader, to a consumer that names no epoch, with their log ends.
+
+        OFFSET_NOT_AVAILABLE is a leader's answer too (KAFKA-15583).
+        """
         answers = await self._offsets(broker, dict.fromkeys(ids, ANY_EPOCH), deadline)
-        return {id: found for id, found in answers.items() if found.error is Error.NONE}
+        led = {id: found for id, found in answers.items() if found.error in (Error.NONE, Error.OFFSET_NOT_AVAILABLE)}
+        epochs = {id: found.leader_epoch if found.error is Error.NONE else ANY_EPOCH for id, found in led.items()}
+        ends = await self._offsets(broker, epochs, deadline, debugging=True) if epochs else {}
+        return {id: found for id, found in ends.items() if found.error is Error.NONE}
 
     async def _offsets(
         self,
