@@ -115,10 +115,7 @@ class Fetcher:
                 if batch.first >= log.end:
                     log.append(batch)
                 elif batch.end > log.end:
-                    seen = log.end - batch.first
-                    log.append(
-                        batch._replace(first=log.end, records=batch.records - seen, sequence=batch.sequence + seen)
-                    )
+                    log.append(batch.after(log.end))
             self.broker.written(log)
         if fetched.high_watermark >= 0:
             self.broker.set_watermark(log, min(fetched.high_watermark, log.end))
