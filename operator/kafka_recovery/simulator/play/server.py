@@ -100,7 +100,8 @@ class PlayServer:
             wait = _LONGEST_STEP if due is None else min(_LONGEST_STEP, max(0.0, due - self._now()))
             self._moved.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._moved.wait(), wait)
+                async with asyncio.timeout(wait):
+                    await self._moved.wait()
 
     def _now(self) -> float:
         return self._virtual + self._clock() - self._began
@@ -120,7 +121,7 @@ class PlayServer:
                 door.server.close()
                 door.server = None
             for connection in tuple(door.connections):
-                if connection.generation != node.generation and node.host_up:
+                if node.host_up and (connection.generation != node.generation or not node.running):
                     connection.writer.transport.abort()
 
     async def _open(self, door: _Door) -> None:
