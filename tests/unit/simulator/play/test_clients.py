@@ -8,12 +8,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from confluent_kafka.admin import (
-    AdminClient,
-    ConfigResource,  # type: ignore[attr-defined]
-    NewTopic,  # type: ignore[attr-defined]
-    OffsetSpec,  # type: ignore[attr-defined]
-)
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 from kafka import KafkaAdminClient
 
 from kafka_recovery.domain.ids import TopicPartition as Partition
