@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.kafka import EPOCH_ZERO
 from kafka_recovery.simulator.model.log import Batch
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
@@ -22,8 +22,8 @@ _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _MADE_UP = 500
 """Records that are made up at once for a batch that no real client sent."""
 
-ZERO = EPOCH_ZERO.timestamp()
-"""Seconds since 1970 at virtual second 0."""
+ZERO = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
+"""What the brokers' clocks show at virtual second 0, in seconds since 1970."""
 
 
 class Incoming(NamedTuple):
