@@ -18,19 +18,12 @@ from kafka_recovery.cli.cluster.wiring import Target
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.inputs import Wanted, read_partition_file
 from kafka_recovery.cli.terminal.new_files import refuse_existing, write_new
-from kafka_recovery.cli.terminal.options import (
-    AllOffline,
-    BootstrapServer,
-    CommandConfig,
-    DriverOption,
-    ReplicaLogInfoKey,
-)
+from kafka_recovery.cli.terminal.options import AllOffline, BootstrapServer, CommandConfig
 from kafka_recovery.cli.terminal.render import Output, lines, write_result
 from kafka_recovery.cli.terminal.running import leave, run, stopped
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import evidence_table
 from kafka_recovery.cli.terminal.text import say
-from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
@@ -168,8 +161,6 @@ def recover(
     automated_recovery: Automated = False,
     path_to_json_file: InputFile = None,
     all_offline_partitions: AllOffline = False,
-    driver: DriverOption = Driver.AUTO,
-    replica_log_info_api_key: ReplicaLogInfoKey = None,
 ) -> None:
     """Recover offline partitions by the logs their replicas have (KIP-1275).
 
@@ -179,12 +170,7 @@ def recover(
     """
     duration = timedelta(milliseconds=recovery_duration_ms)
     task = Task(duration, show_replica_info, manual_recovery_output_file, automated_recovery, path_to_json_file)
-    target = Target(
-        bootstrap_server,
-        command_config,
-        election_attempts=recovery_election_attempts + 1,
-        kip_1275=Kip1275(driver, replica_log_info_api_key),
-    )
+    target = Target(bootstrap_server, command_config, election_attempts=recovery_election_attempts + 1)
 
     async def recovered(stop: Interrupts) -> ExitCode:
         task.check(all_offline_partitions)
