@@ -9,7 +9,7 @@ import pytest
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, IsrProposal
+from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, IsrChangeRequest, IsrProposal
 from kafka_recovery.simulator.model.settings import IsrRpc, Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED
 from kafka_recovery.simulator.model.timeline import What
@@ -90,16 +90,26 @@ def proposal(story: Story, **changed: object) -> IsrProposal:
     return replace(whole, **changed)  # type: ignore[arg-type]
 
 
-def test_isr_change_requests_are_answered_with_kip_343s_errors() -> None:
+def isr_change(*proposals: IsrProposal) -> IsrChangeRequest:
+    return IsrChangeRequest(A, proposals[0].broker_epoch, (("orders", proposals),))
+
+
+def test_isr_change_requests_are_answered_with_kip_343s_errors_in_the_order_of_their_partitions() -> None:
     story = Story(A, B, C, settings=Settings(elr=False, isr_rpc=IsrRpc.ISR_CHANGE))
-    propose = story.controllers.isr_changes.propose
-    assert propose(proposal(story, broker_epoch=-7)).top is Error.INVALID_INCARNATION_ID
-    assert propose(proposal(story, leader_epoch=9)).error is Error.NOT_LEADER_OR_FOLLOWER
-    assert propose(proposal(story, broker=B, broker_epoch=story.truth.broker_epoch(B))).error is (
-        Error.NOT_LEADER_OR_FOLLOWER
+    change = story.controllers.isr_changes.change
+    assert change(isr_change(proposal(story, broker_epoch=-7))).top is Error.INVALID_INCARNATION_ID
+    batch = isr_change(
+        proposal(story, leader_epoch=9),
+        proposal(story),
+        proposal(story, isr={}),
+        proposal(story, broker=B, broker_epoch=story.truth.broker_epoch(B)),
     )
-    assert propose(proposal(story, isr={})).error is Error.INVALID_REQUEST
-    assert propose(proposal(story)).error is Error.NONE
+    assert [result.error for result in change(batch).results] == [
+        Error.NOT_LEADER_OR_FOLLOWER,
+        Error.NONE,
+        Error.INVALID_REQUEST,
+        Error.NOT_LEADER_OR_FOLLOWER,
+    ]
     assert story.isr == (A,)
 
 

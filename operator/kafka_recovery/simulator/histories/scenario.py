@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import (
     Approval,
@@ -23,6 +24,7 @@ from kafka_recovery.domain.policy import (
     RequiredAnswers,
     Rule,
 )
+from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
 VERSION = 1
 """What a scenario means: raised whenever the same one would give another history. Seeds have one of their own."""
@@ -202,19 +204,13 @@ class Rules:
         return Policy((rule,), Limits(self.partitions, self.brokers_down_percent, self.wave_sizes))
 
 
-class Driver(StrEnum):
-    """How a leader is designated."""
-
-    ASSIGNMENT_ORDER = "assignment-order"
-    DESIGNATED = "designated"
-
-
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One history's whole cause. `quiet_at`: from then on nothing goes wrong and everybody is back.
 
     `within`: how long one run of the engine may take before it begins no more waves; None: as long as it wants.
     `knows_history`: whether the engine is handed the ISR history a proof of losslessness stands on.
+    `switches`: which of Kafka's safety rules hold; as released where nothing is said.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -226,6 +222,7 @@ class Scenario:
     elr: bool = True
     driver: Driver = Driver.ASSIGNMENT_ORDER
     knows_history: bool = False
+    switches: Switches = AS_RELEASED
     rules: Rules = Rules()
     within: float | None = None
     traffic: tuple[Traffic, ...] = ()

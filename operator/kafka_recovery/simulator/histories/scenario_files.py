@@ -23,6 +23,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Topic,
     Traffic,
 )
+from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
 _LONGEST = 3600.0
 """Seconds of virtual time that one history may take."""
@@ -41,7 +42,14 @@ _OF_A_BROKER = frozenset(
 _OF_A_MACHINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL})
 
 _SCENARIO = TypeAdapter(Scenario)
-_BELOW: dict[str, type] = {"topics": Topic, "traffic": Traffic, "faults": Fault, "engines": EngineRun, "rules": Rules}
+_BELOW: dict[str, type] = {
+    "topics": Topic,
+    "traffic": Traffic,
+    "faults": Fault,
+    "engines": EngineRun,
+    "rules": Rules,
+    "switches": Switches,
+}
 """What the entries of a scenario's fields are."""
 
 
@@ -51,7 +59,10 @@ def written(scenario: Scenario) -> str:
     Those strike nobody: the history is the same, and whoever reads the file is spared them.
     """
     faults = tuple(fault for fault in scenario.faults if _machine_of(fault) in (None, *scenario.machines))
-    data = _told(as_data(replace(scenario, faults=faults)))
+    whole = as_data(replace(scenario, faults=faults))
+    usual = as_data(AS_RELEASED)
+    whole["switches"] = {name: on for name, on in whole["switches"].items() if on is not usual[name]} or None
+    data = _told(whole)
     text: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
     return text
 

@@ -53,7 +53,7 @@ class Log:
     """Offsets are plain ints in here. `high_watermark` is what this replica believes, at most `end`.
 
     `flushed`: up to here the disk has it. `vector_limit`: entries kept of the vector (KAFKA-1211: it must not grow for
-    ever).
+    ever); `forgotten`: the newest epoch that gave way to that limit, -1 for none.
     """
 
     __slots__ = (
@@ -63,6 +63,7 @@ class Log:
         "end",
         "epochs",
         "flushed",
+        "forgotten",
         "high_watermark",
         "start",
         "topic_id",
@@ -78,6 +79,7 @@ class Log:
         self.flushed = 0
         self.high_watermark = 0
         self.vector_limit = vector_limit
+        self.forgotten = -1
         self._checkpoint = 0
         self._checkpointed_in = 0
 
@@ -96,7 +98,7 @@ class Log:
     @property
     def latest_epoch(self) -> int:
         """The vector's last epoch, which may hold no record; -1 for none."""
-        return self.epochs[-1].epoch if self.epochs else -1
+        return self.epochs[-1].epoch if self.epochs else self.forgotten
 
     @property
     def vector(self) -> EpochVector:
@@ -112,6 +114,7 @@ class Log:
             entries.pop()
         entries.append(EpochEntry(LeaderEpoch(epoch), Offset(start)))
         if self.vector_limit is not None and len(entries) > self.vector_limit:
+            self.forgotten = entries[-self.vector_limit - 1].epoch
             del entries[: -self.vector_limit]
 
     def append(self, batch: Batch) -> None:
@@ -124,7 +127,8 @@ class Log:
     def end_of(self, epoch: int) -> tuple[int, int]:
         """The largest known epoch up to `epoch`, and where it ends; (-1, -1) if `epoch` is above the latest.
 
-        Below the first known epoch the question is echoed with the vector's beginning (KIP-101, KIP-320).
+        Below the first known epoch the question is echoed with the vector's beginning (KIP-101, KIP-320). That is right
+        where nothing older is left; where `forgets` says so it is a guess.
         """
         entries = self.epochs
         if not entries or epoch > entries[-1].epoch:
@@ -133,8 +137,12 @@ class Log:
             return epoch, self.end
         index = bisect_right(entries, epoch, key=_epoch_of)
         if index == 0:
-            return epoch, entries[0].start
+            return epoch if epoch < self.forgotten or self.forgotten < 0 else self.forgotten, entries[0].start
         return entries[index - 1].epoch, entries[index].start
+
+    def forgets(self, epoch: int) -> bool:
+        """Whether the log holds generations that could answer for this epoch, and no longer knows where they end."""
+        return epoch < self.forgotten
 
     def read(self, offset: int, records: int) -> tuple[Batch, ...]:
         """Whole batches from `offset` on, about `records` of them; the first may begin before it."""
@@ -166,11 +174,13 @@ class Log:
         self.start = min(self.start, to)
         self.flushed = min(self.flushed, to)
         self.high_watermark = min(self.high_watermark, to)
+        if self.forgotten >= 0 and not self.epochs:
+            self.forgotten = batches[-1].epoch if batches else -1
         return dropped
 
     def begin_at(self, start: int) -> None:
         """Throw everything away and begin at `start`: what a follower does whose leader no longer has the rest."""
-        self.batches, self.epochs = [], []
+        self.batches, self.epochs, self.forgotten = [], [], -1
         self.start = self.end = self.flushed = self.high_watermark = start
 
     def retain_from(self, start: int) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
@@ -18,7 +19,6 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.history import LATE_REQUESTS, History, happen
 from kafka_recovery.simulator.histories.scenario import (
     Command,
-    Driver,
     EngineRun,
     Fault,
     Kind,
@@ -28,12 +28,11 @@ from kafka_recovery.simulator.histories.scenario import (
 )
 from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
+from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ElectionType
 from kafka_recovery.simulator.model.settings import Settings
-from kafka_recovery.simulator.model.switches import AS_RELEASED
 from kafka_recovery.simulator.rehearsal.fates import Fate, fates
 
 AGAIN = 20.0
@@ -150,7 +149,7 @@ def without_engine(scenario: Scenario, *, elects: bool) -> Chronicle:
         seed=scenario.seed,
         brokers=tuple(range(1, scenario.brokers + 1)),
         settings=Settings(elr=scenario.elr),
-        switches=AS_RELEASED,
+        switches=scenario.switches,
         controllers=2,
     )
     for topic in scenario.topics:
