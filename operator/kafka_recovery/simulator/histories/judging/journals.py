@@ -44,9 +44,7 @@ def what_began_was_approved(story: Chronicle, scenario: Scenario) -> Examined:
         wanting = [d for d in story.plan(kept.digest).decisions if d.id in kept.wave and d.approval is Approval.MANUAL]
         if wanting:
             yes = any(_same(other, kept) and other.name == "approval.json" for other in story.kept)
-            text = (
-                f"{kept.name} of plan {kept.digest[:8]} elects {wanting[0].id}, and no approval is written down"
-            )
+            text = f"{kept.name} of plan {kept.digest[:8]} elects {wanting[0].id}, and no approval is written down"
             yield unless(yes, kept.at, text)
 
 
