@@ -26,7 +26,7 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.wave import Timing
 from testbed.cluster import RealKafka
 from testbed.security import Security as Guarded
@@ -134,7 +134,7 @@ class Recovery:
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Engine]:
         async with self.cluster() as cluster:
-            with FileJournal(self.journal, self.kafka.cluster_id) as journal:
+            with local_journal(self.journal, self.kafka.cluster_id) as journal:
                 driver = AssignmentOrderElection(cluster, deadline=self.election_deadline)
                 election = Interrupted(driver, self.before_election, self.after_election)
                 yield Engine(cluster, election, journal, Says(self.approver), self.policy, timing=SOON)
@@ -152,13 +152,6 @@ class Recovery:
 def recovery(tmp_path: Path) -> Callable[[RealKafka], Recovery]:
     """The engine for a cluster, with a journal of the test's own."""
     return lambda kafka: Recovery(kafka, tmp_path / "journal")
-
-
-@pytest.fixture(scope="session")
-def warm() -> Iterator[WarmKafka]:
-    """The cluster of this process: tests that want the same one after the other share it, each finds it whole."""
-    with WarmKafka() as clusters:
-        yield clusters
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -36,10 +37,13 @@ class Story(SimulatedKafka):
         off: tuple[str, ...] = (),
         on: tuple[str, ...] = (),
         settings: Settings | None = None,
+        controllers: int = 1,
     ) -> None:
         switches = replace(WITH_KIP_1275, **dict.fromkeys(off, False), **dict.fromkeys(on, True))
         chosen = settings or Settings(elr=elr, preferred_check=None)
-        super().__init__(1211, brokers=brokers, settings=chosen, switches=switches)
+        super().__init__(1211, brokers=brokers, settings=chosen, switches=switches, controllers=controllers)
+        self.chronicle = Chronicle(self)
+        self.chronicle.listen()
         self.create_topic("orders", [replicas], min_isr=min_isr)
         self.run_for(0.4)
 
@@ -49,9 +53,9 @@ class Story(SimulatedKafka):
         assert not self.run_while(lambda: sent.acknowledged_at is None, at_most=20), f"{name} was not acknowledged"
         return sent
 
-    def begin_to_write(self, name: str, acks: str = "all", records: int = 1) -> Sent:
-        """The same, without waiting for the acknowledgement."""
-        return self.producer(name, ORDERS, acks=acks).send(records)
+    def begin_to_write(self, name: str, acks: str = "all", records: int = 1, at: int | None = None) -> Sent:
+        """The same, without waiting for the acknowledgement. `at`: the one broker it asks who leads."""
+        return self.producer(name, ORDERS, acks=acks, bootstrap=at).send(records)
 
     def until_fenced(self, *brokers: int) -> None:
         """Until the controller has given these up."""

@@ -9,7 +9,7 @@ import pytest
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, IsrProposal
+from kafka_recovery.simulator.model.messages import BrokerStatus, Heartbeat, IsrChangeRequest, IsrProposal
 from kafka_recovery.simulator.model.settings import IsrRpc, Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED
 from kafka_recovery.simulator.model.timeline import What
@@ -80,6 +80,29 @@ def test_a_legacy_broker_counts_as_active_without_reaching_the_controller() -> N
     kafka.kill(1)
     kafka.run_for(10)
     assert kafka.truth.fenced(1)
+    kafka.heal(1)
+    kafka.start(1)
+    kafka.run_for(10)
+    assert not kafka.truth.fenced(1)
+
+
+def test_a_registration_whose_answer_was_lost_is_answered_again_with_the_same_incarnation() -> None:
+    story = Story(A, B, C, settings=Settings(elr=False, forward_timeout=2.0))
+    story.kill(B)
+    story.until_fenced(B)
+    lost = story.hold(CONTROLLER, B, "Registration answer")
+    story.start(B)
+    assert not story.run_while(lambda: lost.held == 0)
+    story.network.holds.clear()
+    story.until_isr(A, B, C)
+
+    assert len(list(story.timeline.of(What.REGISTERED))) == 1
+
+
+def test_a_heartbeat_of_a_broker_that_never_registered_is_refused() -> None:
+    stranger = Heartbeat(BrokerId(9), 1, BrokerStatus.ACTIVE, 1)
+    answer = Story(A, B, C).controllers.membership.heartbeat(stranger)
+    assert (answer.error, answer.current) == (Error.BROKER_ID_NOT_REGISTERED, BrokerStatus.INITIAL)
 
 
 def proposal(story: Story, **changed: object) -> IsrProposal:
@@ -90,16 +113,26 @@ def proposal(story: Story, **changed: object) -> IsrProposal:
     return replace(whole, **changed)  # type: ignore[arg-type]
 
 
-def test_isr_change_requests_are_answered_with_kip_343s_errors() -> None:
+def isr_change(*proposals: IsrProposal) -> IsrChangeRequest:
+    return IsrChangeRequest(A, proposals[0].broker_epoch, (("orders", proposals),))
+
+
+def test_isr_change_requests_are_answered_with_kip_343s_errors_in_the_order_of_their_partitions() -> None:
     story = Story(A, B, C, settings=Settings(elr=False, isr_rpc=IsrRpc.ISR_CHANGE))
-    propose = story.controllers.isr_changes.propose
-    assert propose(proposal(story, broker_epoch=-7)).top is Error.INVALID_INCARNATION_ID
-    assert propose(proposal(story, leader_epoch=9)).error is Error.NOT_LEADER_OR_FOLLOWER
-    assert propose(proposal(story, broker=B, broker_epoch=story.truth.broker_epoch(B))).error is (
-        Error.NOT_LEADER_OR_FOLLOWER
+    change = story.controllers.isr_changes.change
+    assert change(isr_change(proposal(story, broker_epoch=-7))).top is Error.INVALID_INCARNATION_ID
+    batch = isr_change(
+        proposal(story, leader_epoch=9),
+        proposal(story),
+        proposal(story, isr={}),
+        proposal(story, broker=B, broker_epoch=story.truth.broker_epoch(B)),
     )
-    assert propose(proposal(story, isr={})).error is Error.INVALID_REQUEST
-    assert propose(proposal(story)).error is Error.NONE
+    assert [result.error for result in change(batch).results] == [
+        Error.NOT_LEADER_OR_FOLLOWER,
+        Error.NONE,
+        Error.INVALID_REQUEST,
+        Error.NOT_LEADER_OR_FOLLOWER,
+    ]
     assert story.isr == (A,)
 
 
@@ -113,6 +146,8 @@ def test_alter_partition_is_answered_with_krafts_errors() -> None:
     assert propose(proposal(story, leader_epoch=epoch - 1)).error is Error.FENCED_LEADER_EPOCH
     assert propose(proposal(story, partition_epoch=version - 1)).error is Error.INVALID_UPDATE_VERSION
     assert propose(proposal(story, isr={B: -1})).error is Error.INVALID_REQUEST
+    by_b = {"broker": B, "broker_epoch": story.truth.broker_epoch(B)}
+    assert propose(proposal(story, **by_b)).error is Error.INVALID_REQUEST
     assert propose(proposal(story, isr={A: -1, BrokerId(9): -1})).error is Error.INVALID_REQUEST
     assert propose(proposal(story, isr={A: -1, B: 10**6})).error is Error.INELIGIBLE_REPLICA
     assert propose(proposal(story, isr={A: -1, B: -1})).error is Error.NONE

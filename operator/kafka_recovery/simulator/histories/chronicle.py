@@ -19,8 +19,8 @@ from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.formats.documents import read
-from kafka_recovery.simulator.host.memory_journal import Disk
+from kafka_recovery.formats.documents import digest_of_canonical, read
+from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import Batch, RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -336,9 +336,6 @@ class Chronicle:
 
     def plan(self, digest: str) -> Plan:
         """A plan that some journal holds; raises KeyError if none does."""
-        if digest not in self._plans:
-            raw = next(disk.runs[digest]["plan.json"] for disk in self.disks.values() if digest in disk.runs)
-            self._plans[digest] = read(Plan, raw, "plan.json")
         return self._plans[digest]
 
     def known(self, digest: str, plan: Plan) -> None:
@@ -461,12 +458,17 @@ class Chronicle:
         epoch, by = event.details["leader_epoch"], str(event.details["by"])
         self.held.append(Held(event.at, id, topic_id, leader, epoch, by, lost, truth.records(leader, id)))
 
-    def _hear_disk(self, disk: Disk, digest: str, name: str) -> None:
+    def _hear_disk(self, disk: Disk, directory: str, name: str) -> None:
         process = disk.holder.name if disk.holder else "nobody"
-        begun = json.loads(disk.runs[digest][name]) if name.endswith("-started.json") else ()
+        files = disk.directories[directory]
+        plan = files["plan.json"].raw
+        digest = digest_of_canonical(plan)
+        if digest not in self._plans:
+            self._plans[digest] = read(Plan, plan, "plan.json")
+        begun = json.loads(files[name].raw)["partitions"] if name.endswith("-started.json") else ()
         wave = frozenset(map(TopicPartition.parse, begun))
-        ended = disk.runs[digest][name] if name.endswith("-ended.json") else b"[]"
-        outcomes = read(tuple[PartitionOutcome, ...], ended, name)
+        ended = json.loads(files[name].raw)["outcomes"] if name.endswith("-ended.json") else ()
+        outcomes = read(tuple[PartitionOutcome, ...], json.dumps(ended).encode(), name)
         self.kept.append(Kept(self.now, process, disk.name, digest, name, wave, outcomes))
         if step := _STEPS.get(name.rpartition("-")[2]):
             self.step(step, disk.name, *self._first_of(digest, wave))

@@ -1,21 +1,28 @@
-"""What stands between an engine and its adapters: who hears the answers to its changes, and who adds what was seen."""
+"""What stands between an engine and its adapters: who hears what it sees and asks for, and who adds what was seen."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
+
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
-from kafka_recovery.recovery.ports import Cluster, Election
+from kafka_recovery.recovery.ports import Election
 from kafka_recovery.simulator.histories.chronicle import Answered, Chronicle, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.timeline import Event, What
 
 Answers = Mapping[TopicPartition, ElectionAnswer]
+
+_LENGTH = 4
+_ELECTIONS, _ORDERS = ElectLeadersRequest.API_KEY, AlterPartitionReassignmentsRequest.API_KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +62,34 @@ class Witnesses:
 
 @dataclass(frozen=True, slots=True)
 class HeardCluster:
-    """Port `Cluster` of one process: the adapter, and what witnesses have to add to its evidence."""
+    """Port `Cluster` of one process: the real client, and what witnesses have to add to its evidence.
 
-    cluster: Cluster
+    `looked` hears of every evidence as the client gathered it.
+    """
+
+    cluster: KafkaCluster
+    looked: Callable[[Evidence], object]
     story: Chronicle
     scenario: Scenario
 
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
-        """As the adapter does."""
+        """As the client does."""
         evidence = await self.cluster.gather(scope, rules, known)
+        self.looked(evidence)
         return replace(evidence, partitions=tuple(map(self._witnessed, evidence.partitions)))
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta
     ) -> Mapping[TopicPartition, Leadership]:
-        """As the adapter does."""
+        """As the client does."""
         return await self.cluster.leaders(partitions, deadline)
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
-        """As the adapter does."""
+        """As the client does."""
         return await self.cluster.answering(candidates, deadline)
 
     def _witnessed(self, partition: PartitionEvidence) -> PartitionEvidence:
@@ -87,11 +99,50 @@ class HeardCluster:
         return replace(partition, witnessed_ends=(WitnessedEnd("watcher", Offset(seen.end)),))
 
 
+@dataclass(slots=True)
+class Requests:
+    """The changes of one process: what its driver was told to do, and which requests it then sends for that.
+
+    `asked` hears of a request just before it is sent: "designate", "elect" or "restore", and for which ballots.
+    """
+
+    asked: Callable[[str, Sequence[Ballot]], object]
+    _told: dict[tuple[str, TopicPartition], Ballot] = field(default_factory=dict)
+
+    def told(self, what: str, ballots: Sequence[Ballot]) -> None:
+        """The driver is about to do this."""
+        self._told |= {(what, ballot.id): ballot for ballot in ballots}
+
+    def sending(self, frame: bytes) -> None:
+        """A frame with its length is about to be sent."""
+        key, version = (int.from_bytes(frame[at : at + 2], "big") for at in (_LENGTH, _LENGTH + 2))
+        if key == _ELECTIONS:
+            named = ElectLeadersRequest.decode(frame[_LENGTH:], version=version, header=True).topic_partitions
+            ids = {TopicPartition(topic.topic, index) for topic in named or () for index in topic.partitions}
+            told = [ballot for (what, _), ballot in self._told.items() if what == "elect"]
+            self._tell("elect", [ballot for ballot in told if named is None or ballot.id in ids])
+        elif key == _ORDERS:
+            orders = tuple(_orders(frame[_LENGTH:], version))
+            for what in ("designate", "restore"):
+                self._tell(what, [ballot for id, order in orders if (ballot := self._wanted(what, id, order))])
+
+    def _wanted(self, what: str, id: TopicPartition, order: tuple[BrokerId, ...]) -> Ballot | None:
+        """The ballot that this order is set for; the original order is set by restoring, every other by designating."""
+        ballot = self._told.get((what, id))
+        restored = ballot is not None and order == ballot.assignment
+        return ballot if restored == (what == "restore") else None
+
+    def _tell(self, what: str, ballots: Sequence[Ballot]) -> None:
+        if ballots:
+            self.asked(what, ballots)
+
+
 @dataclass(frozen=True, slots=True)
 class HeardElection:
-    """Port `Election` of one process: the driver, and a note of each answer."""
+    """Port `Election` of one process: a real driver, and a note of each answer."""
 
     driver: Election
+    requests: Requests
     story: Chronicle
     process: str
     machine: str
@@ -111,6 +162,7 @@ class HeardElection:
     async def _heard(
         self, what: str, ballots: Sequence[Ballot], ask: Callable[[Sequence[Ballot]], Awaitable[Answers]]
     ) -> Answers:
+        self.requests.told(what, ballots)
         asked_at = self.story.now
         answers = await ask(ballots)
         doubtful = frozenset(id for id, answer in answers.items() if answer.answer is Answer.UNANSWERED)
@@ -118,3 +170,12 @@ class HeardElection:
             Answered(self.story.now, self.process, self.machine, what, asked_at, frozenset(answers), doubtful)
         )
         return answers
+
+
+def _orders(frame: bytes, version: int) -> Iterator[tuple[TopicPartition, tuple[BrokerId, ...]]]:
+    for topic in AlterPartitionReassignmentsRequest.decode(frame, version=version, header=True).topics:
+        for partition in topic.partitions:
+            yield (
+                TopicPartition(topic.name, partition.partition_index),
+                tuple(map(BrokerId, partition.replicas or ())),
+            )

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from dataclasses import dataclass, field, replace
+import random
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
+from random import Random
 from typing import Any
 
+from kafka_recovery.cluster.designated import election_in
+from kafka_recovery.cluster.drivers import Driver, Kip1275
+from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
+from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -18,24 +27,24 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority, Mandate
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import ENGINE, LAST, Chronicle, Ears, Granted, Paused, Ran, Wished
 from kafka_recovery.simulator.histories.findings import Finding, Verdict
-from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Witnesses
+from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests, Witnesses
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.pauses import StoppableLoop
-from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
+from kafka_recovery.simulator.histories.scenario import Command, EngineRun, Scenario
+from kafka_recovery.simulator.histories.stage import staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
-from kafka_recovery.simulator.host.adapters import SimulatedCluster
-from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder, Designated
+from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
+from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.host.loop import VirtualClock
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
-from kafka_recovery.simulator.host.wire import Fault, SimulatedWire
+from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
 
 TIMING = Timing(poll=timedelta(milliseconds=250))
 """As always, but a new leader is asked less often: a history has better things to do."""
@@ -46,7 +55,7 @@ LONGEST_RUN = 900.0
 LATE_REQUESTS = 65.0
 """Seconds after which no request of an engine can take effect any more."""
 
-_SENTENCES = (Fault, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
+_SENTENCES = (ClusterError, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
 """How a run may end without a report: each says what a person has to do."""
 
 
@@ -72,20 +81,38 @@ class History:
 
 def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     """Let a scenario happen and judge it. `timeline`: keep every event, to print the history."""
-    switches = WITH_KIP_1275 if scenario.driver is Driver.DESIGNATED else AS_RELEASED
-    kafka = SimulatedKafka(
-        seed=scenario.seed,
-        brokers=tuple(range(1, scenario.brokers + 1)),
-        settings=replace(scenario.settings, elr=scenario.elr),
-        switches=switches,
-        controllers=scenario.controllers,
-    )
-    kafka.timeline.keep = timeline
+    kafka = staged(scenario, keep_timeline=timeline)
     loop = StoppableLoop(kafka.scheduler)
     theatre = _Theatre(scenario, kafka, loop)
     loop.set_exception_handler(theatre.unheard)
-    loop.finish(theatre.play())
+    with _chance_of(scenario.seed):
+        loop.finish(theatre.play())
     return History(scenario, theatre.story, judge(theatre.story, scenario))
+
+
+def call_engine(scenario: Scenario, story: Chronicle, run: EngineRun) -> Ran:
+    """One run of the engine, from now to its end, in a cluster whose history is told step by step.
+
+    `story` has heard that cluster from the beginning; of the scenario the rules count, and what the engine knows.
+    """
+    loop = StoppableLoop(story.kafka.scheduler)
+    theatre = _Theatre(scenario, story.kafka, loop)
+    theatre.story = story
+    loop.set_exception_handler(theatre.unheard)
+    with _chance_of(scenario.seed):
+        loop.finish(theatre._run(Process(f"{ENGINE}-{len(story.ran) + 1}"), run))
+    return story.ran[-1]
+
+
+@contextmanager
+def _chance_of(seed: int) -> Iterator[None]:
+    """The pauses between attempts are drawn from the process's own generator: here they go by the seed."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 @dataclass(slots=True)
@@ -96,18 +123,20 @@ class _Theatre:
     kafka: SimulatedKafka
     loop: StoppableLoop
     story: Chronicle = field(init=False)
+    names: Names = field(init=False)
+    weather: Weather = field(init=False)
     _machines: dict[int, Machine] = field(default_factory=dict)
     _broken: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.story = Chronicle(self.kafka)
+        self.names = Names(self.kafka.broker_ids)
+        self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
         self.story.wished.append(Wished(0.0, self.scenario.rules.policy))
 
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
         scenario, kafka = self.scenario, self.kafka
-        for topic in scenario.topics:
-            kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
         self.story.listen()
         if scenario.witnessed is not None:
             Witnesses(self.story, scenario.partitions, scenario.witnessed).begin()
@@ -144,7 +173,7 @@ class _Theatre:
     def unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a task nobody waited for; of a killed process it is no surprise."""
         error = context.get("exception")
-        if error is not None and not isinstance(error, Killed | Fault):
+        if error is not None and not isinstance(error, Killed | ClusterError):
             self._broken.append(error)
 
     def _start_traffic(self) -> None:
@@ -215,12 +244,21 @@ class _Theatre:
         )
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
+        requests = Requests(ears.asked)
+        dial = SimulatedDial(self.kafka, process, self.names, self.weather, requests.sending)
         try:
-            with MemoryJournal(machine.disk, process) as journal:
+            with FileJournal(SimulatedStorage(machine.disk, process, machine.clock.now), machine.clock.now) as journal:
                 machine.process = process
-                engine = self._engine(process, machine, journal, ears, run)
-                result.report = await _commanded(engine, run, self.scenario, ears, result)
-                result.ending = "with a report"
+                async with KafkaCluster(
+                    self.names.bootstrap,
+                    Security(),
+                    dial=dial,
+                    now=machine.clock.now,
+                    kip_1275=_configured(self.scenario),
+                ) as cluster:
+                    engine = self._engine(process, machine, journal, ears, run, cluster, requests)
+                    result.report = await _commanded(engine, run, self.scenario, ears, result)
+                    result.ending = "with a report"
         except _SENTENCES as error:
             result.ending, result.sentence = str(error), error
         except (Killed, asyncio.CancelledError):
@@ -230,15 +268,15 @@ class _Theatre:
             result.error = error
             result.ending = f"broken, {type(error).__name__}: {error}"
 
-    def _engine(self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun) -> Engine:
+    def _engine(
+        self, process: Process, machine: Machine, journal: FileJournal, ears: Ears, run: EngineRun,
+        cluster: KafkaCluster, requests: Requests,
+    ) -> Engine:  # fmt: skip
         scenario = self.scenario
-        cluster = SimulatedCluster(SimulatedWire(self.kafka, process), machine.clock.now, ears.looked)
-        asking = Asking(cluster, ears.asked)
         within = None if process.name == LAST else scenario.within
-        driver = Designated(asking) if scenario.driver is Driver.DESIGNATED else AssignmentOrder(asking)
         return Engine(
-            HeardCluster(cluster, self.story, scenario),
-            HeardElection(driver, self.story, process.name, machine.name),
+            HeardCluster(cluster, ears.looked, self.story, scenario),
+            HeardElection(election_in(cluster), requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
             _Owners(self.story),
@@ -248,6 +286,12 @@ class _Theatre:
             effort=Effort(None if within is None else timedelta(seconds=within)),
             histories=_Watcher(self.kafka, process) if scenario.knows_history else None,
         )
+
+
+def _configured(scenario: Scenario) -> Kip1275:
+    """Whoever elects by KIP-1275 measures by it as well."""
+    by_log_info = scenario.driver is Driver.DESIGNATED
+    return Kip1275(scenario.driver, GET_REPLICA_LOG_INFO if by_log_info else None)
 
 
 @dataclass(slots=True)
@@ -296,7 +340,7 @@ class _Person:
     process: Process
     ears: Ears
     run: EngineRun
-    journal: MemoryJournal
+    journal: FileJournal
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who approved exactly this digest, or None for no."""
@@ -312,7 +356,7 @@ class _Person:
     async def standing(self, plan: Plan, digest: str) -> str | None:
         """What was said in this process or written down on this machine, as on the command line."""
         said = [each.by for each in self.story.granted if (each.process, each.digest) == (self.process.name, digest)]
-        return said[-1] if said and said[-1] else self.journal.approver(digest)
+        return said[-1] if said and said[-1] else await self.journal.approver(digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import (
     Approval,
@@ -24,6 +25,7 @@ from kafka_recovery.domain.policy import (
     Rule,
 )
 from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
 USUAL = Settings()
 """Times and sizes of a cluster of which nothing else is said."""
@@ -260,13 +262,6 @@ class EngineRun:
     whole_cluster: bool = False
 
 
-class Driver(StrEnum):
-    """How a leader is designated."""
-
-    ASSIGNMENT_ORDER = "assignment-order"
-    DESIGNATED = "designated"
-
-
 @dataclass(frozen=True, slots=True)
 class Scenario:
     """One history's whole cause. `quiet_at`: from then on nothing goes wrong, and everybody but `lost` is back.
@@ -275,7 +270,8 @@ class Scenario:
     `settings`: how fast everything is; `controllers`: how many of these. `within`: how long one run of the engine may
     take before it begins no more waves; None: as long as it wants. `knows_history`: whether the engine is handed the
     ISR history a proof of losslessness stands on. `witnessed`: every so many seconds somebody notes how far each
-    leader's high watermark is; None: nobody does.
+    leader's high watermark is; None: nobody does. `switches`: which of Kafka's safety rules hold; as released where
+    nothing is said.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -287,6 +283,7 @@ class Scenario:
     elr: bool = True
     driver: Driver = Driver.ASSIGNMENT_ORDER
     knows_history: bool = False
+    switches: Switches = AS_RELEASED
     witnessed: float | None = None
     rules: Rules = Rules()
     within: float | None = None

@@ -24,6 +24,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Topic,
     Traffic,
 )
+from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
 _LONGEST = 3600.0
 """Seconds of virtual time that one history may take."""
@@ -48,8 +49,15 @@ _OF_A_PARTITION = frozenset(
 _OF_A_MACHINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.PAUSE_ENGINE})
 
 _SCENARIO = TypeAdapter(Scenario)
-_USUAL_SETTINGS = as_data(USUAL)
-_BELOW: dict[str, type] = {"topics": Topic, "traffic": Traffic, "faults": Fault, "engines": EngineRun, "rules": Rules}
+_USUAL_SETTINGS, _USUAL_SWITCHES = as_data(USUAL), as_data(AS_RELEASED)
+_BELOW: dict[str, type] = {
+    "topics": Topic,
+    "traffic": Traffic,
+    "faults": Fault,
+    "engines": EngineRun,
+    "rules": Rules,
+    "switches": Switches,
+}
 """What the entries of a scenario's fields are."""
 
 
@@ -61,7 +69,8 @@ def written(scenario: Scenario) -> str:
     faults = tuple(fault for fault in scenario.faults if _machine_of(fault) in (None, *scenario.machines))
     data = as_data(replace(scenario, faults=faults))
     data["settings"] = {key: value for key, value in data["settings"].items() if value != _USUAL_SETTINGS[key]}
-    data = _told(data)
+    switches = {name: on for name, on in data["switches"].items() if on is not _USUAL_SWITCHES[name]}
+    data = _told(data | {"switches": switches or None})
     text: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
     return text
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.accidents import Accidents
@@ -19,7 +20,6 @@ from kafka_recovery.simulator.histories.ordeals import Ordeals
 from kafka_recovery.simulator.histories.scenario import VERSION as SCENARIOS
 from kafka_recovery.simulator.histories.scenario import (
     Command,
-    Driver,
     EngineRun,
     Rules,
     Scenario,
@@ -156,12 +156,12 @@ class _Draw:
             lag_max=self._some(10.0, 2.0, 15.0),
             heartbeat=heartbeat,
             session=session,
+            self_fencing=round(1.5 * session, 4),
             registration_retry=self._some(0.5, 0.1, 2.0),
             no_op=self._some(0.5, 0.2, 0.5),
             linger=self._some(0.002, 0.0, 0.02),
             forward_retry=self._some(1.0, 0.1, 2.0),
             forward_timeout=self._some(30.0, 5.0, 30.0),
-            isr_retry=self._some(1.0, 0.2, 3.0),
             controller_election=self._some(1.5, 0.3, 5.0),
             writeback=self._some(5.0, 0.5, 30.0),
             watermark_checkpoint=self._some(5.0, 0.5, 15.0),

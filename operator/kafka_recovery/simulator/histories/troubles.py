@@ -11,8 +11,8 @@ from typing import Any
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Step, Wished
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Scenario
+from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock
-from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.network import NodeName

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_recovery.domain.evidence import Reassignment
@@ -21,6 +22,7 @@ class Administration:
 
     state: ControllerState
     topics_made: int = field(default=0)
+    producers_numbered: int = field(default=0)
 
     def create_topic(
         self, name: str, assignments: Sequence[Sequence[BrokerId]], min_isr: int, unclean: bool, source: str
@@ -39,9 +41,9 @@ class Administration:
         return topic_id
 
     def new_topic(self, name: str, partitions: int, min_isr: int, unclean: bool, source: str) -> TopicId:
-        """A topic's entry, without its partitions; topic ids have Kafka's 22 characters and are never used again."""
+        """A topic's entry, without its partitions; topic ids are UUIDs in Kafka's base64 form, never used again."""
         self.topics_made += 1
-        topic_id = TopicId(f"{self.topics_made:A>22}")
+        topic_id = TopicId(base64.urlsafe_b64encode(self.topics_made.to_bytes(8) + bytes(8)).decode().rstrip("="))
         self.state.write_topic(name, TopicState(topic_id, partitions, min_isr, unclean, source))
         return topic_id
 
@@ -75,31 +77,28 @@ class Administration:
 
     def elect(self, request: ElectLeaders) -> Decided:
         """ElectLeaders. KIP-1275: of a designated election only the first 1000 partitions are served."""
-        designated = request.designated if request.type is ElectionType.DESIGNATED else None
-        if request.type is ElectionType.DESIGNATED and designated is None:
-            return Decided(Error.INVALID_REQUEST, {})
-        wanted: Iterable[TopicPartition]
-        if request.partitions is not None:
-            wanted = request.partitions if designated is None else request.partitions[:SERVED]
-        else:
-            wanted = (
-                tuple(self.state.leaderless)
-                if request.type is not ElectionType.PREFERRED
-                else tuple(self.state.partitions)
-            )
-        results = {}
-        for id in wanted:
-            error = self._elect(id, request.type, designated.get(id) if designated else None, request.by)
-            if request.partitions is not None or error is not Error.ELECTION_NOT_NEEDED:
-                results[id] = error
+        if request.type is ElectionType.DESIGNATED:
+            return self._elect_designated(request)
+        asked = request.partitions
+        if asked is None:
+            preferred = request.type is ElectionType.PREFERRED
+            asked = tuple(self.state.partitions if preferred else self.state.leaderless)
+        results = {id: self._elect(id, request.type, request.by) for id in asked}
+        if request.partitions is None:
+            results = {id: error for id, error in results.items() if error is not Error.ELECTION_NOT_NEEDED}
         return Decided(Error.NONE, results)
 
-    def _elect(self, id: TopicPartition, type: ElectionType, designated: BrokerId | None, by: str) -> Error:
+    def _elect_designated(self, request: ElectLeaders) -> Decided:
+        ids, leaders = request.partitions, request.designated
+        if ids is None or leaders is None or len(ids) != len(leaders):
+            return Decided(Error.INVALID_REQUEST, {})
+        served = zip(ids[:SERVED], leaders[:SERVED], strict=True)
+        return Decided(Error.NONE, {id: self._designate(id, leader, request.by) for id, leader in served})
+
+    def _elect(self, id: TopicPartition, type: ElectionType, by: str) -> Error:
         present = self.state.partitions.get(id)
         if present is None:
             return Error.UNKNOWN_TOPIC_OR_PARTITION
-        if type is ElectionType.DESIGNATED:
-            return self._designate(id, present, designated, by)
         if type is ElectionType.UNCLEAN and present.leader is not None:
             return Error.ELECTION_NOT_NEEDED
         if type is ElectionType.PREFERRED and present.leader == present.replicas[0]:
@@ -111,14 +110,17 @@ class Administration:
             return Error.NONE if after.leader == after.replicas[0] else Error.PREFERRED_LEADER_NOT_AVAILABLE
         return Error.NONE if after.leader is not None else Error.ELIGIBLE_LEADERS_NOT_AVAILABLE
 
-    def _designate(self, id: TopicPartition, present: PartitionState, designated: BrokerId | None, by: str) -> Error:
+    def _designate(self, id: TopicPartition, designated: BrokerId, by: str) -> Error:
         """KIP-1275: only an offline partition, only a member that is unfenced and whose replica is online.
 
         The text names no codes; these are the ones that Kafka uses for the same in other requests.
         """
+        present = self.state.partitions.get(id)
+        if present is None:
+            return Error.UNKNOWN_TOPIC_OR_PARTITION
         if present.leader is not None and self.state.switches.designation_offline_only:
             return Error.ELECTION_NOT_NEEDED
-        if designated is None or designated not in present.replicas:
+        if designated not in present.replicas:
             return Error.INVALID_REPLICA_ASSIGNMENT
         if not self.state.acceptable(designated, id) and self.state.switches.designation_eligible_only:
             return Error.ELIGIBLE_LEADERS_NOT_AVAILABLE

@@ -43,10 +43,11 @@ class Broker:
         *,
         rack: str | None,
         legacy: bool,
+        endpoint: str,
     ) -> None:
         self.id, self.node, self.network, self.controllers = id, node, network, controllers
         self.settings, self.switches, self.timeline = settings, switches, timeline
-        self.rack, self.legacy = rack, legacy
+        self.rack, self.legacy, self.endpoint = rack, legacy, endpoint
         self.storage = Storage(settings, node, timeline)
         self.heartbeats = Heartbeats(self)
         self._carry = carry

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.elections import Change, Election, Rules, Wish, change, without
@@ -111,6 +112,11 @@ class ControllerState:
         lost = broker if lost_its_log else None
         self.change(id, Wish(isr=isr, election=self.election(id), lost_its_log=lost), by)
 
+    def hand_over(self, broker: BrokerId, at_most: int, by: str) -> None:
+        """Give so many of the broker's leaderships away."""
+        for id in tuple(islice(self._led_by(broker), at_most)):
+            self.leave_isr_of(id, broker, by)
+
     def try_leaderless(self, ids: Iterable[TopicPartition], by: str) -> None:
         """Elect wherever a clean leader, or with unclean.leader.election.enable any leader, has become possible."""
         for id in ids:
@@ -123,8 +129,13 @@ class ControllerState:
 
     def leads(self, broker: BrokerId) -> bool:
         """Whether the broker leads any partition."""
-        found = (self.partitions.get(id) for id in self.log.partitions_of(broker))
-        return any(state is not None and state.leader == broker for state in found)
+        return any(True for _ in self._led_by(broker))
+
+    def _led_by(self, broker: BrokerId) -> Iterator[TopicPartition]:
+        for id in self.log.partitions_of(broker):
+            state = self.partitions.get(id)
+            if state is not None and state.leader == broker:
+                yield id
 
     def _tell(self, id: TopicPartition, before: PartitionState, changed: Change, by: str) -> None:
         after, tell = changed.state, self.timeline.tell

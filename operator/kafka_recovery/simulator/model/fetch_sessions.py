@@ -54,7 +54,8 @@ class FetchSessions:
         """Answer now if there is something to say, else when there is, or after the longest wait.
 
         High watermarks travel with an answer and never cause one, and they are read before this fetch raises them: so a
-        follower's is behind by one round trip, the window that KAFKA-1211 is about.
+        follower's is behind by one round trip, the window that KAFKA-1211 is about. Where acknowledgements wait for
+        what followers know, it is told at once.
         """
         session = self.sessions.get(request.broker)
         if request.first:
@@ -71,7 +72,10 @@ class FetchSessions:
         raised, session.raised = session.raised, {}
         asked, session.ready = {**session.ready, **session.outside, **dict.fromkeys(request.changed)}, {}
         found = self._read(request.broker, session, asked)
-        if found:
+        at_once = self.broker.switches.acks_wait_for_replicas_watermark
+        if at_once:
+            raised, session.raised = _unheard({**raised, **session.raised}, session), {}
+        if found or (at_once and raised):
             reply(self._with_watermarks(found, raised, session))
             return
         session.raised = {**raised, **session.raised}
@@ -96,6 +100,12 @@ class FetchSessions:
                 session.ready[id] = None
                 if session.parked is not None:
                     self._wake(follower)
+            elif (
+                self.broker.switches.acks_wait_for_replicas_watermark
+                and session.parked is not None
+                and position.high_watermark < log.high_watermark
+            ):
+                self._wake(follower)
 
     def _wake(self, follower: BrokerId) -> None:
         """Answer the parked fetch, with nothing if there is nothing."""
@@ -132,15 +142,19 @@ class FetchSessions:
         if isinstance(leading, Error):
             return Fetched(leading, at.leader_epoch)
         log = leading.partition.log
-        if self.broker.switches.truncate_by_epochs and at.last_epoch >= 0:
+        switches = self.broker.switches
+        if switches.truncate_by_epochs and at.last_epoch >= 0:
+            if switches.refuse_forgotten_epochs and log.forgets(at.last_epoch):
+                return Fetched(Error.OFFSET_NOT_AVAILABLE, at.leader_epoch)
             epoch, end = log.end_of(at.last_epoch)
-            if epoch >= 0 and (epoch < at.last_epoch or end < at.offset):
+            another = epoch < at.last_epoch and switches.truncate_to_common_epochs
+            if epoch >= 0 and (another or end < at.offset):
                 return Fetched(Error.NONE, at.leader_epoch, diverging=(epoch, end))
         if not log.start <= at.offset <= log.end:
             return Fetched(Error.OFFSET_OUT_OF_RANGE, at.leader_epoch, start=log.start, end=log.end)
         mark = log.high_watermark
         batches = log.read(at.offset, self.broker.settings.fetch_records)
-        if not leading.fetched(follower, at.offset, session.broker_epoch):
+        if not leading.fetched(follower, at.offset, session.broker_epoch, at.high_watermark):
             return Fetched(Error.NOT_LEADER_OR_FOLLOWER, at.leader_epoch)
         if follower in leading.state.isr:
             session.outside.pop(id, None)
@@ -154,8 +168,13 @@ class FetchSessions:
         partition = self.broker.hosted(id)
         if partition is None or partition.log.topic_id != at.topic_id:
             return Error.UNKNOWN_TOPIC_ID
-        if at.leader_epoch > partition.state.leader_epoch:
-            return Error.UNKNOWN_LEADER_EPOCH
-        if at.leader_epoch < partition.state.leader_epoch:
-            return Error.FENCED_LEADER_EPOCH
+        if self.broker.switches.fetches_name_leader_epochs and at.leader_epoch != partition.state.leader_epoch:
+            newer = at.leader_epoch > partition.state.leader_epoch
+            return Error.UNKNOWN_LEADER_EPOCH if newer else Error.FENCED_LEADER_EPOCH
         return partition.leading or Error.NOT_LEADER_OR_FOLLOWER
+
+
+def _unheard(raised: Mapping[TopicPartition, int], session: Session) -> dict[TopicPartition, int]:
+    """The high watermarks that the follower does not know yet, by what its fetches say."""
+    known = session.positions
+    return {id: mark for id, mark in raised.items() if id in known and known[id].high_watermark < mark}

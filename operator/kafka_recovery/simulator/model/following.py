@@ -13,7 +13,6 @@ from kafka_recovery.simulator.model.host import Copy, Host
 from kafka_recovery.simulator.model.log import Log
 from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, Fetch, Fetched, FetchPosition
 from kafka_recovery.simulator.model.scheduler import Timer
-from kafka_recovery.simulator.model.settings import IsrRpc
 from kafka_recovery.simulator.model.timeline import What
 
 Carry = Callable[[Fetch, Callable[[FetchAnswer], None], Callable[[], None]], None]
@@ -63,12 +62,11 @@ class Fetcher:
             self.first = True
             return
         changed = self.following if self.first else self.changed
-        epochs_told = self.broker.settings.isr_rpc is IsrRpc.ALTER_PARTITION_V3
         request = Fetch(
             self.broker.id,
-            self.broker.epoch if epochs_told else NO_BROKER_EPOCH,
+            self.broker.epoch if self.broker.settings.fetches_name_broker_epochs else NO_BROKER_EPOCH,
             self.first,
-            {id: _position(self.following[id]) for id in changed if id in self.following},
+            {id: self._position(self.following[id]) for id in changed if id in self.following},
             () if self.first else tuple(self.forgotten),
         )
         self.first = False
@@ -109,21 +107,24 @@ class Fetcher:
             self.broker.node.after(self.broker.settings.fetch_backoff, partial(self._try_again, partition))
             return
         elif fetched.diverging is not None:
-            self.truncate(partition, _common_end(log, *fetched.diverging))
+            to = self._common_end(log, *fetched.diverging)
+            if to is None:
+                self.broker.node.after(self.broker.settings.fetch_backoff, partial(self._try_again, partition))
+                return
+            self.truncate(partition, to)
         elif fetched.batches:
             for batch in fetched.batches:
                 if batch.first >= log.end:
                     log.append(batch)
                 elif batch.end > log.end:
-                    seen = log.end - batch.first
-                    log.append(
-                        batch._replace(first=log.end, records=batch.records - seen, sequence=batch.sequence + seen)
-                    )
+                    log.append(batch.after(log.end))
             self.broker.written(log)
+        known = log.high_watermark
         if fetched.high_watermark >= 0:
             self.broker.set_watermark(log, min(fetched.high_watermark, log.end))
             log.retain_from(min(fetched.start, log.high_watermark))
-        if fetched.batches or fetched.diverging is not None or fetched.error is not Error.NONE:
+        learnt = self.broker.switches.acks_wait_for_replicas_watermark and log.high_watermark != known
+        if fetched.batches or fetched.diverging is not None or fetched.error is not Error.NONE or learnt:
             self.changed[partition.id] = None
 
     def _try_again(self, partition: Copy) -> None:
@@ -137,6 +138,27 @@ class Fetcher:
         elif fetched.start > partition.log.end:
             partition.log.begin_at(fetched.start)
 
+    def _position(self, partition: Copy) -> FetchPosition:
+        log = partition.log
+        last = log.latest_epoch
+        if last < 0 and self.broker.switches.refuse_forgotten_epochs:
+            last = log.forgotten
+        return FetchPosition(log.topic_id, partition.state.leader_epoch, log.end, last, log.high_watermark)
+
+    def _common_end(self, log: Log, epoch: int, end: int) -> int | None:
+        """Where to cut, given the leader's largest epoch up to this log's last, and where it ends there (KIP-101).
+
+        A log that never had that epoch goes back to its own last one before it, and asks again (KIP-279). None: this
+        log no longer knows where that one ends.
+        """
+        switches = self.broker.switches
+        if not switches.truncate_to_common_epochs:
+            return min(end, log.end)
+        if switches.refuse_forgotten_epochs and log.forgets(epoch):
+            return None
+        own_epoch, own_end = log.end_of(epoch)
+        return min(own_end, log.end) if own_epoch != epoch else min(own_end, end, log.end)
+
     def truncate(self, partition: Copy, to: int) -> None:
         """Drop what is after `to`; it is gone for good."""
         dropped = partition.log.truncate(to)
@@ -144,21 +166,3 @@ class Fetcher:
             self.broker.timeline.tell(
                 self.broker.node.title, What.TRUNCATED, partition.id, to=to, records=dropped, leader=self.leader
             )
-
-
-def _position(partition: Copy) -> FetchPosition:
-    log = partition.log
-    return FetchPosition(log.topic_id, partition.state.leader_epoch, log.end, log.latest_epoch)
-
-
-def _common_end(log: Log, epoch: int, end: int) -> int:
-    """Where to cut, given the largest epoch the leader knows up to ours, and where it ends there (KIP-101, KIP-279).
-
-    If we never had that epoch, we go back to our last one before it, and ask again.
-    """
-    own_epoch, own_end = log.end_of(epoch)
-    if own_epoch < 0:
-        return min(end, log.end)
-    if own_epoch != epoch:
-        return min(own_end, log.end)
-    return min(own_end, end, log.end)

@@ -17,6 +17,7 @@ class Member(Host, Protocol):
 
     rack: str | None
     legacy: bool
+    endpoint: str
     applied: int
     is_open: bool
     dead_directories: frozenset[TopicPartition]
@@ -50,7 +51,7 @@ class Heartbeats:
         """Register this incarnation, again and again until the former one's session is over."""
         broker = self.broker
         self.status, self.registered, self.fenced_itself = BrokerStatus.INITIAL, False, False
-        request = Registration(broker.id, broker.incarnation, previous_epoch, broker.rack)
+        request = Registration(broker.id, broker.incarnation, previous_epoch, broker.rack, broker.endpoint)
         membership = broker.controllers.membership
 
         def answered(answer: tuple[Error, int]) -> None:

@@ -8,7 +8,13 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.controller_state import ControllerState
 from kafka_recovery.simulator.model.elections import Wish
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, IsrAnswer, IsrProposal
+from kafka_recovery.simulator.model.messages import (
+    NO_BROKER_EPOCH,
+    IsrAnswer,
+    IsrChangeRequest,
+    IsrChangeResponse,
+    IsrProposal,
+)
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.settings import IsrRpc
 from kafka_recovery.simulator.model.timeline import What
@@ -21,11 +27,19 @@ class IsrChanges:
     state: ControllerState
 
     def propose(self, request: IsrProposal) -> IsrAnswer:
-        """Accept with the partition's new state, or refuse with an error and change nothing."""
-        top = self._requester(request)
-        if top is not Error.NONE:
-            return IsrAnswer(top, top)
-        error = self._old_rules(request) if self._rpc is IsrRpc.ISR_CHANGE else self._refusal(request)
+        """AlterPartition: accept with the partition's new state, or refuse with an error and change nothing."""
+        if self._former(request.broker, request.broker_epoch):
+            return IsrAnswer(Error.STALE_BROKER_EPOCH, Error.STALE_BROKER_EPOCH)
+        return self._decide(request, self._refusal(request))
+
+    def change(self, request: IsrChangeRequest) -> IsrChangeResponse:
+        """KIP-343's: one result for each partition, in their order."""
+        if self._former(request.broker, request.incarnation_id):
+            return IsrChangeResponse(Error.INVALID_INCARNATION_ID)
+        each = (proposal for _, partitions in request.topics for proposal in partitions)
+        return IsrChangeResponse(Error.NONE, tuple(self._decide(one, self._old_rules(one)) for one in each))
+
+    def _decide(self, request: IsrProposal, error: Error) -> IsrAnswer:
         if error is not Error.NONE:
             self.state.timeline.tell(
                 self.state.actor(), What.REJECTED, request.partition, isr=tuple(request.isr), error=error,
@@ -44,14 +58,10 @@ class IsrChanges:
     def _rpc(self) -> IsrRpc:
         return self.state.settings.isr_rpc
 
-    def _requester(self, request: IsrProposal) -> Error:
+    def _former(self, broker: BrokerId, epoch: int) -> bool:
         """Whether an older incarnation asks: then it may no longer change any ISR (KIP-343, KRaft)."""
-        known = self.state.brokers.get(request.broker)
-        if known is not None and known.epoch == request.broker_epoch:
-            return Error.NONE
-        if not self.state.switches.incarnations_checked:
-            return Error.NONE
-        return Error.INVALID_INCARNATION_ID if self._rpc is IsrRpc.ISR_CHANGE else Error.STALE_BROKER_EPOCH
+        known = self.state.brokers.get(broker)
+        return self.state.switches.incarnations_checked and (known is None or known.epoch != epoch)
 
     def _old_rules(self, request: IsrProposal) -> Error:
         """KIP-343's IsrChangeRequest looks at the leader and at nothing that is in the ISR."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from functools import partial
 from random import Random
 from typing import Any, TypeVar
@@ -16,10 +15,11 @@ from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.faults import Faults
 from kafka_recovery.simulator.model.fetch_sessions import FetchAnswer
 from kafka_recovery.simulator.model.following import Carry
+from kafka_recovery.simulator.model.grants import Grants
 from kafka_recovery.simulator.model.log import Batch, LoadedLog
 from kafka_recovery.simulator.model.messages import Fetch, Produced
 from kafka_recovery.simulator.model.metadata import PartitionState
-from kafka_recovery.simulator.model.network import Kind, Network, NodeName
+from kafka_recovery.simulator.model.network import Kind, Network
 from kafka_recovery.simulator.model.producer import Producer
 from kafka_recovery.simulator.model.requests import Refused, Request
 from kafka_recovery.simulator.model.scheduler import Scheduler
@@ -30,9 +30,6 @@ from kafka_recovery.simulator.model.timeline import Timeline, What
 from kafka_recovery.simulator.model.truth import Truth
 
 Answered = TypeVar("Answered")
-
-EPOCH_ZERO = datetime(2026, 11, 21, 12, tzinfo=UTC)
-"""The wall clock of a node without skew at virtual second 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +48,9 @@ class LoadedPartition:
 class SimulatedKafka(Faults):
     """One cluster, one seed, one history: the same seed and the same calls at the same times give the same events.
 
-    `legacy`: brokers of an old release, for KIP-343. `keep_timeline` off saves memory where nobody will read it.
+    `legacy`: brokers of an old release, for KIP-343. `endpoints`: where brokers say they are, if not where they are.
+    `inactive_at_first`: processes start with the history, and nobody is a member yet; else all are from its beginning.
+    `keep_timeline` off saves memory where nobody will read it.
     """
 
     def __init__(
@@ -64,6 +63,8 @@ class SimulatedKafka(Faults):
         settings: Settings | None = None,
         switches: Switches = AS_RELEASED,
         legacy: Sequence[int] = (),
+        endpoints: Mapping[int, str] | None = None,
+        inactive_at_first: bool = False,
         keep_timeline: bool = True,
     ) -> None:
         self.seed, self.settings, self.switches = seed, settings or Settings(), switches
@@ -74,31 +75,36 @@ class SimulatedKafka(Faults):
         self.timeline = Timeline(lambda: self.scheduler.now, keep_timeline)
         names = [f"controller-{number}" for number in range(1, controllers + 1)]
         self.controllers = Controllers(self.scheduler, self.network, self.settings, switches, self.timeline, names)
-        found = {BrokerId(id): self._build(BrokerId(id), (racks or {}).get(id), id in legacy) for id in brokers}
+        racks, endpoints = racks or {}, endpoints or {}
+        found = {
+            BrokerId(id): self._build(
+                BrokerId(id), racks.get(id), id in legacy, endpoints.get(id, f"broker-{id}.simulated:9092")
+            )
+            for id in brokers
+        }
         self.brokers = found
-        self._serving = {id: Serving(broker, self.cluster_id) for id, broker in found.items()}
+        self.grants = Grants()
+        self._serving = {id: Serving(broker, self.cluster_id, self.grants) for id, broker in found.items()}
         self.truth = Truth(self.controllers, found)
         for broker in found.values():
-            broker.join_at_once()
+            if inactive_at_first:
+                broker.start(recovery=0.0)
+            else:
+                broker.join_at_once()
         for broker in found.values():
             broker.applied = self.controllers.log.end
 
-    def _build(self, id: BrokerId, rack: str | None, legacy: bool) -> Broker:
+    def _build(self, id: BrokerId, rack: str | None, legacy: bool, endpoint: str) -> Broker:
         node = self.network.node(id, Kind.BROKER)
         return Broker(
             id, node, self.network, self.controllers, self.settings, self.switches, self.timeline, self._carry,
-            rack=rack, legacy=legacy,
+            rack=rack, legacy=legacy, endpoint=endpoint,
         )  # fmt: skip
 
     @property
     def broker_ids(self) -> tuple[BrokerId, ...]:
         """All brokers, dead or alive."""
         return tuple(self.brokers)
-
-    def wall_clock(self, node: NodeName) -> datetime:
-        """What the node's clock shows (UTC)."""
-        known = self.network.nodes.get(node)
-        return EPOCH_ZERO + timedelta(seconds=self.scheduler.now + (known.skew if known else 0.0))
 
     def run_until(self, time: float) -> None:
         """Let everything happen up to this virtual second."""
@@ -208,16 +214,28 @@ class SimulatedKafka(Faults):
             self.network.send(id, client, "answer", partial(on_answer, answer))
 
         def arrived() -> None:
-            target = self.brokers[id]
-            if not target.is_open:
+            if not self.brokers[id].is_open:
                 answered(Refused(id))
-            elif not target.refuses_work():
-                generation = target.node.generation
-                self._serving[id].answer(
-                    request, lambda answer: answered(answer) if target.node.generation == generation else None
-                )
+            else:
+                self.serve(id, request, answered)
 
         self.network.send(client, id, type(request).__name__, arrived, partial(on_answer, Refused(id)))
+
+    def serve(self, broker: BrokerId, request: Request[Answered], reply: Callable[[Answered], None]) -> None:
+        """Let a broker's process answer a request that has reached it, now or when the controller has decided.
+
+        There is no answer from a broker that is down or fenced itself, nor from a process that is no more.
+        """
+        target = self.brokers[broker]
+        if not target.is_open or target.refuses_work():
+            return
+        generation = target.node.generation
+
+        def answered(answer: Answered) -> None:
+            if target.node.generation == generation:
+                reply(answer)
+
+        self._serving[broker].answer(request, answered)
 
     def produce(
         self,

@@ -11,13 +11,18 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.host import Copy, Host
 from kafka_recovery.simulator.model.log import Batch
-from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, IsrAnswer, IsrProposal, Produced
+from kafka_recovery.simulator.model.messages import (
+    NO_BROKER_EPOCH,
+    IsrAnswer,
+    IsrChangeRequest,
+    IsrProposal,
+    Produced,
+)
 from kafka_recovery.simulator.model.metadata import PartitionState
+from kafka_recovery.simulator.model.settings import IsrRpc
 
 _REVERT = frozenset({Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED, Error.INVALID_REQUEST})
 """Back to the last committed ISR at once; after other errors the metadata that is on its way decides."""
-
-_RETRIED = frozenset({Error.STALE_BROKER_EPOCH, Error.INVALID_INCARNATION_ID})
 
 
 @dataclass(slots=True)
@@ -25,6 +30,7 @@ class Progress:
     """How far a follower is, as its fetches show. `end` -1: it has not fetched in this epoch.
 
     `caught_up`: when it last held all that the leader had. `broker_epoch`: as its fetch said (KIP-903).
+    `watermark`: the high watermark that it knows of.
     """
 
     end: int = -1
@@ -32,6 +38,7 @@ class Progress:
     fetched_at: float = -1e9
     leader_end_then: int = 0
     broker_epoch: int = NO_BROKER_EPOCH
+    watermark: int = -1
 
 
 @dataclass(slots=True)
@@ -81,7 +88,7 @@ class Leading:
         self._know_followers(state)
         self.advance()
 
-    def fetched(self, follower: BrokerId, offset: int, broker_epoch: int) -> bool:
+    def fetched(self, follower: BrokerId, offset: int, broker_epoch: int, watermark: int) -> bool:
         """A follower holds everything before `offset`; False if an earlier incarnation of it asked."""
         progress = self.followers.get(follower)
         if progress is None or (broker_epoch != NO_BROKER_EPOCH and broker_epoch < progress.broker_epoch):
@@ -91,7 +98,8 @@ class Leading:
             progress.caught_up = now
         elif offset >= progress.leader_end_then:
             progress.caught_up = max(progress.caught_up, progress.fetched_at)
-        moved = progress.end != offset
+        moved = progress.end != offset or progress.watermark != watermark
+        progress.watermark = watermark
         progress.end, progress.fetched_at, progress.leader_end_then = offset, now, end
         progress.broker_epoch = broker_epoch
         if self.proposal is None and follower not in self.state.isr:
@@ -136,7 +144,7 @@ class Leading:
             if mark > log.high_watermark:
                 self.broker.set_watermark(log, mark)
                 self.moved(self.partition)
-        if self.waiting and self.waiting[0].end <= log.high_watermark:
+        if self.waiting and self.waiting[0].end <= self._acknowledgeable():
             self._acknowledge()
 
     def shrink(self) -> None:
@@ -169,13 +177,20 @@ class Leading:
                 progress.fetched_at = progress.caught_up = max(progress.caught_up, self.heard_at(follower))
 
     def _acknowledge(self) -> None:
-        mark = self.partition.log.high_watermark
+        mark = self._acknowledgeable()
         done = [one for one in self.waiting if one.end <= mark]
         self.waiting = [one for one in self.waiting if one.end > mark]
         enough = len(set(self.state.isr) | set(self.proposal or ())) >= self.min_isr
         error = Error.NONE if enough else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         for one in done:
             one.reply(Produced(error, one.first, self.epoch))
+
+    def _acknowledgeable(self) -> int:
+        """Up to where acks=all is answered: what is committed, or what all in-sync replicas know to be."""
+        mark = self.partition.log.high_watermark
+        if not self.broker.switches.acks_wait_for_replicas_watermark:
+            return mark
+        return min([mark, *(known.watermark for id, known in self.followers.items() if self._in_maximal_isr(id))])
 
     def _in_maximal_isr(self, broker: BrokerId) -> bool:
         return broker in self.state.isr or (self.proposal is not None and broker in self.proposal)
@@ -212,9 +227,13 @@ class Leading:
             broker.id, broker.epoch, self.partition.id, state.topic_id, self.epoch, state.partition_epoch,
             {member: self._epoch_of(member) for member in isr},
         )  # fmt: skip
-        controllers = broker.controllers
+        changes = broker.controllers.isr_changes
         answered: Callable[[Any], None] = partial(self._decided, isr)
-        broker.forward("AlterPartition", partial(controllers.isr_changes.propose, request), answered, None)
+        if broker.settings.isr_rpc is IsrRpc.ISR_CHANGE:
+            alone = IsrChangeRequest(broker.id, broker.epoch, ((self.partition.id.topic, (request,)),))
+            broker.forward("IsrChange", partial(changes.change, alone), lambda told: answered(told.alone), None)
+        else:
+            broker.forward("AlterPartition", partial(changes.propose, request), answered, None)
 
     def _epoch_of(self, member: BrokerId) -> int:
         if member == self.broker.id:
@@ -231,6 +250,3 @@ class Leading:
         elif answer.error in _REVERT:
             self.proposal = None
             self.advance()
-        elif answer.error in _RETRIED:
-            self.proposal = None
-            self.broker.node.after(self.broker.settings.isr_retry, self.shrink)

@@ -20,7 +20,7 @@ class RecordId(NamedTuple):
 class Batch(NamedTuple):
     """`records` records from offset `first` on, written in `epoch`; their ids count up from `sequence`.
 
-    `stamp`: the leader's wall clock at the append, in seconds.
+    `stamp`: the leader's wall clock at the append, in seconds. `data`: the batch as a real client sent it.
     """
 
     first: int
@@ -29,6 +29,7 @@ class Batch(NamedTuple):
     producer: str
     sequence: int
     stamp: float
+    data: bytes | None = None
 
     @property
     def end(self) -> int:
@@ -38,7 +39,7 @@ class Batch(NamedTuple):
     def after(self, offset: int) -> Batch:
         """Its records from this offset on."""
         gone = offset - self.first
-        return self._replace(first=offset, records=self.records - gone, sequence=self.sequence + gone)
+        return self._replace(first=offset, records=self.records - gone, sequence=self.sequence + gone, data=None)
 
 
 class LoadedLog(NamedTuple):
@@ -53,7 +54,7 @@ class Log:
     """Offsets are plain ints in here. `high_watermark` is what this replica believes, at most `end`.
 
     `flushed`: up to here the disk has it. `vector_limit`: entries kept of the vector (KAFKA-1211: it must not grow for
-    ever).
+    ever); `forgotten`: the newest epoch that gave way to that limit, -1 for none.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class Log:
         "end",
         "epochs",
         "flushed",
+        "forgotten",
         "high_watermark",
         "start",
         "topic_id",
@@ -78,6 +80,7 @@ class Log:
         self.flushed = 0
         self.high_watermark = 0
         self.vector_limit = vector_limit
+        self.forgotten = -1
         self._checkpoint = 0
         self._checkpointed_in = 0
 
@@ -112,6 +115,7 @@ class Log:
             entries.pop()
         entries.append(EpochEntry(LeaderEpoch(epoch), Offset(start)))
         if self.vector_limit is not None and len(entries) > self.vector_limit:
+            self.forgotten = entries[-self.vector_limit - 1].epoch
             del entries[: -self.vector_limit]
 
     def append(self, batch: Batch) -> None:
@@ -124,17 +128,24 @@ class Log:
     def end_of(self, epoch: int) -> tuple[int, int]:
         """The largest known epoch up to `epoch`, and where it ends; (-1, -1) if `epoch` is above the latest.
 
-        Below the first known epoch the question is echoed with the vector's beginning (KIP-101, KIP-320).
+        Below the first known epoch the question is echoed with the vector's beginning (KIP-101, KIP-320). That is right
+        where nothing older is left; where `forgets` says so it is a guess.
         """
         entries = self.epochs
-        if not entries or epoch > entries[-1].epoch:
+        if not entries:
+            return (epoch, self.end) if epoch == self.forgotten >= 0 else (-1, -1)
+        if epoch > entries[-1].epoch:
             return -1, -1
         if epoch == entries[-1].epoch:
             return epoch, self.end
         index = bisect_right(entries, epoch, key=_epoch_of)
         if index == 0:
-            return epoch, entries[0].start
+            return epoch if epoch < self.forgotten or self.forgotten < 0 else self.forgotten, entries[0].start
         return entries[index - 1].epoch, entries[index].start
+
+    def forgets(self, epoch: int) -> bool:
+        """Whether the log holds generations that could answer for this epoch, and no longer knows where they end."""
+        return epoch < self.forgotten
 
     def read(self, offset: int, records: int) -> tuple[Batch, ...]:
         """Whole batches from `offset` on, about `records` of them; the first may begin before it."""
@@ -161,16 +172,18 @@ class Log:
         while batches and batches[-1].first >= to:
             batches.pop()
         if batches and batches[-1].end > to:
-            batches[-1] = batches[-1]._replace(records=to - batches[-1].first)
+            batches[-1] = batches[-1]._replace(records=to - batches[-1].first, data=None)
         self.end = to
         self.start = min(self.start, to)
         self.flushed = min(self.flushed, to)
         self.high_watermark = min(self.high_watermark, to)
+        if self.forgotten >= 0 and not self.epochs:
+            self.forgotten = batches[-1].epoch if batches else -1
         return dropped
 
     def begin_at(self, start: int) -> None:
         """Throw everything away and begin at `start`: what a follower does whose leader no longer has the rest."""
-        self.batches, self.epochs = [], []
+        self.batches, self.epochs, self.forgotten = [], [], -1
         self.start = self.end = self.flushed = self.high_watermark = start
 
     def retain_from(self, start: int) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.controller_state import ControllerState
@@ -18,6 +19,9 @@ from kafka_recovery.simulator.model.messages import (
 from kafka_recovery.simulator.model.metadata import BrokerState
 from kafka_recovery.simulator.model.scheduler import Scheduler
 from kafka_recovery.simulator.model.timeline import What
+
+_ENDPOINT = re.compile(r"[a-z0-9.-]+:[1-9][0-9]{0,4}")
+"""Host and port."""
 
 
 @dataclass(slots=True)
@@ -43,6 +47,8 @@ class Membership:
 
     def register(self, request: Registration) -> tuple[Error, int]:
         """A new incarnation: it begins fenced. Refused while the former one's session lasts (KRaft)."""
+        if request.broker < 0 or not _ENDPOINT.fullmatch(request.endpoint):
+            return Error.INVALID_REQUEST, NO_BROKER_EPOCH
         known = self.state.brokers.get(request.broker)
         if known is not None and known.incarnation == request.incarnation:
             return Error.NONE, known.epoch
@@ -61,6 +67,8 @@ class Membership:
 
     def heartbeat(self, request: Heartbeat) -> HeartbeatAnswer:
         """Believe a valid incarnation, move it towards the state it wants, tell it the state it has."""
+        if request.broker < 0:
+            return HeartbeatAnswer(Error.INVALID_REQUEST, BrokerStatus.INITIAL)
         known = self.state.brokers.get(request.broker)
         if known is None:
             return HeartbeatAnswer(Error.BROKER_ID_NOT_REGISTERED, BrokerStatus.INITIAL)
@@ -77,8 +85,9 @@ class Membership:
             return self._stop(request.broker, known)
         if known.fenced and request.target is BrokerStatus.ACTIVE and request.applied > known.epoch:
             self._unfence(request.broker, known)
-        fenced = self.state.brokers[request.broker].fenced
-        return HeartbeatAnswer(Error.NONE, BrokerStatus.INACTIVE if fenced else BrokerStatus.ACTIVE)
+        now = self.state.brokers[request.broker]
+        status = BrokerStatus.INACTIVE if now.fenced else BrokerStatus.ACTIVE
+        return HeartbeatAnswer(Error.NONE, status, broker=request.broker, incarnation_id=now.epoch)
 
     def legacy_session(self, broker: BrokerId) -> None:
         """KIP-343: a broker of an old release sends no heartbeats and counts as active while it is connected at all."""
@@ -107,14 +116,22 @@ class Membership:
         self.state.try_leaderless(self.state.log.partitions_of(broker), f"broker {broker} unfenced")
 
     def _stop(self, broker: BrokerId, known: BrokerState) -> HeartbeatAnswer:
-        """Controlled shutdown: out of every ISR at once, the leaderships too; nothing to wait for after that."""
+        """Controlled shutdown: out of every ISR, the leaderships too; nothing to wait for after that.
+
+        KRaft does it at once, KIP-343 gradually: some leaderships with each heartbeat, the other ISRs at the end.
+        """
+        at_once = self.state.settings.leaders_moved
         if not known.stopping:
             self.state.write_broker(broker, known._replace(stopping=True))
+        if at_once is not None:
+            self.state.hand_over(broker, at_once, f"broker {broker} stops")
+        elif not known.stopping:
             self.state.leave_isr(broker, f"broker {broker} stops")
+        stops = HeartbeatAnswer(Error.NONE, BrokerStatus.STOPPING, broker=broker, incarnation_id=known.epoch)
         if self.state.leads(broker):
-            return HeartbeatAnswer(Error.NONE, BrokerStatus.STOPPING)
+            return stops
         self.fence(broker, "it stops cleanly")
-        return HeartbeatAnswer(Error.NONE, BrokerStatus.STOPPING, may_stop=True)
+        return replace(stops, may_stop=True)
 
     def _note_dead_directories(self, request: Heartbeat) -> None:
         known = self.state.unacceptable.get(request.broker, frozenset())

@@ -30,12 +30,16 @@ class BrokerStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """BrokerRegistration. `previous_epoch`: of the last clean stop, NO_BROKER_EPOCH after an unclean one (KIP-966)."""
+    """BrokerRegistration. `previous_epoch`: of the last clean stop, NO_BROKER_EPOCH after an unclean one (KIP-966).
+
+    `endpoint`: host and port at which clients and other brokers are to find it.
+    """
 
     broker: BrokerId
     incarnation: str
     previous_epoch: int
     rack: str | None
+    endpoint: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +58,21 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """KIP-343's MetadataHeartbeatResponse. `may_stop`: nothing is led there any more."""
+    """KIP-343's MetadataHeartbeatResponse. `may_stop`: nothing is led there any more.
+
+    `broker`, `incarnation_id`: those to use, where there is no error.
+    """
 
     error: Error
     current: BrokerStatus
     may_stop: bool = False
+    broker: BrokerId | None = None
+    incarnation_id: int = NO_BROKER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)
 class IsrProposal:
-    """AlterPartition, or KIP-343's IsrChangeRequest, for one partition.
+    """AlterPartition for one partition; KIP-343's request holds many.
 
     `isr` names broker epochs; NO_BROKER_EPOCH where the leader does not know one or the version has none.
     """
@@ -86,13 +95,39 @@ class IsrAnswer:
     state: PartitionState | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class IsrChangeRequest:
+    """KIP-343's: of one broker process, by topic."""
+
+    broker: BrokerId
+    incarnation_id: int
+    topics: tuple[tuple[str, tuple[IsrProposal, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChangeResponse:
+    """A result for each partition, in the order of the request; none where `top` is an error."""
+
+    top: Error
+    results: tuple[IsrAnswer, ...] = ()
+
+    @property
+    def alone(self) -> IsrAnswer:
+        """The result of a request about one partition."""
+        return self.results[0] if self.top is Error.NONE else IsrAnswer(self.top, self.top)
+
+
 class FetchPosition(NamedTuple):
-    """Where a follower stands in one partition. `last_epoch`: its vector's last."""
+    """Where a follower stands in one partition. `last_epoch`: its vector's last.
+
+    `high_watermark`: how far it knows records to be committed; Kafka's Fetch does not say (KAFKA-1211's title).
+    """
 
     topic_id: TopicId
     leader_epoch: int
     offset: int
     last_epoch: int
+    high_watermark: int = -1
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from kafka_recovery.domain.evidence import MinInsyncReplicas
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
+from kafka_recovery.simulator.model.client_requests import (
+    AppendRecords,
+    CreateTopics,
+    DeleteTopics,
+    DescribeLogDirectory,
+    EndsOfEpochs,
+    EpochsEnd,
+    LogDirectory,
+    NumberProducer,
+    ProducerNumbered,
+    TopicsDeleted,
+    TopicsMade,
+)
 from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.grants import Grants, Operation
 from kafka_recovery.simulator.model.hosted import Hosted
+from kafka_recovery.simulator.model.log import Batch
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.requests import (
     SERVED,
@@ -32,22 +48,33 @@ from kafka_recovery.simulator.model.requests import (
     GetReplicaLogInfo,
     ListOffsets,
     ListReassignments,
+    ListTopics,
     LogInfo,
+    LogRead,
+    LogsRead,
+    NameTopics,
     OffsetFound,
     OffsetsFound,
     PartitionDescribed,
     PartitionsDescribed,
     QuorumDescribed,
+    ReadFrom,
+    ReadLogs,
     ReassignmentsListed,
     ReplicaLogInfo,
     Request,
     TopicConfig,
+    TopicListed,
+    TopicsListed,
+    TopicsNamed,
     Unsupported,
     VectorFound,
     VectorsFound,
     Versions,
 )
 from kafka_recovery.simulator.model.timeline import What
+from kafka_recovery.simulator.model.topic_requests import TopicRequests
+from kafka_recovery.simulator.model.writing import Writing
 
 Reply = Callable[[Any], None]
 
@@ -60,39 +87,44 @@ class Serving:
 
     broker: Broker
     cluster_id: str
+    grants: Grants = field(default_factory=Grants)
 
     def answer(self, request: Request[Any], reply: Reply) -> None:
         """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
-        local: Mapping[type, Callable[[Any], Any]] = {
-            ApiVersions: self._versions,
-            DescribeCluster: self._cluster,
-            DescribePartitions: self._partitions,
-            DescribeConfigs: self._configs,
-            ListOffsets: self._offsets,
-            EpochVectors: self._vectors,
-            GetReplicaLogInfo: self._log_infos,
-        }
-        answer = local.get(type(request))
+        answer = _LOCAL.get(type(request))
         if answer is not None:
-            reply(answer(request))
+            reply(answer(self, request))
+        elif isinstance(request, AppendRecords):
+            Writing(self.broker, request, reply).begin()
         else:
             self._forward(request, reply)
 
     def _forward(self, request: Request[Any], reply: Reply) -> None:
-        controllers = self.broker.controllers
+        controllers, patience = self.broker.controllers, self.broker.settings.forwarding
         administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
         silent: Any
         question: Callable[[], Any]
         match request:
             case ElectLeaders():
-                if request.type is ElectionType.DESIGNATED and not self.broker.switches.designated_elections:
-                    reply(Unsupported())
-                    return
+                if request.type is ElectionType.DESIGNATED:
+                    if not self.broker.switches.designated_elections:
+                        reply(Unsupported())
+                        return
+                    if not self.grants.permits(request.by, Operation.CLUSTER_ACTION):
+                        reply(Decided(Error.CLUSTER_AUTHORIZATION_FAILED, {}))
+                        return
+                    patience = min(patience, request.timeout)
                 question, silent = partial(self._told, request, administration.elect), Decided(timed_out, {})
             case AlterReassignments():
                 question, silent = partial(self._told, request, administration.reassign), Decided(timed_out, {})
             case ListReassignments():
                 question, silent = partial(self._ongoing, request), ReassignmentsListed(timed_out, {})
+            case CreateTopics():
+                question, silent = partial(TopicRequests(administration).create, request), TopicsMade(timed_out, {})
+            case DeleteTopics():
+                question, silent = partial(TopicRequests(administration).delete, request), TopicsDeleted(timed_out, {})
+            case NumberProducer():
+                question, silent = TopicRequests(administration).number_producer, ProducerNumbered(timed_out, -1)
             case DescribeQuorum():
                 question, silent = self._quorum, QuorumDescribed(timed_out, -1)
             case _:
@@ -102,7 +134,7 @@ class Serving:
             type(request).__name__,
             question,
             lambda answer: reply(silent if answer is None else answer),
-            self.broker.settings.forwarding,
+            patience,
         )
 
     def _told(self, request: Any, carry_out: Callable[[Any], Decided]) -> Decided:
@@ -128,8 +160,9 @@ class Serving:
         features = (("eligible.leader.replicas.version", int(settings.elr)),)
         return Versions(settings.release, features, self.broker.applied - 1, self.broker.switches.designated_elections)
 
-    def _cluster(self, _: DescribeCluster) -> ClusterDescribed:
-        fenced_too = self.broker.settings.fenced_listed
+    def _cluster(self, request: DescribeCluster) -> ClusterDescribed:
+        """Clients that only want to be served are not told of inactive brokers (KIP-343)."""
+        fenced_too = self.broker.settings.fenced_listed and request.fenced_too
         known = ((id, self.broker.broker_state(id)) for id in self.broker.controllers.log.broker_ids)
         listed = [
             BrokerListed(id, state.fenced, state.rack)
@@ -141,12 +174,40 @@ class Serving:
     def _partitions(self, request: DescribePartitions) -> PartitionsDescribed:
         log, applied = self.broker.controllers.log, self.broker.applied
         wanted = log.partition_ids(applied) if request.partitions is None else request.partitions
-        found = {}
+        found, dead = {}, self._dead()
         for id in wanted:
             state = log.partitions.at(id, applied)
             if state is not None and not (request.offline_only and state.leader is not None):
-                found[id] = _described(state)
+                offline = tuple(
+                    broker for broker in state.replicas if dead.get(broker, True) or self._failed(broker, id)
+                )
+                found[id] = _described(state, offline)
         return PartitionsDescribed(found)
+
+    def _dead(self) -> Mapping[BrokerId, bool]:
+        """Whether each broker that was ever registered is fenced."""
+        states = ((id, self.broker.broker_state(id)) for id in self.broker.controllers.log.broker_ids)
+        return {id: state is None or state.fenced for id, state in states}
+
+    def _failed(self, broker: BrokerId, id: TopicPartition) -> bool:
+        """Whether the replica's log directory has failed."""
+        failed = self.broker.controllers.state.unacceptable
+        return bool(failed) and id in failed.get(broker, ())
+
+    def _topics(self, request: ListTopics) -> TopicsListed:
+        wanted = self.broker.controllers.log.topic_names if request.names is None else request.names
+        known = ((name, self.broker.topic_state(name)) for name in wanted)
+        return TopicsListed(
+            {name: TopicListed(topic.id, topic.partitions) for name, topic in known if topic is not None}
+        )
+
+    def _names(self, request: NameTopics) -> TopicsNamed:
+        known = ((id, self.broker.controllers.log.names_by_id.get(id)) for id in request.ids)
+        return TopicsNamed({id: name for id, name in known if name is not None and self._is_called(id, name)})
+
+    def _is_called(self, id: TopicId, name: str) -> bool:
+        topic = self.broker.topic_state(name)
+        return topic is not None and topic.id == id
 
     def _configs(self, request: DescribeConfigs) -> ConfigsDescribed:
         known = ((name, self.broker.topic_state(name)) for name in request.topics)
@@ -173,12 +234,10 @@ class Serving:
         return copy
 
     def _offsets(self, request: ListOffsets) -> OffsetsFound:
-        return OffsetsFound(
-            {id: self._offset(id, epoch, request.at, request.debugging) for id, epoch in request.partitions.items()}
-        )
+        return OffsetsFound({id: self._offset(id, epoch, request) for id, epoch in request.partitions.items()})
 
-    def _offset(self, id: TopicPartition, asked: LeaderEpoch, at: At, debugging: bool) -> OffsetFound:
-        copy = self._replica(id, asked)
+    def _offset(self, id: TopicPartition, asked: LeaderEpoch, request: ListOffsets) -> OffsetFound:
+        at, debugging, copy = request.at, request.debugging, self._replica(id, asked)
         if isinstance(copy, Error):
             return OffsetFound(copy, _NO_OFFSET, _NO_LEADER_EPOCH)
         log, epoch = copy.log, copy.state.leader_epoch
@@ -186,6 +245,9 @@ class Serving:
             return OffsetFound(Error.NOT_LEADER_OR_FOLLOWER, _NO_OFFSET, _NO_LEADER_EPOCH)
         if at is At.EARLIEST:
             return OffsetFound(Error.NONE, Offset(log.start), epoch)
+        if at is At.SINCE:
+            found = next((batch for batch in log.batches if batch.stamp >= request.since), None)
+            return OffsetFound(Error.NONE, Offset(found.first) if found else _NO_OFFSET, epoch)
         if at is At.MAX_TIMESTAMP:
             newest = log.newest()
             if newest is None:
@@ -207,22 +269,102 @@ class Serving:
         log = copy.log
         return VectorFound(Error.NONE, log.vector, Offset(log.start), Offset(log.end), Offset(log.high_watermark))
 
+    def _logs(self, request: ReadLogs) -> LogsRead:
+        return LogsRead({id: self._log(id, asked, request.to_the_end) for id, asked in request.partitions.items()})
+
+    def _log(self, id: TopicPartition, asked: ReadFrom, to_the_end: bool) -> LogRead:
+        copy = self._replica(id, asked.leader_epoch)
+        if not isinstance(copy, Error) and asked.topic_id not in (None, copy.log.topic_id):
+            copy = Error.INCONSISTENT_TOPIC_ID
+        if isinstance(copy, Error):
+            return LogRead(copy, _NO_OFFSET, _NO_OFFSET)
+        log = copy.log
+        start, high_watermark = Offset(log.start), Offset(log.high_watermark)
+        out_of_range = LogRead(Error.OFFSET_OUT_OF_RANGE, _NO_OFFSET, _NO_OFFSET)
+        if asked.last_epoch is not None:
+            epoch, end = log.end_of(asked.last_epoch)
+            if end < 0 or asked.offset < start:
+                return out_of_range
+            if epoch < asked.last_epoch or end < asked.offset:
+                return LogRead(Error.NONE, start, high_watermark, (LeaderEpoch(epoch), Offset(end)))
+        if not start <= asked.offset <= log.end:
+            return out_of_range
+        limit = log.end if to_the_end else log.high_watermark
+        batches = log.read(asked.offset, self.broker.settings.fetch_records) if asked.offset < limit else ()
+        return LogRead(
+            Error.NONE, start, high_watermark, batches=tuple(batch for batch in batches if batch.first < limit)
+        )
+
+    def _epochs(self, request: EndsOfEpochs) -> EpochsEnd:
+        return EpochsEnd({id: self._epoch(id, *asked) for id, asked in request.partitions.items()})
+
+    def _epoch(self, id: TopicPartition, current: LeaderEpoch, asked: LeaderEpoch) -> tuple[Error, LeaderEpoch, Offset]:
+        copy = self._replica(id, current)
+        if isinstance(copy, Error):
+            return copy, _NO_LEADER_EPOCH, _NO_OFFSET
+        if copy.leading is None:
+            return Error.NOT_LEADER_OR_FOLLOWER, _NO_LEADER_EPOCH, _NO_OFFSET
+        epoch, end = copy.log.end_of(asked)
+        return Error.NONE, LeaderEpoch(epoch), Offset(end)
+
+    def _log_directory(self, _: DescribeLogDirectory) -> LogDirectory:
+        sizes = {id: sum(map(_size, copy.log.batches)) for id, copy in self.broker.copies.items()}
+        return LogDirectory(sizes, tuple(sorted(self.broker.dead_directories)))
+
     def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
         if not self.broker.switches.designated_elections:
             return Unsupported()
-        infos = {}
-        for id, topic_id in request.partitions[:SERVED]:
-            copy = self._replica(id, -1, topic_id)
-            if isinstance(copy, Error):
-                infos[id] = LogInfo(copy, _NO_LEADER_EPOCH, _NO_OFFSET)
-            else:
-                infos[id] = LogInfo(Error.NONE, copy.state.leader_epoch, Offset(copy.log.end))
-        return ReplicaLogInfo(self.broker.epoch, len(request.partitions) > SERVED, infos)
+        asked = self._held() if request.partitions is None else request.partitions
+        infos = {id: self._log_info(request.by, id, topic_id) for id, topic_id in asked[:SERVED]}
+        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(request.by, 0.0))
+
+    def _log_info(self, client: str, id: TopicPartition, topic_id: TopicId) -> LogInfo:
+        copy = self._replica(id, -1, topic_id)
+        if not self.grants.permits(client, Operation.CLUSTER_ACTION):
+            copy = Error.CLUSTER_AUTHORIZATION_FAILED
+        elif not self.grants.permits(client, Operation.DESCRIBE, id.topic):
+            copy = Error.TOPIC_AUTHORIZATION_FAILED
+        if isinstance(copy, Error):
+            return LogInfo(copy, _NO_LEADER_EPOCH, _NO_OFFSET)
+        return LogInfo(Error.NONE, copy.state.leader_epoch, Offset(copy.log.end))
+
+    def _held(self) -> tuple[tuple[TopicPartition, TopicId], ...]:
+        ids = self.broker.controllers.log.partitions_of(self.broker.id)
+        return tuple((id, copy.log.topic_id) for id in ids if (copy := self.broker.hosted(id)) is not None)
 
 
-def _described(state: PartitionState) -> PartitionDescribed:
-    leader: BrokerId | None = state.leader
+_LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
+    {
+        ApiVersions: Serving._versions,
+        DescribeCluster: Serving._cluster,
+        DescribePartitions: Serving._partitions,
+        DescribeConfigs: Serving._configs,
+        ListOffsets: Serving._offsets,
+        EpochVectors: Serving._vectors,
+        ListTopics: Serving._topics,
+        NameTopics: Serving._names,
+        ReadLogs: Serving._logs,
+        GetReplicaLogInfo: Serving._log_infos,
+        EndsOfEpochs: Serving._epochs,
+        DescribeLogDirectory: Serving._log_directory,
+    }
+)
+
+
+def _size(batch: Batch) -> int:
+    """Bytes; of records that no real client sent, about as many as they would have."""
+    return len(batch.data) if batch.data is not None else 61 + 20 * batch.records
+
+
+def _described(state: PartitionState, offline: tuple[BrokerId, ...]) -> PartitionDescribed:
     return PartitionDescribed(
-        state.topic_id, leader, state.leader_epoch, state.replicas, state.isr, state.elr, state.last_known_elr
+        state.topic_id,
+        state.leader,
+        state.leader_epoch,
+        state.replicas,
+        state.isr,
+        state.elr,
+        state.last_known_elr,
+        offline,
     )

@@ -40,6 +40,10 @@ class Settings:
     preferred_check [leader.imbalance.check.interval.seconds]: None is off.
     unclean_check: how often the controller elects by itself where unclean.leader.election.enable is set.
     vector_limit: generations kept in a leader-epoch vector (KAFKA-1211); None keeps all.
+    metadata_version [metadata.version]: what brokers may say to each other; from 3.5 on followers name their broker
+    epoch (Fetch v15).
+    leaders_moved: a stopping broker hands over so many leaderships with each heartbeat (KIP-343); None: all at once.
+    Raises ValueError for times that contradict each other.
     """
 
     elr: bool = True
@@ -62,7 +66,6 @@ class Settings:
     forwarding: float = 60.0
     forward_retry: float = 1.0
     forward_timeout: float = 30.0
-    isr_retry: float = 1.0
     controller_election: float = 1.5
     writeback: float = 5.0
     watermark_checkpoint: float = 5.0
@@ -72,3 +75,29 @@ class Settings:
     preferred_check: float | None = 300.0
     unclean_check: float = 300.0
     vector_limit: int | None = None
+    metadata_version: tuple[int, int] = (4, 1)
+    leaders_moved: int | None = None
+
+    def __post_init__(self) -> None:
+        for shorter, longer, why in _IN_ORDER:
+            less, more = getattr(self, shorter), getattr(self, longer)
+            if not less < more:
+                raise ValueError(f"{longer} ({more:g} s) must be longer than {shorter} ({less:g} s): {why}")
+        if self.vector_limit is not None and self.vector_limit < 1:
+            raise ValueError(f"vector_limit is {self.vector_limit}: a vector keeps at least the newest generation")
+        if self.leaders_moved is not None and self.leaders_moved < 1:
+            raise ValueError(f"leaders_moved is {self.leaders_moved}: a broker that hands over nothing never stops")
+
+    @property
+    def fetches_name_broker_epochs(self) -> bool:
+        """Whether followers say which incarnation they are (KIP-903)."""
+        return self.isr_rpc is IsrRpc.ALTER_PARTITION_V3 and self.metadata_version >= (3, 5)
+
+
+_IN_ORDER = (
+    ("session", "self_fencing", "a broker must not fence itself before the controller has declared it inactive"),
+    ("heartbeat", "session", "a broker would be declared inactive between two heartbeats"),
+    ("fetch_max_wait", "fetch_timeout", "a follower would give up a fetch that its leader has only parked"),
+    ("fetch_max_wait", "lag_max", "an idle follower would fall out of the ISR between two fetches"),
+)
+"""Pairs of times, the shorter one first, and what would happen otherwise."""

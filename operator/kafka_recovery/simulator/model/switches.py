@@ -7,10 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Switches:
-    """One rule each; on is how released Kafka behaves, except `brokers_fence_themselves`, which KRaft never took over.
+    """One rule each; on is how released Kafka behaves, except where `Off` says otherwise.
 
     truncate_by_epochs: KAFKA-1211, KIP-101. A follower cuts its log where its leader-epoch vector and the leader's
         part. Off: at its high watermark, so that records acknowledged moments ago are cut from an in-sync replica.
+    truncate_to_common_epochs: KIP-279. A leader says to which epoch its answer belongs, and a follower that never had
+        that epoch goes further back. Off: it takes the offset alone, and keeps records that the leader never had.
+    refuse_forgotten_epochs: KAFKA-1211's second detail. Whoever keeps only the newest generations gives no answer about
+        those before, and cuts nothing by them. Off: it answers as if they ended where the kept ones begin, so that
+        different records count as the same.
+    acks_wait_for_replicas_watermark: KAFKA-1211's title. acks=all is answered when the high watermarks of all in-sync
+        replicas have passed the records, one round trip later. Off (as in Kafka): when the leader's has.
+    fetches_name_leader_epochs: KIP-320. A leader answers a fetch only under its own leader epoch. Off: a fetch that was
+        under way through two leader changes counts, and says that the replica has what it cut since.
     leader_proposes_eligible: KIP-841. A leader takes only unfenced replicas that are not stopping into the ISR. Off: it
         proposes any that caught up.
     controller_rejects_ineligible: KIP-841. The controller refuses an ISR with a fenced or stopping replica. Off: a dead
@@ -33,6 +42,10 @@ class Switches:
     """
 
     truncate_by_epochs: bool = True
+    truncate_to_common_epochs: bool = True
+    refuse_forgotten_epochs: bool = True
+    acks_wait_for_replicas_watermark: bool = False
+    fetches_name_leader_epochs: bool = True
     leader_proposes_eligible: bool = True
     controller_rejects_ineligible: bool = True
     leader_matches_broker_epochs: bool = True

@@ -99,9 +99,8 @@ class Truth:
         return tuple(
             record
             for sent in self.acknowledged(id)
-            if sent.offset is None or sent.offset + sent.count > start
-            for record in sent.ids
-            if record not in held
+            for place, record in enumerate(sent.ids)
+            if record not in held and (sent.offset is None or sent.offset + place >= start)
         )
 
     def state(self, id: TopicPartition) -> PartitionState | None:

@@ -1,0 +1,33 @@
+"""What brokers grant a client: KIP-1275's two operations, and when it has asked too much."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+
+class Operation(Enum):
+    """Kafka's ACL operations that KIP-1275 names."""
+
+    CLUSTER_ACTION = "on the cluster"
+    DESCRIBE = "on a topic"
+
+
+@dataclass(slots=True)
+class Grants:
+    """Who has no entry may everything, at once. `pauses`: seconds for which a client over its quota shall wait."""
+
+    pauses: dict[str, float] = field(default_factory=dict)
+    _denied: set[tuple[str, Operation, str | None]] = field(default_factory=set)
+
+    def deny(self, client: str, operation: Operation, topic: str | None = None) -> None:
+        """An ACL that takes this away; `topic` goes with DESCRIBE."""
+        self._denied.add((client, operation, topic))
+
+    def allow(self, client: str, operation: Operation, topic: str | None = None) -> None:
+        """That ACL is gone."""
+        self._denied.discard((client, operation, topic))
+
+    def permits(self, client: str, operation: Operation, topic: str | None = None) -> bool:
+        """Whether the client may."""
+        return (client, operation, topic) not in self._denied

@@ -1,0 +1,97 @@
+"""docs/decision-rules.md a second time: flat and slow, one sentence after the other, and nothing of `decision/` in it.
+
+What forbids an election and who is best is stated where the oracle of the histories has it; here is what that leaves
+to say. An error would have to be made twice, in two ways, to stay unseen. Section numbers are those of that page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from kafka_recovery.domain.evidence import Broker, ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule
+from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
+from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, alive
+
+Seen = Mapping[BrokerId, Broker]
+OF_THE_CLUSTER = frozenset({"NoController", "ViewIsStale", "TooManyBrokersDown"})
+
+
+@dataclass(frozen=True)
+class Ruling:
+    """What has to be decided. `reasons`: those that hold, of the cluster before those of the partition; one is told.
+
+    `failed`: the first rule that each of the others failed. `best_first`: who may lead, should anybody.
+    """
+
+    verdict: str
+    reasons: frozenset[str]
+    best_first: tuple[BrokerId, ...]
+    failed: Mapping[BrokerId, str]
+
+
+def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, waited: timedelta) -> Ruling:
+    """Section 1: the first row of its table that is true."""
+    rule = policy.rule_for(partition.id.topic)
+    if partition.leader is not None:
+        return Ruling("Nothing", frozenset(), (), {})
+    if rule is None:
+        return Ruling("Refuse", frozenset({"NoRule"}), (), {})
+    brokers = {broker.id: broker for broker in cluster.brokers}
+    failed = {r.broker: code for r in partition.replicas if (code := first_failure(r, partition, brokers, rule))}
+    best_first = best_first_of(partition, cluster, rule.candidate_order)
+    assert set(best_first) == set(partition.assignment) - set(failed), "who may lead is stated twice, and differs"
+    if somebody_clean_returns(partition, brokers) and waited < rule.patience:
+        return Ruling("Wait", frozenset({"CleanMemberReturning"}), best_first, failed)
+    forbidding = {word for word, holds in OBSTACLES.items() if holds((partition, cluster, policy))}
+    reasons = forbidding & OF_THE_CLUSTER or forbidding or (set() if best_first else {"NoCandidate"})
+    return Ruling("Refuse" if reasons else "Elect", frozenset(reasons), best_first, failed)
+
+
+def with_a_named_leader(free: Ruling, partition: PartitionEvidence, named: BrokerId, by: str) -> Ruling:
+    """A named leader beats the order, but no rule. `by`: `Designated` by a person, or `Ranked` for the fleet."""
+    if free.verdict in ("Nothing", "Wait") or named in free.best_first:
+        return free
+    refused = f"{by}Rejected" if named in partition.assignment else f"{by}NotReplica"
+    return replace(free, verdict="Refuse", reasons=free.reasons | {refused})
+
+
+def somebody_clean_returns(partition: PartitionEvidence, brokers: Seen) -> bool:
+    """An ISR or ELR member that is alive or answers again; not while an old leader goes on writing."""
+    if any(replica.leads for replica in partition.replicas):
+        return False
+    members = [*partition.isr, *(partition.elr or ())]
+    return any(id in brokers and (alive(brokers[id]) or brokers[id].reachable) for id in members)
+
+
+def first_failure(replica: Replica, partition: PartitionEvidence, brokers: Seen, rule: Rule) -> str | None:
+    """Section 3: the first rule that this replica fails, its broker's rules first."""
+    broker, log = brokers.get(replica.broker), replica.log
+    if broker is None or broker.registered is not True:
+        return "NotListed" if broker is not None and broker.registered is None else "NotRegistered"
+    if broker.fenced:
+        return "Fenced"
+    if broker.stopping is True:
+        return "Stopping"
+    if not broker.reachable:
+        return "Unreachable"
+    if broker.metadata_advances is not True:
+        return "CutOff" if broker.metadata_advances is False else "MetadataUnknown"
+    if replica.problem is not None and replica.problem.code == "LogDirOffline":
+        return "LogDirOffline"
+    if log is None:
+        return replica.problem.code if replica.problem is not None else "NotMeasured"
+    if log.answered_under != partition.leader_epoch:
+        return "NotPromised"
+    if rule.candidate_order is CandidateOrder.EPOCH_FIRST and log.epochs is None:
+        return "EpochUnknown"
+    return None
+
+
+def fallbacks(leader: BrokerId, assignment: tuple[BrokerId, ...], best_first: tuple[BrokerId, ...]) -> list[BrokerId]:
+    """The order that designates: the leader, the other candidates best first, the others as they were assigned."""
+    others = [broker for broker in assignment if broker not in best_first]
+    return [leader, *(broker for broker in best_first if broker != leader), *others]
