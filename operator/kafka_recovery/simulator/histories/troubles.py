@@ -104,6 +104,8 @@ class Troubles:
             self.steps[place] = self.steps.get(place, 0) + 1
             if self.steps[place] == fault.turn:
                 here = replace(fault, machine=step.machine)
+                if fault.designated and fault.partition is not None and step.partition is not None:
+                    here = replace(here, partition=str(step.partition))
                 self.kafka.scheduler.after(fault.later, partial(self.happens, here, step.designated))
 
     def _later(self, fault: Fault, action: Callable[[], object]) -> None:

@@ -16,7 +16,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
 from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.histories.scenario import Driver, Scenario
 from kafka_recovery.simulator.model.metadata import PartitionState
 
 PLAN = "plan.json"
@@ -70,7 +70,9 @@ def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             if holds is None:
                 yield unless(_is_kafkas(reason.message), said.at, f"{text}; nobody knows when that is true")
             else:
-                yield unless(holds(_told(story, scenario, said)), said.at, f"{text}; that is not so")
+                altered = scenario.driver is Driver.ASSIGNMENT_ORDER
+                text = f"{text}; that is not so{'' if altered else '; nothing was to be altered'}"
+                yield unless(holds(_told(story, scenario, said)), said.at, text)
 
 
 def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
