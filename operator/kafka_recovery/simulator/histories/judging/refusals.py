@@ -270,6 +270,12 @@ def _leader_is_gone(told: Told) -> bool:
 
 _FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
 
+
+def _wires_were_bad(told: Told) -> bool:
+    """Whether anything on the wires could have said what no broker would."""
+    return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
 REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **dict.fromkeys(
@@ -300,5 +306,6 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "Suspended": _owners_stop_it,
     "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
+    "InvalidAnswer": _wires_were_bad,
 }  # fmt: skip
 """By the word of a reason, whether it is so."""
