@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from kafka.record.default_records import DefaultRecordBatchBuilder
@@ -11,6 +10,7 @@ from kafka.record.util import calc_crc32c
 
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.log import Batch
+from kafka_recovery.simulator.model.scheduler import FIRST_INSTANT
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta, first and greatest
@@ -22,8 +22,8 @@ _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _MADE_UP = 500
 """Records that are made up at once for a batch that no real client sent."""
 
-ZERO = datetime(2026, 11, 21, tzinfo=UTC).timestamp()
-"""What the brokers' clocks show at virtual second 0, in seconds since 1970."""
+ZERO = FIRST_INSTANT.timestamp()
+"""Seconds since 1970 at virtual second 0."""
 
 
 class Incoming(NamedTuple):
