@@ -14,7 +14,7 @@ TIMED := $(BIN)/python -m testbed.timed
 # Checked once, wherever the checkout lies: a fresh clone need not do all of it again.
 CACHE := $(or $(KAFKA_RECOVERY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/kafka-recovery)
 # What a tier runs: by folder, for to collect everything and then leave most of it out takes longer than `unit`.
-UNIT       := tests/unit tests/property tests/mutations
+UNIT       := tests/unit tests/property tests/exhaustive tests/mutations
 SIMULATED  := tests/simulation tests/fidelity/test_scripts_on_model.py
 BROKERS    := tests/brokers
 APISERVER  := tests/apiserver tests/charts

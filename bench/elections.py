@@ -26,7 +26,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule, TopicSelector
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from testbed import replicas
 from testbed.cluster import RealKafka
 from testbed.wire import Connection
@@ -171,7 +171,7 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
     phases = Phases()
     watcher = Watcher(kafka, survivors, partitions, urgent)
     async with connected(kafka) as cluster:
-        with tempfile.TemporaryDirectory() as folder, FileJournal(Path(folder), kafka.cluster_id) as journal:
+        with tempfile.TemporaryDirectory() as folder, local_journal(Path(folder), kafka.cluster_id) as journal:
             timed: dict[str, Any] = {
                 "cluster": Timed(cluster, phases),
                 "election": Timed(AssignmentOrderElection(cluster), phases),

@@ -19,6 +19,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.security import Security
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
@@ -28,13 +31,12 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.simulator.histories.many import many
-from kafka_recovery.simulator.host.adapters import SimulatedCluster
-from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder
+from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
+from kafka_recovery.simulator.host.disks import Disk, SimulatedStorage
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import Disk, MemoryJournal
 from kafka_recovery.simulator.host.mortality import MortalClock, Process
-from kafka_recovery.simulator.host.wire import SimulatedWire
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
 from kafka_recovery.simulator.model.log import LoadedLog
 from kafka_recovery.simulator.model.settings import Settings
@@ -83,8 +85,8 @@ class Site:
     """A simulated cluster, and the engine's ports on it."""
 
     loop: VirtualLoop
-    cluster: SimulatedCluster
-    driver: AssignmentOrder
+    cluster: KafkaCluster
+    driver: AssignmentOrderElection
     clock: VirtualClock
     process: Process
     policy: Policy
@@ -102,10 +104,12 @@ class Site:
         kafka.run_for(10)
         loop, process = VirtualLoop(kafka.scheduler), Process("engine-1")
         clock = VirtualClock(loop)
-        cluster = SimulatedCluster(SimulatedWire(kafka, process), clock.now)
+        names = Names(kafka.broker_ids)
+        dial = SimulatedDial(kafka, process, names)
+        cluster = KafkaCluster(names.bootstrap, Security(), dial=dial, now=clock.now)
         limits = Limits(partitions=partitions, wave_sizes=(1, 50, WAVE))
         policy = Policy((Rule("all", approval=Approval.AUTO, evidence=PATIENT),), limits)
-        return cls(loop, cluster, AssignmentOrder(Asking(cluster)), clock, process, policy)
+        return cls(loop, cluster, AssignmentOrderElection(cluster), clock, process, policy)
 
 
 def _partition(n: int) -> LoadedPartition:
@@ -163,7 +167,8 @@ async def _elect(site: Site, ballots: Sequence[Ballot]) -> None:
 
 async def recover(site: Site, phases: Phases) -> Report:
     """The whole engine, from the first look to the last order restored."""
-    with MemoryJournal(Disk("disk"), site.process) as journal:
+    storage = SimulatedStorage(Disk("disk"), site.process, site.clock.now)
+    with FileJournal(storage, site.clock.now) as journal:
         clock = MortalClock(site.process, site.clock)
         engine = Engine(site.cluster, site.driver, journal, Nobody(), site.policy, clock=clock)
         with phases.phase("recover"):

@@ -26,7 +26,7 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.wave import Timing
 from testbed.cluster import RealKafka
 from testbed.security import Security as Guarded
@@ -134,7 +134,7 @@ class Recovery:
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Engine]:
         async with self.cluster() as cluster:
-            with FileJournal(self.journal, self.kafka.cluster_id) as journal:
+            with local_journal(self.journal, self.kafka.cluster_id) as journal:
                 driver = AssignmentOrderElection(cluster, deadline=self.election_deadline)
                 election = Interrupted(driver, self.before_election, self.after_election)
                 yield Engine(cluster, election, journal, Says(self.approver), self.policy, timing=SOON)

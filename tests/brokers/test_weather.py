@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from brokers.conftest import STORMY, Command
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from testbed.cluster import RealKafka
 from testbed.faults import HUGE, BlackHole, Garbage, Proxy, Server
 from testbed.metadata import PartitionState
@@ -273,7 +273,7 @@ class TestJournal:
     ) -> None:
         words = (TOOL, "recover", *at(stormy, 4), "--policy", str(lenient), "--journal", str(tmp_path / "journal"))
         before = state(stormy, 4)
-        with FileJournal(tmp_path / "journal", stormy.cluster_id):
+        with local_journal(tmp_path / "journal", stormy.cluster_id):
             second = command(*words)
             left = state(stormy, 4)
         alone = command(*words)

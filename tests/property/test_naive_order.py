@@ -9,7 +9,7 @@ from kafka_recovery.decision.judgement import rank
 from kafka_recovery.decision.scene import scene
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.simulator.histories.naive_order import firsts
+from kafka_recovery.simulator.histories.judging.naive_order import firsts
 from property.evidence import evidence, policies
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.decision import judgement, loss, planner
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Loss, LossClass
-from kafka_recovery.simulator.host.drivers import AssignmentOrder
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 
@@ -29,9 +29,10 @@ def everything_is_lossless(patch: pytest.MonkeyPatch) -> None:
 
 
 def restored_without_comparing(patch: pytest.MonkeyPatch) -> None:
-    async def restore(self: AssignmentOrder, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
+    async def restore(
+        self: AssignmentOrderElection, ballots: Sequence[Ballot]
+    ) -> Mapping[TopicPartition, ElectionAnswer]:
         answers = dict.fromkeys((b.id for b in ballots), ElectionAnswer(Answer.ACCEPTED))
-        return {**answers, **await self._order("restore", altered, {b.id: b.assignment for b in altered})}
+        return {**answers, **await self._order({b.id: b.assignment for b in ballots if b.order != b.assignment})}
 
-    patch.setattr(AssignmentOrder, "restore", restore)
+    patch.setattr(AssignmentOrderElection, "restore", restore)

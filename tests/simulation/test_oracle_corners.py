@@ -6,13 +6,17 @@ with the honest engine keeps every promise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import ElectLeadersRequest
 
+from kafka_recovery.cluster import brokers, connection
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.decision import judgement, planner, recheck
 from kafka_recovery.decision import scene as around
 from kafka_recovery.decision.order import MERITS
@@ -25,7 +29,6 @@ from kafka_recovery.recovery import consent
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort
 from kafka_recovery.recovery.ledger import Ledger, Waiting
-from kafka_recovery.recovery.ports import Run
 from kafka_recovery.recovery.wave import Timing, Wave
 from kafka_recovery.simulator.histories import history
 from kafka_recovery.simulator.histories.history import happen
@@ -40,10 +43,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Traffic,
     Upon,
 )
-from kafka_recovery.simulator.host.drivers import AssignmentOrder
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
-from kafka_recovery.simulator.host.wire import Unavailable
-from kafka_recovery.simulator.model.requests import ElectionType, ElectLeaders
+from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.rehearsal.rehearse import given
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 
@@ -146,24 +146,29 @@ PLANNED_TWICE = incident(
 
 
 def another_order_than_announced(patch: pytest.MonkeyPatch) -> None:
-    honest = AssignmentOrder._order
+    honest = AssignmentOrderElection._order
 
     async def order(
-        self: AssignmentOrder, what: str, ballots: Any, orders: Mapping[TopicPartition, tuple[Any, ...]]
+        self: AssignmentOrderElection, orders: Mapping[TopicPartition, tuple[Any, ...]]
     ) -> Mapping[TopicPartition, ElectionAnswer]:
-        other = {id: (*order[:1], *reversed(order[1:])) for id, order in orders.items()}
-        return await honest(self, what, ballots, other)
+        return await honest(self, {id: (*order[:1], *reversed(order[1:])) for id, order in orders.items()})
 
-    patch.setattr(AssignmentOrder, "_order", order)
+    patch.setattr(AssignmentOrderElection, "_order", order)
 
 
 def elects_whatever_is_offline(patch: pytest.MonkeyPatch) -> None:
-    async def elect(self: AssignmentOrder, ballots: Sequence[Any]) -> Mapping[TopicPartition, ElectionAnswer]:
-        self.asking.asked("elect", ballots)
-        everything = ElectLeaders(ElectionType.UNCLEAN, None, self.asking.by)
-        return await self.asking.decided(tuple(ballot.id for ballot in ballots), everything)
+    honest = AssignmentOrderElection._decided
 
-    patch.setattr(AssignmentOrder, "elect", elect)
+    async def decided(
+        self: AssignmentOrderElection, ids: Any, request: Any, *rest: Any, **how: Any
+    ) -> Mapping[TopicPartition, ElectionAnswer]:
+        if isinstance(request, ElectLeadersRequest):
+            request.topic_partitions = None
+        return await honest(self, ids, request, *rest, **how)
+
+    for module in (brokers, connection):
+        patch.setattr(module, "require_safe", lambda address, request: None)
+    patch.setattr(AssignmentOrderElection, "_decided", decided)
 
 
 TWO_TOPICS = incident(
@@ -178,15 +183,8 @@ TWO_TOPICS = incident(
 
 def finished_plans_are_undone(patch: pytest.MonkeyPatch) -> None:
     """What the journal calls finished is taken for unfinished."""
-    honest = MemoryJournal.unfinished
-
-    async def unfinished(self: MemoryJournal) -> Sequence[Run]:
-        runs = self._disk.runs
-        for files in runs.values():
-            files.pop("finished.json", None)
-        return await honest(self)
-
-    patch.setattr(MemoryJournal, "unfinished", unfinished)
+    honest = SimulatedStorage.names
+    patch.setattr(SimulatedStorage, "names", lambda self, directory: honest(self, directory) - {"finished.json"})
 
 
 SOMEBODY_REORDERS = Fault(30, Kind.REASSIGN, upon=Upon.ELECT, later=0.02, partition="orders-0", replicas=(1, 3, 2))
@@ -314,7 +312,7 @@ def breaks_off_with_a_sentence(patch: pytest.MonkeyPatch) -> None:
 
 def gives_up_without_a_report(patch: pytest.MonkeyPatch) -> None:
     def give_up(self: Ledger, plan: Plan, why: Any) -> None:
-        raise Unavailable("ClusterUnavailable", "no broker answers")
+        raise ClusterUnavailable({})
 
     patch.setattr(Ledger, "give_up", give_up)
 

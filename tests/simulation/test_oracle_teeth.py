@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
@@ -22,6 +23,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery import consent, supervision
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
 from kafka_recovery.recovery.wave import Wave
@@ -38,8 +40,6 @@ from kafka_recovery.simulator.histories.scenario import (
     Upon,
 )
 from kafka_recovery.simulator.histories.schedules import draw
-from kafka_recovery.simulator.host import drivers
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
 
@@ -147,7 +147,7 @@ def understated_bound(patch: pytest.MonkeyPatch) -> None:
 
 
 def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(MemoryJournal, "wave_started", _nothing)
+    patch.setattr(FileJournal, "wave_started", _nothing)
 
 
 def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
@@ -197,16 +197,18 @@ def a_failed_wave_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
     """What was sent and not answered counts as done."""
-    honest = drivers.Asking.decided
+    honest = AssignmentOrderElection._decided
 
-    async def decided(self: drivers.Asking, ids: Any, request: Any) -> drivers.Answers:
-        answers = await honest(self, ids, request)
+    async def decided(
+        self: AssignmentOrderElection, *asked: Any, **how: Any
+    ) -> Mapping[TopicPartition, ElectionAnswer]:
+        answers = await honest(self, *asked, **how)
         return {
             id: ElectionAnswer(Answer.ACCEPTED) if told.answer is Answer.UNANSWERED else told
             for id, told in answers.items()
         }
 
-    patch.setattr(drivers.Asking, "decided", decided)
+    patch.setattr(AssignmentOrderElection, "_decided", decided)
 
 
 def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:

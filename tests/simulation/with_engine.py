@@ -38,7 +38,7 @@ def the_engine_recovers(story: Story, *, approval: Approval = Approval.AUTO_LOSS
 
 def broken_promises(story: Story, *, approval: Approval = Approval.AUTO_LOSSLESS) -> set[str]:
     """The oracle's findings, by the names of its invariants."""
-    return {finding.invariant for finding in judge(story.chronicle, _scenario(story, approval))}
+    return {finding.invariant for finding in judge(story.chronicle, _scenario(story, approval)).findings}
 
 
 def only_is_left(story: Story, one: BrokerId, leader: BrokerId, others: Sequence[BrokerId]) -> None:

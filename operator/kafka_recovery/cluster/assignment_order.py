@@ -7,7 +7,6 @@ replicas in another order completes at once, also on an offline partition, and c
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +17,7 @@ from tenacity import AsyncRetrying, retry_if_result, stop_after_attempt, wait_ex
 
 from kafka_recovery.cluster.errors import ClusterError, Unanswered, reason_for
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.cluster.versions import request_name
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
@@ -155,9 +155,9 @@ class AssignmentOrderElection:
         async def ask() -> Any:
             nonlocal resigned
             try:
-                began, within = time.monotonic(), self.deadline if sent_within is None else sent_within
+                began, within = loop_time(), self.deadline if sent_within is None else sent_within
                 at = await self.cluster.route(within)
-                left = within - timedelta(seconds=time.monotonic() - began)
+                left = within - timedelta(seconds=loop_time() - began)
                 answer = await self.cluster.brokers.ask(
                     at, request, versions, self.deadline, idempotent=False, sent_within=left
                 )

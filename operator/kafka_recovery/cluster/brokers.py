@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
-from weakref import WeakSet
+from weakref import WeakValueDictionary
 
 from kafka.protocol.metadata import ApiVersionsRequest
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
-from kafka_recovery.cluster.connection import Address, Connection
+from kafka_recovery.cluster.connection import Connection
 from kafka_recovery.cluster.errors import (
     BrokerSilent,
     BrokerUnreachable,
@@ -26,7 +26,9 @@ from kafka_recovery.cluster.errors import (
     UnsupportedRequest,
     error_name,
 )
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.sockets import Address, Dial, Sockets
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions, choose_version, request_name, require_carried, require_safe
 
@@ -58,10 +60,17 @@ class Brokers:
     An `async with` block, or `aclose`, ends them.
     """
 
-    def __init__(self, security: Security, client_id: str = "kafka-recovery", threads: Threads | None = None) -> None:
+    def __init__(
+        self,
+        security: Security,
+        client_id: str = "kafka-recovery",
+        threads: Threads | None = None,
+        dial: Dial | None = None,
+    ) -> None:
         self._security = security
         self._client_id = client_id
         self._threads = threads or Threads(client_id)
+        self._dial = dial or Sockets(self._threads)
         self._pools: dict[Address, _Pool] = {}
         self._closed = False
 
@@ -134,7 +143,7 @@ class Brokers:
         if self._closed:
             raise ConnectionsClosed(address)
         if address not in self._pools:
-            self._pools[address] = _Pool(address, self._security, self._client_id, self._threads)
+            self._pools[address] = _Pool(address, self._security, self._client_id, self._threads, self._dial)
         return self._pools[address]
 
     async def _ask_until_answered(self, question: _Question) -> Any:
@@ -207,13 +216,15 @@ class _Question:
 class _Pool:
     """The connections to one broker. Only those who ask this broker wait while one is being opened."""
 
-    def __init__(self, address: Address, security: Security, client_id: str, threads: Threads) -> None:
+    def __init__(self, address: Address, security: Security, client_id: str, threads: Threads, dial: Dial) -> None:
         self._address = address
         self._security = security
         self._client_id = client_id
         self._threads = threads
+        self._dial = dial
         self._lines: list[_Line] = []
-        self._connections: WeakSet[Connection] = WeakSet()  # all that live, in the pool or not
+        self._connections: WeakValueDictionary[int, Connection] = WeakValueDictionary()  # all that live, oldest first
+        self._opened = itertools.count()
         self._opening = asyncio.Lock()
         self._closed = False
 
@@ -234,10 +245,10 @@ class _Pool:
     async def open(self) -> _Line:
         """A new connection that knows the broker's versions, outside the pool."""
         self._require_open()
-        connection = await Connection.open(self._address, self._security, self._client_id, self._threads)
+        connection = await Connection.open(self._address, self._security, self._client_id, self._threads, self._dial)
         try:
             self._require_open()
-            self._connections.add(connection)
+            self._connections[next(self._opened)] = connection
             return _Line(connection, await _learn(connection))
         except BaseException:
             await connection.close()
@@ -246,7 +257,7 @@ class _Pool:
     async def close(self) -> None:
         """Close what is open; what is just being opened is closed by whoever opens it."""
         self._closed = True
-        await asyncio.gather(*(connection.close() for connection in self._connections))
+        await asyncio.gather(*(connection.close() for connection in list(self._connections.values())))
 
     def _require_open(self) -> None:
         if self._closed:
@@ -299,12 +310,12 @@ async def _until_done(
         stop=stop_after_attempt(attempts),
         reraise=True,
     )
-    began = time.monotonic()
+    began = loop_time()
     try:
         async with asyncio.timeout(deadline.total_seconds()):
             return await retrying(once)
     except BrokerUnreachable as failure:
-        raise failure.after(progress.attempts, timedelta(seconds=time.monotonic() - began)) from failure
+        raise failure.after(progress.attempts, timedelta(seconds=loop_time() - began)) from failure
     except TimeoutError as error:
         if progress.failure is not None:
             raise progress.failure.after(progress.attempts, deadline) from error

@@ -15,7 +15,7 @@ import struct
 from dataclasses import dataclass
 from datetime import timedelta
 from io import BytesIO
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from kafka.protocol.api_header import ResponseClassRegistry
 
@@ -26,6 +26,7 @@ from kafka_recovery.cluster.errors import (
     TlsFailed,
 )
 from kafka_recovery.cluster.security import Security, authenticate
+from kafka_recovery.cluster.sockets import Address, Dial, Sockets
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import require_safe
 
@@ -37,25 +38,6 @@ REAUTHENTICATE_AFTER = 0.8
 
 SHORTEST_SESSION = timedelta(seconds=1)
 """A broker refuses to re-authenticate a session younger than this."""
-
-
-class Address(NamedTuple):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-
-    @classmethod
-    def parse(cls, text: str) -> Self:
-        """Read `host:port` or `[v6]:port`; raises ValueError naming the text and the form that is right."""
-        host, _, port = text.strip().rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            raise ValueError(f"{text!r} is not an address; write it as host:port, for example kafka-0:9092")
-        return cls(host, int(port))
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,19 +79,26 @@ class Connection:
         self._reading = asyncio.create_task(self._read(), name=f"read {address}")
 
     @classmethod
-    async def open(cls, address: Address, security: Security, client_id: str, threads: Threads | None = None) -> Self:
+    async def open(
+        cls,
+        address: Address,
+        security: Security,
+        client_id: str,
+        threads: Threads | None = None,
+        dial: Dial | None = None,
+    ) -> Self:
         """Connect, TLS, SASL. The caller's deadline is a timeout around it. `threads`: its cluster's, else its own.
+
+        `dial`: the way to the broker; TCP if it is left out.
 
         Raises BrokerUnreachable, TlsFailed, AuthenticationFailed, InvalidAnswer, InvalidConfiguration.
         """
         threads = threads or Threads(str(address))
         # Stores lie on disks, which may be slow; the system's CAs take their time as well.
         context = await threads.call(security.tls_context) if security.tls else None
-        # The certificate has to be for the name that was configured, wherever that leads.
-        name = address.host if context else None
+        dial = dial or Sockets(threads)
         try:
-            sock = await _connected(address, threads)
-            reader, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=name)
+            reader, writer = await dial(address, context)
         except OSError as error:
             raise _could_not_open(address, security, error) from error
         connection = cls(address, security, client_id, threads, reader, writer)
@@ -244,33 +233,6 @@ class Connection:
         if lifetime:
             after = max(lifetime * REAUTHENTICATE_AFTER, SHORTEST_SESSION)
             self._authenticate_at = asyncio.get_running_loop().time() + after.total_seconds()
-
-
-async def _connected(address: Address, threads: Threads) -> socket.socket:
-    """A socket to the first of the name's endpoints that takes a connection. Raises OSError: why none does.
-
-    As asyncio's own `create_connection`, which would look the name up in everybody's threads.
-    """
-    failures = []
-    for endpoint in await threads.lookup(*address):
-        try:
-            return await _socket(*endpoint)
-        except OSError as failure:
-            failures.append(failure)
-    if len({str(failure) for failure in failures}) == 1:
-        raise failures[0]
-    raise OSError(f"Multiple exceptions: {', '.join(map(str, failures))}")
-
-
-async def _socket(family: socket.AddressFamily, place: Any) -> socket.socket:
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        sock.setblocking(False)
-        await asyncio.get_running_loop().sock_connect(sock, place)
-    except BaseException:
-        sock.close()
-        raise
-    return sock
 
 
 def _encode(request: Any, version: int, correlation_id: int, client_id: str) -> tuple[bytes, Any]:

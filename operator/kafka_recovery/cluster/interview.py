@@ -7,7 +7,6 @@ replica, with its log end.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,6 +16,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import InvalidAnswer
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 
@@ -44,11 +44,11 @@ class Interview:
     @classmethod
     def lasting(cls, duration: timedelta, brokers: Brokers, broker: BrokerId, at: Address) -> Self:
         """One that begins now."""
-        return cls(brokers, broker, at, time.monotonic() + duration.total_seconds())
+        return cls(brokers, broker, at, loop_time() + duration.total_seconds())
 
     async def ask(self, request: Any, versions: tuple[int, int]) -> Any:
         """The answer to one request, if it comes in what is left of the time."""
-        left = max(0, math.ceil((self.until - time.monotonic()) * 1000))
+        left = max(0, math.ceil((self.until - loop_time()) * 1000))
         return await self.brokers.ask(self.at, request, versions, timedelta(milliseconds=left))
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LeaderEpoch]:

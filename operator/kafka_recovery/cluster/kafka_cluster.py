@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,11 +14,13 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka_recovery.cluster import metadata, scan
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
 from kafka_recovery.cluster.pulse import Pulse, Pulses
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.sockets import Dial
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.cluster.view import View, Views
@@ -43,14 +44,26 @@ _ELR_FEATURE = "eligible.leader.replicas.version"
 T = TypeVar("T")
 
 
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
 class KafkaCluster:
     """One Kafka cluster over its own wire protocol. Use as an async context manager."""
 
     def __init__(
-        self, bootstrap: Sequence[Address], security: Security, expected_cluster_id: str | None = None
+        self,
+        bootstrap: Sequence[Address],
+        security: Security,
+        expected_cluster_id: str | None = None,
+        *,
+        dial: Dial | None = None,
+        now: Callable[[], datetime] = _utc_now,
     ) -> None:
+        """`dial`: the way to the brokers, TCP if it is left out. `now`: the wall clock that evidence is dated by."""
         threads = Threads(expected_cluster_id or ", ".join(map(str, bootstrap)))
-        self.brokers = Brokers(security, threads=threads)
+        self.brokers = Brokers(security, threads=threads, dial=dial)
+        self._now = now
         self._views = Views(self.brokers, bootstrap, expected_cluster_id)
         self._pulses = Pulses(self.brokers, bootstrap, expected_cluster_id)
         self._pulse_from: Address | None = None
@@ -73,7 +86,7 @@ class KafkaCluster:
         attempt, each survey of its replicas another one. Connections that fail are not counted: `Brokers` opens them
         anew, and where it gives up, so does the survey.
         """
-        began = time.monotonic()
+        began = loop_time()
         view = await self._views.look(rules.deadline)
         partitions, watermark = await asyncio.gather(
             metadata.describe_partitions(self.brokers, view.at.address, scope.partitions, rules.deadline),
@@ -92,7 +105,7 @@ class KafkaCluster:
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
-        cluster = self._state(view, advances, elr, timedelta(seconds=time.monotonic() - began))
+        cluster = self._state(view, advances, elr, timedelta(seconds=loop_time() - began))
         return Evidence(cluster, tuple(evidence), tuple(missing))
 
     async def leaders(
@@ -119,7 +132,7 @@ class KafkaCluster:
             entry = self._views.known.get(broker)
             if entry is None:
                 return {}
-            survey = ReplicaSurvey(self.brokers, broker, entry.address, deadline)
+            survey = ReplicaSurvey(self.brokers, broker, entry.address, deadline, self._now)
             try:
                 leading = await survey.leading(ids)
             except ClusterError:
@@ -228,7 +241,7 @@ class KafkaCluster:
             return {state.id: Replica(broker, None, nowhere) for state in held}
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
-        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline)
+        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self._now)
         problem = view.faults.get(broker)
         found: dict[TopicPartition, Replica] = {}
         wanted = held
@@ -280,7 +293,7 @@ class KafkaCluster:
             elr_enabled=elr,
             view_from=view.at.id,
             brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
-            observed_at=datetime.now(UTC),
+            observed_at=self._now(),
             took=took,
         )
 

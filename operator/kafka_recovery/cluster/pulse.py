@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -19,6 +18,7 @@ from kafka_recovery.cluster.errors import (
     ClusterMismatch,
     ClusterUnavailable,
 )
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId
@@ -97,13 +97,13 @@ class Pulses:
         requests, 3 kB and 5 ms. With `ask_controller` also, through a broker, what the controller has committed.
         Raises ClusterUnavailable if no broker says who there is, ClusterMismatch for another cluster than expected.
         """
-        began = asked_at = time.monotonic()
+        began = asked_at = loop_time()
         self._turn += 1
         self._ask(self._listed.values(), deadline)
         views = await self._seen(deadline)
         known = {_place(entry) for entry in self._listed.values()}
         if new := {place: entry for place, entry in _listed_by(views).items() if place not in known}:
-            asked_at = time.monotonic()
+            asked_at = loop_time()
             self._ask(new.values(), deadline)
         await self._wait(asked_at + min(deadline, self._brief).total_seconds())
         answers = self._answers()
@@ -119,7 +119,7 @@ class Pulses:
             beats={id: self._beat(entry, answers) for id, entry in sorted(cluster.brokers.items())},
             disagreement=disagreement,
             committed=committed,
-            took=timedelta(seconds=time.monotonic() - began),
+            took=timedelta(seconds=loop_time() - began),
         )
 
     async def aclose(self) -> None:
@@ -137,25 +137,25 @@ class Pulses:
 
     async def _seen(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
         """The views of this pulse; notes how long they take here, which is the distance to the brokers."""
-        began = time.monotonic()
+        began = loop_time()
         try:
             views = await self._views(deadline)
         except ClusterError:
             await self._forget_the_outage()
             raise
-        took = timedelta(seconds=time.monotonic() - began)
+        took = timedelta(seconds=loop_time() - began)
         self._brief = min(deadline / 2, max(_AT_ONCE, 2 * took))
         return views
 
     async def _views(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
         """The cluster as one or two brokers see it: those who knew the newest, else whoever answers first."""
-        began, witnesses = time.monotonic(), self._witnesses()
+        began, witnesses = loop_time(), self._witnesses()
         views, faults = await self._described(witnesses, min(deadline, self._brief))
         if not views:
             known = [entry.address for entry in self._newest_first() if entry.address not in witnesses]
             places = dict.fromkeys([*known[:_FALLBACKS], *self._bootstrap, *witnesses])
             # Half at least: this process may have stood still meanwhile, which is no silence of the brokers.
-            left = max(deadline / 2, deadline - timedelta(seconds=time.monotonic() - began))
+            left = max(deadline / 2, deadline - timedelta(seconds=loop_time() - began))
             views, more = await self._described(list(places), left, first_only=True)
             faults |= more
         for address, view in views.items():
@@ -214,12 +214,12 @@ class Pulses:
         tasks = {asyncio.create_task(self._describe(address, deadline)): address for address in places}
         views: dict[Address, ClusterEntry] = {}
         faults: dict[Address, ClusterError] = {}
-        until = time.monotonic() + deadline.total_seconds()
+        until = loop_time() + deadline.total_seconds()
         waiting = set(tasks)
         try:
-            while waiting and not (first_only and views) and (left := until - time.monotonic()) > 0:
+            while waiting and not (first_only and views) and (left := until - loop_time()) > 0:
                 done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
+                for task in (task for task in tasks if task in done):  # a set's order is by chance
                     error = task.exception()
                     if error is None:
                         views[tasks[task]] = task.result()
@@ -228,8 +228,10 @@ class Pulses:
                     else:
                         raise error
         finally:
-            await _cancelled(waiting)
-        silent = {tasks[task]: BrokerSilent(tasks[task], deadline, "DescribeCluster") for task in waiting}
+            await _cancelled(task for task in tasks if task in waiting)
+        silent = {
+            place: BrokerSilent(place, deadline, "DescribeCluster") for task, place in tasks.items() if task in waiting
+        }
         return views, faults | silent
 
     async def _describe(self, at: Address, deadline: timedelta) -> ClusterEntry:
@@ -264,7 +266,7 @@ class Pulses:
     async def _wait(self, until: float) -> None:
         """Wait a moment for those who were not late the last time."""
         prompt = [task for place, task in self._questions.items() if place not in self._late]
-        left = until - time.monotonic()
+        left = until - loop_time()
         if prompt and left > 0:
             await asyncio.wait(prompt, timeout=left)
 

@@ -7,16 +7,16 @@ the vector. Measured on Kafka 3.9 to 4.4.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
 from kafka_recovery.cluster.errors import BrokerSilent, reason_for
 from kafka_recovery.cluster.interview import ANY_EPOCH, DEBUGGING_CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP, Interview
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import PartitionState
 from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -40,6 +40,8 @@ T = TypeVar("T")
 class ReplicaSurvey:
     """One broker's copies of many partitions, measured in a few batched requests within `deadline`, all in all.
 
+    `now`: the wall clock that what is measured is dated by.
+
     It remembers how far it came: measuring the unfinished ones again goes on from there.
     """
 
@@ -47,6 +49,7 @@ class ReplicaSurvey:
     broker: BrokerId
     at: Address
     deadline: timedelta
+    now: Callable[[], datetime]
     _begun: dict[TopicPartition, Probe] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     async def measure(
@@ -62,7 +65,7 @@ class ReplicaSurvey:
         What was measured at the deadline is kept, the rest has the problem UNFINISHED. Raises BrokerSilent if that is
         nothing, other ClusterErrors if the broker can't be asked.
         """
-        began = time.monotonic()
+        began = loop_time()
         interview = self._interview()
         probes = [Probe(state, above=state.leader_epoch + 1) for state in states]
         try:
@@ -71,7 +74,7 @@ class ReplicaSurvey:
             if all(probe.end is None for probe in probes):
                 raise BrokerSilent(self.at, self.deadline, silence.request) from silence
             self._note_unfinished(probes)
-        now, took = datetime.now(UTC), timedelta(seconds=time.monotonic() - began)
+        now, took = self.now(), timedelta(seconds=loop_time() - began)
         return {probe.id: self._replica(probe, now, took) for probe in probes}
 
     async def leading(
@@ -132,7 +135,7 @@ class ReplicaSurvey:
     async def _log_ends(self, interview: Interview, probes: Sequence[Probe]) -> None:
         """Log end under the current leader epoch; where the broker does not know that epoch, without it."""
         pending = {probe.id: probe for probe in probes}
-        give_up_at = time.monotonic() + _METADATA_LAG.total_seconds()
+        give_up_at = loop_time() + _METADATA_LAG.total_seconds()
         while pending:
             epochs = {id: probe.state.leader_epoch for id, probe in pending.items()}
             answers = await interview.list_offsets(epochs, LATEST, DEBUGGING_CONSUMER)
@@ -141,7 +144,7 @@ class ReplicaSurvey:
             late = {
                 id: p for id, p in pending.items() if id in answers and answers[id].error_code == _UNKNOWN_LEADER_EPOCH
             }
-            if not late or time.monotonic() > give_up_at:
+            if not late or loop_time() > give_up_at:
                 break
             pending = late
             await asyncio.sleep(0.1)

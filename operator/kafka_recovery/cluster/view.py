@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -12,6 +11,7 @@ from datetime import timedelta
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
 from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, ClusterUnavailable, StaleMetadata
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId
@@ -108,7 +108,7 @@ class Views:
 
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through: alive, its metadata the newest."""
-        if self._route is None or time.monotonic() - self._route_found_at > _ROUTE_AGE.total_seconds():
+        if self._route is None or loop_time() - self._route_found_at > _ROUTE_AGE.total_seconds():
             await self.look(deadline, in_a_hurry=True)
         if self._route is None:
             raise ClusterUnavailable({})
@@ -144,7 +144,7 @@ class Views:
         at = self._chosen(alive, said.newest)
         if at.address != lister:
             cluster = await self._listed_by(at.address, deadline)
-        self._route, self._route_found_at = at.address, time.monotonic()
+        self._route, self._route_found_at = at.address, loop_time()
         return View(at, cluster, said.versions, said.faults)
 
     async def current(self, deadline: timedelta) -> Address:
@@ -159,9 +159,9 @@ class Views:
                 return view.at.address
             raise StaleMetadata(view.at.address, _applied(view.versions[view.at.id]), None)
         applied = _applied(view.versions[view.at.id])
-        until = time.monotonic() + deadline.total_seconds()
+        until = loop_time() + deadline.total_seconds()
         while applied < watermark - 1:
-            if time.monotonic() > until:
+            if loop_time() > until:
                 raise StaleMetadata(view.at.address, applied, watermark - 1)
             await asyncio.sleep(_POLL)
             applied = _applied(await self._brokers.api_versions(view.at.address, deadline))
@@ -192,7 +192,7 @@ class Views:
         try:
             while waiting:
                 done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-                for task in done:
+                for task in (task for task in tasks if task in done):  # a set's order is by chance
                     error = task.exception()
                     if error is None:
                         return tasks[task]
@@ -200,16 +200,17 @@ class Views:
                         raise error
                     faults[tasks[task]] = error
         finally:
-            for task in waiting:
+            late = [task for task in tasks if task in waiting]
+            for task in late:
                 task.cancel()
-            await asyncio.gather(*waiting, return_exceptions=True)
+            await asyncio.gather(*late, return_exceptions=True)
         if len(faults) == 1:
             raise next(iter(faults.values()))
         raise ClusterUnavailable({address: fault.reason for address, fault in faults.items()})
 
     async def _ask(self, entries: Sequence[BrokerEntry], said: _Said, deadline: timedelta) -> None:
         """Keep what each broker says of itself, or why it says nothing."""
-        asked_at = time.monotonic()
+        asked_at = loop_time()
 
         async def ask(entry: BrokerEntry) -> None:
             silent = entry.id in self._silent
@@ -222,7 +223,7 @@ class Views:
             except ClusterError as error:
                 said.is_silent(entry, error.reason)
             else:
-                said.answers(entry, versions, time.monotonic() - asked_at)
+                said.answers(entry, versions, loop_time() - asked_at)
 
         await asyncio.gather(*map(ask, entries))
 
@@ -252,12 +253,12 @@ class Views:
 
         Only an answer to a question that was put after that time shows a standstill: a busy one may be asked but once.
         """
-        began = time.monotonic()
+        began = loop_time()
         in_time = began + _STANDSTILL.total_seconds()
         give_up_at = began + max(deadline, 2 * _STANDSTILL).total_seconds()
         while True:
             await asyncio.sleep(0.01)
-            put_at = time.monotonic()
+            put_at = loop_time()
             try:
                 left = timedelta(seconds=max(0.0, give_up_at - put_at))
                 applied = _applied(await self._brokers.api_versions(entry.address, left))

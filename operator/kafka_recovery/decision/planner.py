@@ -106,6 +106,8 @@ def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> S
         log = next(r.log for r in partition.replicas if r.broker == leader and r.log)
         return standing._replace(candidates=(leader,), log_end=log.end, loss=None)
     failed = next((r.reason for r in standing.ranking.rejections if r.broker == leader), None)
+    if failed is None and leader in partition.assignment:
+        return standing  # nothing is wrong with this replica: something else forbids any election
     reason = _not_to_lead(leader, partition, failed, by_person=partition.id in designated)
     return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
 

@@ -48,7 +48,7 @@ class Conclusions:
             ):
                 ledger.conclude(verified(decision, evidence[id], lead, look, restored=restored))
             else:
-                ledger.conclude(replace(ledger.online(decision, lead), order_restored=restored))
+                ledger.conclude(replace(ledger.online(decision, lead, look), order_restored=restored))
         return left
 
     async def changed(self, plan: Plan, again: Mapping[TopicPartition, Reason], ledger: Ledger) -> None:
@@ -65,7 +65,7 @@ class Conclusions:
         for id, decision in found.items():
             look = looks.get(id)
             if lead := lead_of(look):
-                ledger.conclude(ledger.online(decision, lead))
+                ledger.conclude(ledger.online(decision, lead, look))
             elif look is not None and silent(look):
                 again[id] = leader_silent(id, look).reason or Reason("LeaderSilent", "it does not answer")
             else:

@@ -106,7 +106,7 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones.
         """
         ledger = self._begin()
-        ledger.held = await self._end_earlier_runs()
+        ledger.held = await self._end_earlier_runs(ledger)
         evidence = await self._gather(scope)
         while True:
             plan = await self._decide(evidence, designated or {}, ranked or {}, ledger)
@@ -141,7 +141,7 @@ class Engine:
         check(plan)
         await self._same_cluster(plan)
         digest = digest_of(plan)
-        ledger.held = await self._end_earlier_runs(but=digest)
+        ledger.held = await self._end_earlier_runs(ledger, but=digest)
         begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
         if begun:
             by = await self._consent.ask(plan, digest, plan.elections.values(), await self._mandate())
@@ -217,11 +217,12 @@ class Engine:
             self._observer.waiting(next(iter(worth.values())), self._effort.pause)
         return worth
 
-    async def _end_earlier_runs(self, but: str | None = None) -> Mapping[TopicPartition, Reason]:
+    async def _end_earlier_runs(self, ledger: Ledger, but: str | None = None) -> Mapping[TopicPartition, Reason]:
         """Put back what cut-short runs left behind and close them; returns the partitions for which that failed."""
         earlier = Ledger(Silent())
         for run in await self._journal.unfinished():
             if run.digest != but:
+                ledger.inherit(run)
                 await self._take_over(run, earlier, go_on=False)
         message = (
             "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"

@@ -1,4 +1,4 @@
-"""The journal on a local disk: one directory a cluster, one directory a plan, one small file a fact.
+"""The journal in files: one directory a plan, one small file a fact, on whatever disk lies below.
 
 Files are written whole, synced, then renamed into place, and their directory is synced: after a crash each is there
 with all its content or not at all. Nothing is ever rewritten.
@@ -6,19 +6,17 @@ with all its content or not at all. Nothing is ever rewritten.
 
 from __future__ import annotations
 
-import asyncio
 import errno
-import fcntl
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
@@ -26,8 +24,67 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest, digest_of_canonical, read
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
 
+T = TypeVar("T")
+
 _DIRECTORY_NAME_LENGTH = 16
 _UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
+
+
+class Storage(Protocol):
+    """One cluster's place on a disk: directories of files, and a lock. Raises OSError where the disk refuses."""
+
+    @property
+    def root(self) -> Path:
+        """What messages call the place."""
+        ...
+
+    def lock(self) -> str | None:
+        """Make the place if there is none, and lock it; if another process holds the lock: how that is called."""
+        ...
+
+    def unlock(self) -> None:
+        """Let go of the lock, if it is held."""
+        ...
+
+    def directories(self) -> Sequence[str]:
+        """Names of all directories, in no order."""
+        ...
+
+    def names(self, directory: str) -> Set[str]:
+        """Names of its files; none if there is no such directory."""
+        ...
+
+    def read(self, directory: str, name: str) -> bytes:
+        """All that is in a file."""
+        ...
+
+    def changed(self, directory: str, name: str) -> datetime:
+        """When a file was written."""
+        ...
+
+    def make(self, directory: str) -> None:
+        """Returns when the directory would survive a crash."""
+        ...
+
+    def write(self, directory: str, name: str, raw: bytes) -> None:
+        """Returns when the content would survive a crash; whoever dies before leaves a part of it."""
+        ...
+
+    def rename(self, directory: str, name: str, to: str) -> None:
+        """Give a file its other name: whoever looks sees the one or the other."""
+        ...
+
+    def sync(self, directory: str) -> None:
+        """Returns when the names of its files would survive a crash."""
+        ...
+
+    def remove(self, directory: str, names: Sequence[str]) -> None:
+        """Remove these files, one after the other, and then the directory."""
+        ...
+
+    async def apart(self, what: str, work: Callable[[], T]) -> T:
+        """Do some work on this disk while others go on."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,45 +108,35 @@ class _WaveEnd:
 
 
 class FileJournal:
-    """Port `Journal` under `<directory>/<cluster id>/`. Use as a context manager: it holds the cluster's lock."""
+    """Port `Journal` on a storage. Use as a context manager: it holds the lock. `now`: the time of day, for records."""
 
-    def __init__(self, directory: Path, cluster_id: str) -> None:
-        if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", cluster_id):
-            raise InvalidDocument(f"cluster id {cluster_id!r} can't name a journal; Kafka's ids are base64 letters")
-        self._root = directory / cluster_id
-        self._lock: int | None = None
+    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+        self._storage = storage
+        self._now = now
 
     def __enter__(self) -> Self:
         try:
-            _make_durable_directory(self._root)
-            self._lock = os.open(self._root / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            os.ftruncate(self._lock, 0)
-            os.write(self._lock, f"{os.getpid()}\n".encode())
-            os.fsync(self._lock)
-        except BlockingIOError:
-            holder = (self._root / "lock").read_text().strip() or "unknown"
-            self._unlock()
-            raise JournalLocked(
-                f"another run (process {holder}) is recovering this cluster with the journal {self._root}; "
-                "wait for it to end, or stop it: it can be resumed"
-            ) from None
+            holder = self._storage.lock()
         except OSError as error:
-            self._unlock()
-            raise _unwritable(self._root, error) from error
+            raise _unwritable(self._storage.root, error) from error
+        if holder is not None:
+            raise JournalLocked(
+                f"another run (process {holder}) is recovering this cluster with the journal {self._storage.root}; "
+                "wait for it to end, or stop it: it can be resumed"
+            )
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._unlock()
+        self._storage.unlock()
 
     async def record(self, plan: Plan) -> str:
         """Keep the plan; returns its digest. Raises PlanFinished for one that has ended.
 
         Raises JournalUnwritable, as every method that keeps something.
         """
-        return await asyncio.to_thread(self._record, plan)
+        return await self._storage.apart("write plan.json", lambda: self._record(plan))
 
     async def approved(self, digest: str, by: str | None) -> None:
         """Keep that the run begins, and who approved it; the first approval stands."""
@@ -105,9 +152,7 @@ class FileJournal:
 
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave."""
-        await self._keep(
-            digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), datetime.now(UTC)))
-        )
+        await self._keep(digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), self._now())))
 
     async def finished(self, digest: str) -> None:
         """Keep that nothing is left to do or undo."""
@@ -115,33 +160,31 @@ class FileJournal:
 
     async def unfinished(self) -> Sequence[Run]:
         """Begun runs without an end, oldest first. Raises InvalidDocument for a plan that was tampered with."""
-        return await asyncio.to_thread(self._unfinished)
+        return await self._storage.apart("read the journal", self._unfinished)
 
     async def approver(self, digest: str) -> str | None:
         """Who approved a plan, as the person who kept this journal wrote it down; None: nobody. Raises InvalidDocument.
 
         It stands for a consent only to that person, who runs the command and whose file it is.
         """
-        return await asyncio.to_thread(self._approver, digest)
+        return await self._storage.apart("read approval.json", lambda: self._approver(digest))
 
     def plan(self, digest_prefix: str) -> Plan:
         """The recorded plan whose digest begins so; raises InvalidDocument if none or several do."""
         if not re.fullmatch(r"[0-9a-f]{4,64}", digest_prefix):
             raise InvalidDocument(f"{digest_prefix!r} is not a plan digest (4 to 64 hexadecimal digits)")
-        found = [
-            run for run in self._runs() if digest_prefix.startswith(run.name) or run.name.startswith(digest_prefix)
-        ]
+        found = [run for run in self._runs() if digest_prefix.startswith(run) or run.startswith(digest_prefix)]
         plans = [plan for name, plan in map(self._read_plan, found) if name.startswith(digest_prefix)]
         if len(plans) != 1:
             raise InvalidDocument(
-                f"the journal {self._root} has {len(plans)} plans whose digest begins {digest_prefix}"
+                f"the journal {self._storage.root} has {len(plans)} plans whose digest begins {digest_prefix}"
             )
         return plans[0]
 
     def plan_file(self, digest: str) -> Path | None:
         """Where the plan lies, if it was recorded."""
-        path = self._run(digest) / "plan.json"
-        return path if path.is_file() else None
+        run = _directory(digest)
+        return self._path(run, "plan.json") if "plan.json" in self._storage.names(run) else None
 
     def remove_unbegun(self, before: datetime) -> int:
         """Remove plans recorded before then whose run never began; returns how many.
@@ -151,103 +194,88 @@ class FileJournal:
         removed = 0
         for run in self._runs():
             with suppress(OSError):
-                kept = {path.name for path in run.iterdir()}
-                if kept <= _UNBEGUN and (run / "plan.json").stat().st_mtime < before.timestamp():
-                    for name in sorted(kept, reverse=True):  # the plan first: without it the rest is no run
-                        (run / name).unlink()
-                    run.rmdir()
+                kept = self._storage.names(run)
+                if kept <= _UNBEGUN and self._storage.changed(run, "plan.json") < before:
+                    self._storage.remove(run, sorted(kept, reverse=True))  # the plan first: the rest is no run
                     removed += 1
         return removed
 
     def _record(self, plan: Plan) -> str:
         raw = canonical(plan)
         name = digest_of_canonical(raw)
-        run = self._run(name)
-        if (run / "finished.json").exists():
+        run = _directory(name)
+        if "finished.json" in self._storage.names(run):
             raise PlanFinished(f"plan {name[:12]} has been executed to its end; make a new plan for what is left")
         try:
-            _make_durable_directory(run)
-            _write_once(run / "plan.json", raw)
+            self._storage.make(run)
+            self._write_once(run, "plan.json", raw)
         except OSError as error:
-            raise _unwritable(run, error) from error
-        if (run / "plan.json").read_bytes() != raw:
+            raise _unwritable(self._path(run), error) from error
+        if self._storage.read(run, "plan.json") != raw:
             self._read_plan(run)  # one that was there already must still be this plan: says how it is not
         return name
 
     async def _keep(self, digest: str, name: str, fact: dict[str, Any]) -> None:
-        path = self._run(digest) / name
-        raw = json.dumps({"at": datetime.now(UTC).isoformat()} | fact, indent=1).encode()
+        run = _directory(digest)
+        raw = json.dumps({"at": self._now().isoformat()} | fact, indent=1).encode()
         try:
-            await asyncio.to_thread(_write_once, path, raw)
+            await self._storage.apart(f"write {name}", lambda: self._write_once(run, name, raw))
         except OSError as error:
-            raise _unwritable(path, error) from error
+            raise _unwritable(self._path(run, name), error) from error
+
+    def _write_once(self, run: str, name: str, raw: bytes) -> None:
+        """Returns when the file would survive a crash; one that is there already is left as it is."""
+        if name not in self._storage.names(run):
+            partial = f".{name}.partial"
+            self._storage.write(run, partial, raw)
+            self._storage.rename(run, partial, name)
+        self._storage.sync(run)  # of one that is there too: whoever renamed it may have died before this
 
     def _unfinished(self) -> list[Run]:
-        begun = (run for run in self._runs() if (run / "begun.json").exists())
-        return [self._read_run(run) for run in begun if not (run / "finished.json").exists()]
+        kept = {run: self._storage.names(run) for run in self._runs()}
+        return [
+            self._read_run(run, names)
+            for run, names in kept.items()
+            if "begun.json" in names and "finished.json" not in names
+        ]
 
-    def _runs(self) -> list[Path]:
+    def _runs(self) -> list[str]:
         """Directories of recorded plans, oldest first."""
-        plans = [path for path in self._root.glob("*/plan.json") if path.is_file()]
-        return [path.parent for path in sorted(plans, key=lambda path: (path.stat().st_mtime_ns, path))]
+        found = [run for run in self._storage.directories() if "plan.json" in self._storage.names(run)]
+        return sorted(found, key=lambda run: (self._storage.changed(run, "plan.json"), run))
 
-    def _read_plan(self, run: Path) -> tuple[str, Plan]:
-        path = run / "plan.json"
-        plan = read(Plan, path.read_bytes(), str(path))
+    def _read_plan(self, run: str) -> tuple[str, Plan]:
+        plan = self._read(Plan, run, "plan.json")
         found = digest(plan)
-        if not found.startswith(run.name):
+        if not found.startswith(run):
             raise InvalidDocument(
-                f"{path}: its digest is {found}, but it was recorded as {run.name}…: it was changed. Restore the file, "
-                f"or look at the partitions' assignment orders yourself and then move {run} away"
+                f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was "
+                "changed. Restore the file, or look at the partitions' assignment orders yourself and then move "
+                f"{self._path(run)} away"
             )
         return found, plan
 
-    def _read_run(self, run: Path) -> Run:
-        name, plan = self._read_plan(run)
-        starts = [read(_WaveStart, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-started.json"))]
-        ends = [read(_WaveEnd, path.read_bytes(), str(path)) for path in sorted(run.glob("wave-*-ended.json"))]
+    def _read_run(self, run: str, names: Set[str]) -> Run:
+        digest, plan = self._read_plan(run)
+        waves = sorted(name for name in names if name.startswith("wave-"))
+        starts = [self._read(_WaveStart, run, name) for name in waves if name.endswith("-started.json")]
+        ends = [self._read(_WaveEnd, run, name) for name in waves if name.endswith("-ended.json")]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
-        return Run.of_waves(name, plan, started, {end.wave: end.outcomes for end in ends})
+        return Run.of_waves(digest, plan, started, {end.wave: end.outcomes for end in ends})
 
     def _approver(self, digest: str) -> str | None:
-        approval = self._run(digest) / "approval.json"
-        return read(_Approval, approval.read_bytes(), str(approval)).by if approval.exists() else None
+        run = _directory(digest)
+        return self._read(_Approval, run, "approval.json").by if "approval.json" in self._storage.names(run) else None
 
-    def _run(self, digest: str) -> Path:
-        return self._root / digest[:_DIRECTORY_NAME_LENGTH]
+    def _read(self, kind: type[T], run: str, name: str) -> T:
+        return read(kind, self._storage.read(run, name), str(self._path(run, name)))
 
-    def _unlock(self) -> None:
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+    def _path(self, *parts: str) -> Path:
+        return self._storage.root.joinpath(*parts)
 
 
-def _write_once(path: Path, raw: bytes) -> None:
-    """Returns when the file would survive a crash; one that is there already is left as it is."""
-    if not path.exists():
-        partial = path.with_name(f".{path.name}.partial")
-        with partial.open("wb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    _sync_directory(path.parent)  # of one that is there too: whoever renamed it may have died before this
-
-
-def _make_durable_directory(path: Path) -> None:
-    """Make the directory and its parents so that they survive a crash as well."""
-    new = [part for part in (path, *path.parents) if not part.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for part in new:
-        _sync_directory(part.parent)
-
-
-def _sync_directory(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _directory(digest: str) -> str:
+    return digest[:_DIRECTORY_NAME_LENGTH]
 
 
 def _unwritable(path: Path, error: OSError) -> JournalUnwritable:

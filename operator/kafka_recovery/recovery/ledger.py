@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead
+from kafka_recovery.domain.election import Lead, Leadership
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ports import Observer
+from kafka_recovery.recovery.ports import Observer, Run
 from kafka_recovery.recovery.verification import elected_by_others, lead_in, online_already, verified
 
 
@@ -41,6 +41,7 @@ class Ledger:
         self._longest: dict[tuple[TopicPartition, TopicId], Offset] = {}
         self._clean: dict[tuple[TopicPartition, TopicId], frozenset[BrokerId]] = {}
         self._elected: dict[TopicPartition, list[tuple[Decision, PartitionEvidence]]] = {}
+        self._inherited: dict[TopicPartition, list[tuple[Decision, PartitionEvidence]]] = {}
         self.plans: list[str] = []
         self.tries: Counter[TopicPartition] = Counter()
         self.postponed: set[TopicPartition] = set()
@@ -82,6 +83,13 @@ class Ledger:
         self._elected.setdefault(decision.id, []).append((decision, evidence))
         self.begun.add(decision.id)
 
+    def inherit(self, run: Run) -> None:
+        """Keep what a run that was cut short may have elected: nobody else will ever tell of it."""
+        evidence = {partition.id: partition for partition in run.plan.evidence.partitions}
+        for id, decision in run.plan.elections.items():
+            if id in run.begun:
+                self._inherited.setdefault(id, []).append((decision, evidence[id]))
+
     def remember(self, evidence: Evidence) -> None:
         """Keep each offline partition's longest log and clean members, to judge a leader that comes by itself."""
         for partition in evidence.partitions:
@@ -91,9 +99,9 @@ class Ledger:
             ends = [replica.log.end for replica in partition.replicas if replica.log]
             self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
 
-    def online(self, decision: Decision, lead: Lead) -> PartitionOutcome:
+    def online(self, decision: Decision, lead: Lead, look: Leadership | None) -> PartitionOutcome:
         """The outcome of a partition that was found with a leader that answers."""
-        if ours := self._by_our_election(decision.id, lead):
+        if ours := self._by_our_election(decision.id, lead) or self._by_an_earlier_run(decision.id, lead, look):
             return ours
         key = decision.id, decision.topic_id
         if lead.leader not in self._clean.get(key, {lead.leader}):
@@ -110,6 +118,13 @@ class Ledger:
             return None
         decision, evidence = next((e for e in reversed(elections) if e[0].leader == lead.leader), elections[-1])
         return verified(decision, replace(evidence, isr=first.isr, elr=first.elr), lead, None)
+
+    def _by_an_earlier_run(self, id: TopicPartition, lead: Lead, look: Leadership | None) -> PartitionOutcome | None:
+        """The outcome of a leader of the very epoch that an earlier run's election began, unless it came cleanly."""
+        for decision, evidence in reversed(self._inherited.get(id, [])):
+            if lead.leader_epoch == decision.leader_epoch + 1 and lead.leader not in evidence.clean_members:
+                return verified(decision, evidence, lead, look)
+        return None
 
     def settled(self, partitions: Iterable[TopicPartition]) -> bool:
         """Whether nothing of these is left to do or to undo."""

@@ -1,4 +1,4 @@
-"""What the engine needs from the world. Adapters: `cluster/` for Kafka, `journal_files` for disks."""
+"""What the engine needs from the world. Adapters: `cluster/` for Kafka, `journal_files` over disks."""
 
 from __future__ import annotations
 

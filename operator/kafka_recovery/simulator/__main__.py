@@ -17,6 +17,7 @@ from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
 from kafka_recovery.simulator.histories.schedules import VERSION, draw, seeds, the_seed
 from kafka_recovery.simulator.histories.shrink import shrink
+from kafka_recovery.simulator.histories.tables import Vacuity
 
 _FOUND, _MISUSED = 1, 2
 
@@ -43,9 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     began, failed, outcomes, runs = time.monotonic(), [], Counter[str](), 0
+    vacuity = Vacuity()
     for told in many(seeds(given.seeds), given.jobs):
         runs += 1
-        outcomes.update(dict(told.outcomes))
+        outcomes.update(told.outcomes)
+        vacuity.add(told.examined)
         if told.findings:
             failed.append(told)
             print(f"seed v{VERSION}:{told.seed}: {told.findings[0]}", flush=True)
@@ -53,13 +56,14 @@ def _run(given: argparse.Namespace) -> int:
     happened = _so_many(runs, "history", "histories")
     print(f"{happened} in {took:.1f} s, {runs / took:.1f} a second; {len(failed)} with findings")
     print("outcomes: " + ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items())))
+    print(f"\n{vacuity}")
     for told in failed[: given.failures]:
         _shorten(told, given.scenarios)
     return _FOUND if failed else 0
 
 
 def _shorten(told: Told, folder: Path) -> None:
-    wanted = told.invariants[0]
+    wanted = told.findings[0].invariant
 
     def fails(scenario: Scenario) -> bool:
         return any(finding.invariant == wanted for finding in happen(scenario).findings)

@@ -23,10 +23,10 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.metadata import PartitionState, topic_id_text
 from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from unit.cluster.stage import SPOKEN, Heard, StagedBroker, api_versions
 

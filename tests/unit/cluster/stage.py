@@ -30,7 +30,8 @@ from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from kafka_recovery.cluster.connection import Address, Connection
+from kafka_recovery.cluster.connection import Connection
+from kafka_recovery.cluster.sockets import Address
 
 SPOKEN = {
     request.API_KEY: request

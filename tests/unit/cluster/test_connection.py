@@ -20,7 +20,7 @@ from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
 from kafka_recovery.cluster import connection as connection_module
-from kafka_recovery.cluster.connection import LARGEST_ANSWER, Address, Connection
+from kafka_recovery.cluster.connection import LARGEST_ANSWER, Connection
 from kafka_recovery.cluster.errors import (
     AuthenticationFailed,
     BrokerUnreachable,
@@ -39,6 +39,7 @@ from kafka_recovery.cluster.security import (
     StoreKind,
     Tls,
 )
+from kafka_recovery.cluster.sockets import Address
 from testbed.certificates import Authority
 from unit.cluster.name_server import NameServer
 from unit.cluster.stage import Heard, Role, StagedBroker, call

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.errors import BrokerUnreachable, ClusterMismatch, ClusterUnavailable, error_name, reason_for
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import Reason
 
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +27,7 @@ PAYMENTS = TopicPartition("payments", 0)
 @asynccontextmanager
 async def surveying(play: Play, deadline: timedelta = PATIENCE) -> AsyncIterator[ReplicaSurvey]:
     async with play.staged(2), Brokers(PLAINTEXT) as brokers:
-        yield ReplicaSurvey(brokers, BrokerId(2), play.address(2), deadline)
+        yield ReplicaSurvey(brokers, BrokerId(2), play.address(2), deadline, lambda: datetime.now(UTC))
 
 
 async def measured(play: Play, *, may_lead: bool = False, deadline: timedelta = PATIENCE) -> Replica:

@@ -12,10 +12,10 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.cluster.threads import CALLS, LOOKUPS, LOOKUPS_OF_A_NAME, Threads
 from unit.cluster.name_server import NameServer
 from unit.cluster.play import Play

@@ -47,6 +47,13 @@ def test_a_named_leader_must_be_a_replica() -> None:
     assert "those are 1, 2, 3" in decision.reason.message
 
 
+def test_where_no_replica_may_be_elected_a_named_leader_is_not_what_is_to_blame() -> None:
+    silent_but_alive = {1: None, 2: log(27), 3: None}
+    decision = decided(evidence(partition(silent_but_alive)), designated={ORDERS: BrokerId(2)})
+
+    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "PromisedMissing")
+
+
 def test_a_name_for_another_partition_changes_nothing() -> None:
     assert decided(evidence(partition(COPIES)), designated={TopicPartition("orders", 1): BrokerId(3)}).leader == 2
 

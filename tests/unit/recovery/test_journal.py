@@ -1,24 +1,92 @@
-"""The journal on a real disk: durable, whole or not at all, one process at a time."""
+"""The journal: durable, whole or not at all, one process at a time; on a real disk and on a simulated one."""
 
 from __future__ import annotations
 
 import errno
+import itertools
 import os
 import textwrap
 from collections.abc import Callable
-from datetime import UTC, datetime
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.journal_files import FileJournal, Storage
+from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
+from kafka_recovery.simulator.host.disks import Disk, File, SimulatedStorage
+from kafka_recovery.simulator.host.mortality import Killed, Process
 from unit.processes import Forked
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS, World
+
+
+class Place(Protocol):
+    """Where journals lie."""
+
+    def journal(self) -> FileJournal:
+        """The journal, as another process opens it."""
+        ...
+
+    def storage(self) -> Storage:
+        """The disk below it, for whoever writes there by hand."""
+        ...
+
+    def written(self, digest: str, at: datetime) -> None:
+        """Let a plan's file be so old."""
+        ...
+
+
+@dataclass(frozen=True)
+class Real:
+    """A directory of this machine."""
+
+    folder: Path
+
+    def journal(self) -> FileJournal:
+        return local_journal(self.folder, CLUSTER)
+
+    def storage(self) -> Storage:
+        return LocalStorage(self.folder, CLUSTER)
+
+    def written(self, digest: str, at: datetime) -> None:
+        os.utime(self.folder / CLUSTER / digest[:16] / "plan.json", (at.timestamp(), at.timestamp()))
+
+
+@dataclass
+class Simulated:
+    """The disk of a machine in a history, whose clock goes on by a second at each look."""
+
+    folder: Path
+    disk: Disk = field(default_factory=lambda: Disk("machine-1"))
+    clock: datetime = datetime(2026, 11, 21, tzinfo=UTC)
+
+    def now(self) -> datetime:
+        self.clock += timedelta(seconds=1)
+        return self.clock
+
+    def journal(self) -> FileJournal:
+        return FileJournal(self.storage(), self.now)
+
+    def storage(self) -> Storage:
+        return SimulatedStorage(self.disk, Process("engine"), self.now)
+
+    def written(self, digest: str, at: datetime) -> None:
+        files = self.disk.directories[digest[:16]]
+        files["plan.json"] = File(files["plan.json"].raw, at)
+
+
+@pytest.fixture(params=[Real, Simulated])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    made: Place = request.param(tmp_path)
+    return made
 
 
 @pytest.fixture
@@ -32,16 +100,16 @@ async def another(world: World) -> Plan:
     return await world.plan()
 
 
-async def test_a_run_reads_back_as_it_was_written(tmp_path: Path, plan: Plan) -> None:
+async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> None:
     outcome = PartitionOutcome(ORDERS, Outcome.RECOVERED)
-    with FileJournal(tmp_path, CLUSTER) as journal:
+    with place.journal() as journal:
         name = await journal.record(plan)
         await journal.approved(name, "ann")
         await journal.wave_started(name, 1, (ORDERS,))
         await journal.wave_ended(name, 1, (outcome,))
         await journal.wave_started(name, 2, (ORDERS,))
 
-    with FileJournal(tmp_path, CLUSTER) as journal:
+    with place.journal() as journal:
         (run,) = await journal.unfinished()
 
     assert name == digest(plan)
@@ -49,8 +117,8 @@ async def test_a_run_reads_back_as_it_was_written(tmp_path: Path, plan: Plan) ->
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (outcome,))
 
 
-async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
         assert await journal.unfinished() == []
         await journal.approved(name, None)
@@ -63,8 +131,8 @@ async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(tmp_
         assert await journal.unfinished() == []
 
 
-async def test_every_record_may_be_made_twice(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_every_record_may_be_made_twice(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
         for _ in range(2):
             assert await journal.record(plan) == name
@@ -75,16 +143,16 @@ async def test_every_record_may_be_made_twice(tmp_path: Path, plan: Plan) -> Non
         await journal.finished(name)
 
 
-async def test_a_plan_that_has_ended_is_not_recorded_again(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_a_plan_that_has_ended_is_not_recorded_again(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         await journal.finished(await journal.record(plan))
 
         with pytest.raises(PlanFinished):
             await journal.record(plan)
 
 
-async def test_thousands_of_waves_keep_their_numbers(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_thousands_of_waves_keep_their_numbers(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
         await journal.approved(name, "ann")
         await journal.wave_started(name, 9_999, ())
@@ -96,28 +164,41 @@ async def test_thousands_of_waves_keep_their_numbers(tmp_path: Path, plan: Plan)
     assert (run.waves, run.in_flight) == (12_345, (12_345,))
 
 
-async def test_runs_come_oldest_first(tmp_path: Path, world: World, plan: Plan) -> None:
+async def test_runs_come_oldest_first(place: Place, world: World, plan: Plan) -> None:
     later = await another(world)
-    with FileJournal(tmp_path, CLUSTER) as journal:
+    with place.journal() as journal:
         for one in (plan, later):
             await journal.approved(await journal.record(one), "ann")
 
         assert [run.plan for run in await journal.unfinished()] == [plan, later]
 
 
-async def test_what_was_being_written_when_the_process_was_killed_does_not_count(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_what_was_being_written_when_the_process_was_killed_does_not_count(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
-        run = tmp_path / CLUSTER / name[:16]
         for fact in ("begun.json", "approval.json", "wave-0001-started.json"):
-            (run / f".{fact}.partial").write_bytes(b'{"by": "an')
-        half = tmp_path / CLUSTER / "0123456789abcdef"
-        half.mkdir()
-        (half / ".plan.json.partial").write_bytes(b"{")
+            place.storage().write(name[:16], f".{fact}.partial", b'{"by": "an')
+        place.storage().make("0123456789abcdef")
+        place.storage().write("0123456789abcdef", ".plan.json.partial", b"{")
 
         assert await journal.unfinished() == []
         await journal.approved(name, "ann")
         assert [r.digest for r in await journal.unfinished()] == [name]
+
+
+def test_a_journal_has_one_holder(place: Place) -> None:
+    with place.journal():
+        with pytest.raises(JournalLocked, match=str(place.storage().root)), place.journal():
+            pytest.fail("both hold it")
+        with pytest.raises(JournalLocked), place.journal():
+            pytest.fail("the refused one unlocked it")
+    with place.journal():
+        pass
+
+
+async def test_a_fact_of_a_plan_that_is_not_there_is_not_kept(place: Place, plan: Plan) -> None:
+    with place.journal() as journal, pytest.raises(JournalUnwritable, match=r"begun\.json"):
+        await journal.approved(digest(plan), None)
 
 
 KILLED = """
@@ -125,7 +206,7 @@ KILLED = """
     from pathlib import Path
     from kafka_recovery.formats.documents import read
     from kafka_recovery.domain.plan import Plan
-    from kafka_recovery.recovery.journal_files import FileJournal
+    from kafka_recovery.recovery.local_storage import local_journal
 
     async def main():
         plan = read(Plan, Path(sys.argv[2]).read_bytes(), "plan")
@@ -136,7 +217,7 @@ KILLED = """
                 left -= 1
                 if left < 0:
                     os.kill(os.getpid(), signal.SIGKILL)
-        with FileJournal(Path(sys.argv[1]), sys.argv[4]) as journal:
+        with local_journal(Path(sys.argv[1]), sys.argv[4]) as journal:
             sys.addaudithook(kill)
             digest = await journal.record(plan)
             await journal.approved(digest, "ann")
@@ -154,7 +235,7 @@ async def test_a_process_killed_at_any_write_leaves_whole_records_or_none(tmp_pa
         directory = tmp_path / str(writes)
         with Forked(textwrap.dedent(KILLED), directory, file, writes, CLUSTER) as process:
             _, said = process.communicate(timeout=60)
-        with FileJournal(directory, CLUSTER) as journal:
+        with local_journal(directory, CLUSTER) as journal:
             runs = await journal.unfinished()
             assert [run.plan for run in runs] == [plan] * len(runs)
             states.add((len(runs), runs[0].in_flight if runs else None))
@@ -166,11 +247,72 @@ async def test_a_process_killed_at_any_write_leaves_whole_records_or_none(tmp_pa
     assert states == {(0, None), (1, ()), (1, (1,))}
 
 
+async def kept_everything(journal: FileJournal, plan: Plan) -> None:
+    with journal:
+        name = await journal.record(plan)
+        await journal.approved(name, "ann")
+        await journal.wave_started(name, 1, (ORDERS,))
+        await journal.wave_ended(name, 1, (PartitionOutcome(ORDERS, Outcome.RECOVERED),))
+
+
+async def test_a_simulated_process_dies_at_any_step_and_leaves_whole_records_or_none(
+    tmp_path: Path, plan: Plan
+) -> None:
+    states, left, deaths = set(), set[str](), 0
+    for step in itertools.count(1):
+        place, process = Simulated(tmp_path), Process("engine", kill_at=step)
+        with suppress(Killed):
+            await kept_everything(FileJournal(SimulatedStorage(place.disk, process, place.now), place.now), plan)
+        left |= place.storage().names(digest(plan)[:16])
+        with place.journal() as journal:
+            runs = await journal.unfinished()
+            assert [run.plan for run in runs] == [plan] * len(runs)
+            states.add((len(runs), runs[0].in_flight if runs else None))
+        await kept_everything(place.journal(), plan)
+        assert not [name for name in place.storage().names(digest(plan)[:16]) if name.endswith(".partial")]
+        if not process.dead:
+            break
+        deaths += 1
+
+    assert states == {(0, None), (1, ()), (1, (1,))}
+    facts = ("plan", "approval", "begun", "wave-0001-started", "wave-0001-ended")
+    assert deaths == 3 * len(facts)
+    assert {f".{fact}.json.partial" for fact in facts} < left, "whoever dies while writing leaves half a file"
+
+
+async def test_a_simulated_disk_that_is_full_keeps_nothing_more(tmp_path: Path, plan: Plan) -> None:
+    place = Simulated(tmp_path)
+    with place.journal() as journal:
+        place.disk.full = True
+        with pytest.raises(JournalUnwritable, match="free some space"):
+            await journal.record(plan)
+        assert place.disk.directories == {}
+        place.disk.full = False
+        name = await journal.record(plan)
+        place.disk.full = True
+        assert await journal.record(plan) == name, "what is there needs no space"
+        with pytest.raises(JournalUnwritable, match=r"begun\.json.*free some space"):
+            await journal.approved(name, None)
+        assert await journal.unfinished() == []
+
+
+async def test_records_bear_the_time_of_the_clock_that_the_journal_was_given(tmp_path: Path, plan: Plan) -> None:
+    disks = []
+    for _ in range(2):
+        place = Simulated(tmp_path)
+        await kept_everything(place.journal(), plan)
+        await place.journal().finished(digest(plan))
+        disks.append(place.disk.directories)
+
+    assert len(disks[0][digest(plan)[:16]]) == 6
+    assert disks[0] == disks[1]
+
+
 HOLD = """
     import signal, sys
     from pathlib import Path
-    from kafka_recovery.recovery.journal_files import FileJournal
-    with FileJournal(Path(sys.argv[1]), sys.argv[2]):
+    from kafka_recovery.recovery.local_storage import local_journal
+    with local_journal(Path(sys.argv[1]), sys.argv[2]):
         print("held", flush=True)
         signal.pause()
 """
@@ -179,12 +321,15 @@ HOLD = """
 def test_two_processes_do_not_recover_one_cluster(tmp_path: Path) -> None:
     with Forked(textwrap.dedent(HOLD), tmp_path, CLUSTER) as holder:
         assert holder.stdout.readline() == "held\n"
-        with pytest.raises(JournalLocked, match=rf"process {holder.pid}\b.*{tmp_path}"), FileJournal(tmp_path, CLUSTER):
+        with (
+            pytest.raises(JournalLocked, match=rf"process {holder.pid}\b.*{tmp_path}"),
+            local_journal(tmp_path, CLUSTER),
+        ):
             pytest.fail("both hold it")
-        with FileJournal(tmp_path, "another-cluster"):
+        with local_journal(tmp_path, "another-cluster"):
             pass
 
-    with FileJournal(tmp_path, CLUSTER):
+    with local_journal(tmp_path, CLUSTER):
         pass
 
 
@@ -263,7 +408,7 @@ async def test_nothing_is_kept_before_it_is_synced(tmp_path: Path, plan: Plan, m
     )
     directory = tmp_path / "new" / "journal"
 
-    with FileJournal(directory, CLUSTER) as journal:
+    with local_journal(directory, CLUSTER) as journal:
         name = await journal.record(plan)
 
     root, run = directory / CLUSTER, directory / CLUSTER / name[:16]
@@ -275,7 +420,7 @@ async def test_nothing_is_kept_before_it_is_synced(tmp_path: Path, plan: Plan, m
 async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(world: World) -> None:
     world.offline()
     plan = await world.plan()
-    with FileJournal(world.directory, CLUSTER) as journal:
+    with local_journal(world.directory, CLUSTER) as journal:
         name = await journal.record(plan)
         await journal.approved(name, "ann")
     file = world.directory / CLUSTER / name[:16] / "plan.json"
@@ -284,28 +429,28 @@ async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(world: World) -
     for act in (world.resume, world.undo, world.recover):
         with pytest.raises(InvalidDocument, match=r"plan\.json.*it was changed"):
             await act()
-    with FileJournal(world.directory, CLUSTER) as journal, pytest.raises(InvalidDocument, match="it was changed"):
+    with local_journal(world.directory, CLUSTER) as journal, pytest.raises(InvalidDocument, match="it was changed"):
         await journal.record(plan)
 
     assert world.changed() == []
 
 
 @pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])
-async def test_a_record_that_can_not_be_read_is_named(tmp_path: Path, plan: Plan, fact: str) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_a_record_that_can_not_be_read_is_named(place: Place, plan: Plan, fact: str) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
         await journal.approved(name, "ann")
-        (tmp_path / CLUSTER / name[:16] / fact).write_bytes(b"{}\xff")
+        place.storage().write(name[:16], fact, b"{}\xff")
 
         with pytest.raises(InvalidDocument, match=fact):
             await journal.unfinished()
 
 
-async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
         await journal.approved(name, "ann")
-        (tmp_path / CLUSTER / name[:16] / "approval.json").write_bytes(b"{}\xff")
+        place.storage().write(name[:16], "approval.json", b"{}\xff")
 
         assert len(await journal.unfinished()) == 1
         with pytest.raises(InvalidDocument, match=r"approval\.json"):
@@ -314,14 +459,14 @@ async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(
 
 @pytest.mark.parametrize("id", ["", ".", "..", "../other", "a/b", "/etc", "a" * 65, "a\n", "a b", "ä"])
 def test_a_cluster_id_that_is_no_name_makes_no_path(tmp_path: Path, id: str) -> None:
-    with pytest.raises(InvalidDocument), FileJournal(tmp_path / "journal", id):
+    with pytest.raises(InvalidDocument), local_journal(tmp_path / "journal", id):
         pytest.fail("it was taken")
 
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_a_plan_is_found_by_the_beginning_of_its_digest(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_a_plan_is_found_by_the_beginning_of_its_digest(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
 
         for length in (4, 12, 16, 17, 64):
@@ -335,38 +480,36 @@ async def test_a_plan_is_found_by_the_beginning_of_its_digest(tmp_path: Path, pl
                 journal.plan(nonsense)
 
 
-async def test_a_beginning_that_two_plans_share_is_refused(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_a_beginning_that_two_plans_share_is_refused(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         name = await journal.record(plan)
-        twin = tmp_path / CLUSTER / name[:15]
-        twin.mkdir()
-        (twin / "plan.json").write_bytes((tmp_path / CLUSTER / name[:16] / "plan.json").read_bytes())
+        storage = place.storage()
+        storage.make(name[:15])
+        storage.write(name[:15], "plan.json", storage.read(name[:16], "plan.json"))
 
         with pytest.raises(InvalidDocument, match="has 2 plans"):
             journal.plan(name[:4])
 
 
-async def test_a_plan_says_where_it_lies_once_it_is_recorded(tmp_path: Path, plan: Plan) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+async def test_a_plan_says_where_it_lies_once_it_is_recorded(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
         before = journal.plan_file(digest(plan))
         name = await journal.record(plan)
         file = journal.plan_file(name)
 
     assert before is None
-    assert file
-    assert file.read_bytes() == canonical(plan)
+    assert file == place.storage().root / name[:16] / "plan.json"
+    assert place.storage().read(name[:16], "plan.json") == canonical(plan)
 
 
 async def test_only_plans_that_never_began_are_removed_and_only_old_ones(
-    tmp_path: Path, world: World, plan: Plan
+    place: Place, world: World, plan: Plan
 ) -> None:
-    with FileJournal(tmp_path, CLUSTER) as journal:
+    with place.journal() as journal:
         old, begun, young = [await journal.record(each) for each in (plan, await another(world), await another(world))]
         await journal.approved(begun, None)
         for digest_ in (old, begun):
-            file = journal.plan_file(digest_)
-            assert file
-            os.utime(file, (0, 0))
+            place.written(digest_, datetime(1970, 1, 1, tzinfo=UTC))
 
         removed = journal.remove_unbegun(datetime(2000, 1, 1, tzinfo=UTC))
 

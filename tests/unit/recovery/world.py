@@ -16,8 +16,10 @@ from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.recovery.ballots import ballot_of
+from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
 from kafka_recovery.recovery.ports import Run
 from kafka_recovery.recovery.supervision import Supervision
 from kafka_recovery.recovery.wave import Timing
@@ -55,7 +57,7 @@ class WatchedJournal(FileJournal):
     """The real journal; its calls are steps like all others, and what it holds is what may be elected."""
 
     def __init__(self, directory: Path, cluster_id: str, steps: Steps, durable: set[Ballot]) -> None:
-        super().__init__(directory, cluster_id)
+        super().__init__(LocalStorage(directory, cluster_id), SystemClock().now)
         self.steps = steps
         self._durable = durable
 
@@ -212,7 +214,7 @@ class World:
 
     def journal(self) -> FileJournal:
         """What is on the disk."""
-        return FileJournal(self.directory, self.kafka.id)
+        return local_journal(self.directory, self.kafka.id)
 
     async def open_runs(self) -> list[str]:
         """Digests of the plans that are begun and not finished."""

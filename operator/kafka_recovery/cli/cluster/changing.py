@@ -31,6 +31,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.ports import JournalUnwritable
 
 _APPROVAL_MISSING = "ApprovalMissing"
@@ -67,7 +68,7 @@ class Site:
             require_journal(directory)
         async with (self.open_cluster or open_kafka)(self.target) as connection:
             id = await connection.cluster_id(policy)
-            journal = FileJournal(directory, id)
+            journal = local_journal(directory, id)
             if not anew:
                 require_journal(directory / id, f" of cluster {id}")
             place = JournalPlace(directory / id, Holder.here(command))

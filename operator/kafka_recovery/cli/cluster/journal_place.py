@@ -16,6 +16,7 @@ from typing import Any
 from kafka_recovery.cli.terminal.text import say
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.ports import JournalLocked
 
 STALE = timedelta(days=7)
@@ -72,7 +73,7 @@ class JournalPlace:
 
     def remove_stale_plans(self, now: datetime | None = None) -> None:
         """Remove plans that nobody approved in time, and say so."""
-        journal = FileJournal(self.root.parent, self.root.name)
+        journal = local_journal(self.root.parent, self.root.name)
         removed = journal.remove_unbegun((now or datetime.now(UTC)) - STALE)
         if removed:
             plans = f"{removed} plan{'' if removed == 1 else 's'}"

@@ -10,10 +10,10 @@ from datetime import timedelta
 from pathlib import Path
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.errors import InvalidConfiguration
 from kafka_recovery.cluster.security import Password, Protocol, Sasl, Security, Store, StoreKind, Tls
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
 from kafka_recovery.kube.resources.kinds import Certificates, SaslSpec, TlsSpec, WatchedCluster

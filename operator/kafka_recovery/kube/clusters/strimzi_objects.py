@@ -14,8 +14,8 @@ from datetime import datetime, timedelta
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import LossClass

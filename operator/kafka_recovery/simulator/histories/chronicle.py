@@ -16,12 +16,13 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.formats.documents import read
-from kafka_recovery.recovery.ballots import ballot_of
-from kafka_recovery.simulator.host.memory_journal import Disk
+from kafka_recovery.formats.documents import digest_of_canonical, read
+from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import RecordId
+from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.timeline import Event, What
 
 ENGINE = "engine"
@@ -29,6 +30,11 @@ ENGINE = "engine"
 
 CREATION = "creation"
 """Who set the first assignment of a topic."""
+
+
+def is_engine(by: str) -> bool:
+    """Whether somebody of that name is an engine's process."""
+    return by.startswith(ENGINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,29 @@ class Asked:
     machine: str
     what: str
     ballots: tuple[Ballot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An engine has its answers to a change it asked for. `doubtful`: those that may still take effect, or may not."""
+
+    at: float
+    process: str
+    machine: str
+    what: str
+    asked_at: float
+    partitions: frozenset[TopicPartition]
+    doubtful: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class Wished:
+    """What an engine's owners want from this moment on. `suspended`: no further wave may begin."""
+
+    at: float
+    policy: Policy
+    authority: str = "Automatic"
+    suspended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +171,15 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """An engine's process was stopped and let go on (SIGSTOP, SIGCONT): it noticed nothing but the time."""
+
+    at: float
+    process: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ran:
     """A run of an engine is over. `scope` None: all offline.
 
@@ -171,11 +209,14 @@ class Chronicle:
     kept: list[Kept] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    answered: list[Answered] = field(default_factory=list)
+    wished: list[Wished] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     ordered: list[Ordered] = field(default_factory=list)
     led: list[Led] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)
     waited: list[Waited] = field(default_factory=list)
+    paused: list[Paused] = field(default_factory=list)
     ran: list[Ran] = field(default_factory=list)
     when_asked: list[Callable[[Asked], object]] = field(default_factory=list)
     """Called when an engine is about to send a change."""
@@ -226,9 +267,6 @@ class Chronicle:
 
     def plan(self, digest: str) -> Plan:
         """A plan that some journal holds; raises KeyError if none does."""
-        if digest not in self._plans:
-            raw = next(disk.runs[digest]["plan.json"] for disk in self.disks.values() if digest in disk.runs)
-            self._plans[digest] = read(Plan, raw, "plan.json")
         return self._plans[digest]
 
     def plans(self) -> Iterator[tuple[Kept, Plan]]:
@@ -250,8 +288,33 @@ class Chronicle:
         newest = next((kept for kept in reversed(mine) if ballot.id in kept.wave), None)
         if newest is None or not any((kept.name, kept.digest) == ("begun.json", newest.digest) for kept in mine):
             return None
-        decision = self.plan(newest.digest).elections.get(ballot.id)
-        return None if decision is None or ballot_of(decision) != ballot else (newest.digest, decision)
+        decision = next((d for d in self.plan(newest.digest).decisions if d.id == ballot.id), None)
+        return None if decision is None or _wanted(decision) != ballot else (newest.digest, decision)
+
+    def wishes(self, since: float, until: float) -> tuple[Wished, ...]:
+        """What the owners wanted at any moment of this time, oldest first."""
+        ends = [wish.at for wish in self.wished[1:]] + [float("inf")]
+        return tuple(wish for wish, end in zip(self.wished, ends, strict=True) if wish.at <= until and end >= since)
+
+    def awake_before(self, process: str, at: float, seconds: float) -> float:
+        """The moment since when, up to `at`, this process has been running for so many seconds."""
+        since = at - seconds
+        for paused in sorted((p for p in self.paused if p.process == process), key=lambda p: p.until, reverse=True):
+            if paused.at < at and paused.until > since:
+                since -= min(paused.until, at) - paused.at
+        return since
+
+    def states(self, id: TopicPartition, since: float, until: float) -> tuple[PartitionState, ...]:
+        """The partition's states by the controller itself that were in force at any moment of this time."""
+        log = self.kafka.controllers.log
+        found = log.partitions.all_of(id)
+        times = [log.times.get(offset, 0.0) for offset, _ in found]
+        ends = [*times[1:], float("inf")]
+        return tuple(
+            state
+            for (_, state), began, end in zip(found, times, ends, strict=True)
+            if state is not None and began <= until and end >= since
+        )
 
     def last_look(self, asked: Asked, id: TopicPartition) -> Looked | None:
         """The newest evidence about a partition that the process had when it asked."""
@@ -294,11 +357,25 @@ class Chronicle:
         epoch, by = event.details["leader_epoch"], str(event.details["by"])
         self.held.append(Held(event.at, id, topic_id, leader, epoch, by, lost, truth.records(leader, id)))
 
-    def _hear_disk(self, disk: Disk, digest: str, name: str) -> None:
+    def _hear_disk(self, disk: Disk, directory: str, name: str) -> None:
         process = disk.holder.name if disk.holder else "nobody"
-        begun = json.loads(disk.runs[digest][name]) if name.endswith("-started.json") else ()
+        files = disk.directories[directory]
+        plan = files["plan.json"].raw
+        digest = digest_of_canonical(plan)
+        if digest not in self._plans:
+            self._plans[digest] = read(Plan, plan, "plan.json")
+        begun = json.loads(files[name].raw)["partitions"] if name.endswith("-started.json") else ()
         wave = frozenset(map(TopicPartition.parse, begun))
         self.kept.append(Kept(self.now, process, disk.name, digest, name, wave))
+
+
+def _wanted(decision: Decision) -> Ballot | None:
+    """The election that a decision wants, if it wants one."""
+    if decision.leader is None:
+        return None
+    return Ballot(
+        decision.id, decision.topic_id, decision.leader_epoch, decision.leader, decision.order, decision.assignment
+    )
 
 
 @dataclass(frozen=True, slots=True)

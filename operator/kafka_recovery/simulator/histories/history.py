@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+import random
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from random import Random
 from typing import Any
 
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
@@ -17,19 +24,20 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.wave import Timing
-from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran
-from kafka_recovery.simulator.histories.findings import Finding
+from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran, Wished
+from kafka_recovery.simulator.histories.findings import Finding, Verdict
+from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
-from kafka_recovery.simulator.host.adapters import SimulatedCluster
-from kafka_recovery.simulator.host.drivers import Asking, AssignmentOrder, Designated
+from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
+from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import MemoryJournal
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
-from kafka_recovery.simulator.host.wire import Fault, SimulatedWire
+from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 
@@ -42,7 +50,7 @@ LONGEST_RUN = 900.0
 LATE_REQUESTS = 65.0
 """Seconds after which no request of an engine can take effect any more."""
 
-_SENTENCES = (Fault, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
+_SENTENCES = (ClusterError, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
 """How a run may end without a report: each says what a person has to do."""
 
 
@@ -52,7 +60,12 @@ class History:
 
     scenario: Scenario
     story: Chronicle
-    findings: tuple[Finding, ...]
+    verdict: Verdict
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """The promises that were broken, in the order of time."""
+        return self.verdict.findings
 
     def __str__(self) -> str:
         lines = [str(self.story.kafka.timeline)]
@@ -76,7 +89,8 @@ def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     loop = VirtualLoop(kafka.scheduler)
     theatre = _Theatre(scenario, kafka, loop)
     loop.set_exception_handler(theatre.unheard)
-    loop.finish(theatre.play())
+    with _chance_of(scenario.seed):
+        loop.finish(theatre.play())
     return History(scenario, theatre.story, judge(theatre.story, scenario))
 
 
@@ -89,8 +103,20 @@ def call_engine(scenario: Scenario, story: Chronicle, run: EngineRun) -> Ran:
     theatre = _Theatre(scenario, story.kafka, loop)
     theatre.story = story
     loop.set_exception_handler(theatre.unheard)
-    loop.finish(theatre._run(Process(f"{ENGINE}-{len(story.ran) + 1}"), run))
+    with _chance_of(scenario.seed):
+        loop.finish(theatre._run(Process(f"{ENGINE}-{len(story.ran) + 1}"), run))
     return story.ran[-1]
+
+
+@contextmanager
+def _chance_of(seed: int) -> Iterator[None]:
+    """The pauses between attempts are drawn from the process's own generator: here they go by the seed."""
+    before = random.getstate()
+    random.seed(seed)
+    try:
+        yield
+    finally:
+        random.setstate(before)
 
 
 @dataclass(slots=True)
@@ -101,11 +127,16 @@ class _Theatre:
     kafka: SimulatedKafka
     loop: VirtualLoop
     story: Chronicle = field(init=False)
+    names: Names = field(init=False)
+    weather: Weather = field(init=False)
     _machines: dict[int, Machine] = field(default_factory=dict)
     _broken: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.story = Chronicle(self.kafka)
+        self.names = Names(self.kafka.broker_ids)
+        self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
+        self.story.wished.append(Wished(0.0, self.scenario.rules.policy))
 
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
@@ -137,7 +168,7 @@ class _Theatre:
     def unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a task nobody waited for; of a killed process it is no surprise."""
         error = context.get("exception")
-        if error is not None and not isinstance(error, Killed | Fault):
+        if error is not None and not isinstance(error, Killed | ClusterError):
             self._broken.append(error)
 
     def _start_traffic(self) -> None:
@@ -199,12 +230,15 @@ class _Theatre:
         )
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
+        requests = Requests(ears.asked)
+        dial = SimulatedDial(self.kafka, process, self.names, self.weather, requests.sending)
         try:
-            with MemoryJournal(machine.disk, process) as journal:
+            with FileJournal(SimulatedStorage(machine.disk, process, machine.clock.now), machine.clock.now) as journal:
                 machine.process = process
-                engine = self._engine(process, machine, journal, ears, run)
-                result.report = await _commanded(engine, run, self.scenario, ears, result)
-                result.ending = "with a report"
+                async with KafkaCluster(self.names.bootstrap, Security(), dial=dial, now=machine.clock.now) as cluster:
+                    engine = self._engine(process, machine, journal, ears, run, cluster, requests)
+                    result.report = await _commanded(engine, run, self.scenario, ears, result)
+                    result.ending = "with a report"
         except _SENTENCES as error:
             result.ending, result.sentence = str(error), error
         except (Killed, asyncio.CancelledError):
@@ -214,14 +248,15 @@ class _Theatre:
             result.error = error
             result.ending = f"broken, {type(error).__name__}: {error}"
 
-    def _engine(self, process: Process, machine: Machine, journal: MemoryJournal, ears: Ears, run: EngineRun) -> Engine:
+    def _engine(
+        self, process: Process, machine: Machine, journal: FileJournal, ears: Ears, run: EngineRun,
+        cluster: KafkaCluster, requests: Requests,
+    ) -> Engine:  # fmt: skip
         scenario = self.scenario
-        cluster = SimulatedCluster(SimulatedWire(self.kafka, process), machine.clock.now, ears.looked)
-        asking = Asking(cluster, ears.asked)
-        driver = Designated(asking) if scenario.driver is Driver.DESIGNATED else AssignmentOrder(asking)
+        driver = AssignmentOrderElection(cluster)
         return Engine(
-            cluster,
-            driver,
+            HeardCluster(cluster, ears.looked),
+            HeardElection(driver, requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
             scenario.rules.policy,
@@ -279,7 +314,7 @@ class _Person:
     process: Process
     ears: Ears
     run: EngineRun
-    journal: MemoryJournal
+    journal: FileJournal
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who approved exactly this digest, or None for no."""
@@ -295,7 +330,7 @@ class _Person:
     async def standing(self, plan: Plan, digest: str) -> str | None:
         """What was said in this process or written down on this machine, as on the command line."""
         said = [each.by for each in self.story.granted if (each.process, each.digest) == (self.process.name, digest)]
-        return said[-1] if said and said[-1] else self.journal.approver(digest)
+        return said[-1] if said and said[-1] else await self.journal.approver(digest)
 
 
 @dataclass(frozen=True, slots=True)

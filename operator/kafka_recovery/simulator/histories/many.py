@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 
+from kafka_recovery.simulator.histories.findings import Finding
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.schedules import draw
 
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one history came to: its findings' invariants and sentences, and how its runs' partitions ended."""
+    """What one history came to: its findings, how its runs' partitions ended, how much each invariant examined."""
 
     seed: int
-    invariants: tuple[str, ...]
-    findings: tuple[str, ...]
-    outcomes: tuple[tuple[str, int], ...]
+    findings: tuple[Finding, ...]
+    outcomes: Mapping[str, int]
+    examined: Mapping[str, int]
 
 
 def tell(seed: int) -> Told:
@@ -28,9 +29,9 @@ def tell(seed: int) -> Told:
     outcomes = Counter(said.outcome.outcome.value for said in history.story.concluded)
     return Told(
         seed,
-        tuple(finding.invariant for finding in history.findings),
-        tuple(map(str, history.findings)),
-        tuple(sorted(outcomes.items())),
+        history.findings,
+        dict(sorted(outcomes.items())),
+        dict(history.verdict.examined),
     )
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle
 from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario
+from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock
-from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 

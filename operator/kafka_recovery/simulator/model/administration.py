@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,9 +40,9 @@ class Administration:
         return topic_id
 
     def new_topic(self, name: str, partitions: int, min_isr: int, unclean: bool, source: str) -> TopicId:
-        """A topic's entry, without its partitions; topic ids have Kafka's 22 characters and are never used again."""
+        """A topic's entry, without its partitions; topic ids are UUIDs in Kafka's base64 form, never used again."""
         self.topics_made += 1
-        topic_id = TopicId(f"{self.topics_made:A>22}")
+        topic_id = TopicId(base64.urlsafe_b64encode(self.topics_made.to_bytes(8) + bytes(8)).decode().rstrip("="))
         self.state.write_topic(name, TopicState(topic_id, partitions, min_isr, unclean, source))
         return topic_id
 

@@ -99,6 +99,7 @@ class MetadataLog:
     """`end`: the next offset, which is also the high watermark: what is written is committed.
 
     `held`: every partition a broker ever had a replica of. `times`: when a record was written, by offset.
+    `names_by_id`: of every topic that ever was.
     """
 
     end: int = 0
@@ -106,6 +107,7 @@ class MetadataLog:
     topics: Versions[TopicState] = field(default_factory=Versions)
     brokers: Versions[BrokerState] = field(default_factory=Versions)
     topic_names: dict[str, None] = field(default_factory=dict)
+    names_by_id: dict[TopicId, str] = field(default_factory=dict)
     broker_ids: list[BrokerId] = field(default_factory=list)
     held: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
     times: dict[int, float] = field(default_factory=dict)
@@ -138,6 +140,8 @@ class MetadataLog:
         """A topic's new state."""
         self.topics.put(name, self.end, state)
         self.topic_names[name] = None
+        if state is not None:
+            self.names_by_id[state.id] = name
         self.end += 1
 
     def put_broker(self, id: BrokerId, state: BrokerState) -> None:

@@ -40,6 +40,8 @@ class Node:
     paused: bool = False
     generation: int = 0
     skew: float = 0.0
+    when_stopped: list[Callable[[bool], object]] = field(default_factory=list)
+    """Called as the process ends, with whether its host is still up to say so."""
     _backlog: list[Action] = field(default_factory=list)
 
     @property
@@ -76,6 +78,8 @@ class Node:
         self.running, self.paused, self.host_up = False, False, host_up
         self.generation += 1
         self._backlog.clear()
+        for told in tuple(self.when_stopped):
+            told(host_up)
 
     def start(self) -> None:
         """A new process."""
@@ -151,16 +155,42 @@ class Network:
                     return
         self._carry(source, target, deliver, refused)
 
+    def packet(self, source: NodeName, target: NodeName, kind: str, arrive: Action, lost: Action) -> None:
+        """Carry one packet from host to host, whatever their processes do; `lost` where it gets no further."""
+        held = next(
+            (hold for hold in self.holds if (hold.source, hold.target, hold.kind) == (source, target, kind)), None
+        )
+        if held is not None:
+            held.keep(partial(self.packet, source, target, kind, arrive, lost))
+            return
+        delay = None if self.cuts(source, target) else self._delay(source, target)
+        if delay is None:
+            lost()
+        else:
+            self.scheduler.after(delay, partial(self._at_host, source, target, arrive, lost))
+
+    def _at_host(self, source: NodeName, target: NodeName, arrive: Action, lost: Action) -> None:
+        if self.cuts(source, target) or not self.nodes[target].host_up:
+            lost()
+        else:
+            arrive()
+
     def _carry(self, source: NodeName, target: NodeName, deliver: Action, refused: Action | None) -> None:
+        delay = self._delay(source, target)
+        if delay is not None:
+            self.scheduler.after(delay, partial(self._arrive, source, target, deliver, refused))
+
+    def _delay(self, source: NodeName, target: NodeName) -> float | None:
+        """Seconds until a message that leaves now arrives; None: it is lost."""
         chance = self.random.random
         if self._loss and chance() < self._loss:
-            return
+            return None
         delay = self.settings.delay + chance() * self.settings.jitter
         if self._slow:
             delay += self._slow.get(source, 0.0) + self._slow.get(target, 0.0)
         if self._reorder and chance() < self._reorder:
             delay += chance() * 100 * (self.settings.delay + self.settings.jitter)
-        self.scheduler.after(delay, partial(self._arrive, source, target, deliver, refused))
+        return delay
 
     def _arrive(self, source: NodeName, target: NodeName, deliver: Action, refused: Action | None) -> None:
         if (self._cuts or self._kind_cuts) and self.cuts(source, target):
@@ -173,6 +203,8 @@ class Network:
 
     def cuts(self, source: NodeName, target: NodeName) -> bool:
         """Whether nothing gets from `source` to `target`."""
+        if not (self._cuts or self._kind_cuts):
+            return False
         if (source, target) in self._cuts:
             return True
         kinds = self._kind_cuts

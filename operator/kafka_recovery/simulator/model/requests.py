@@ -14,6 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 from kafka_recovery.domain.evidence import EpochVector, MinInsyncReplicas, Reassignment
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.log import Batch
 
 Answered = TypeVar("Answered")
 
@@ -78,7 +79,10 @@ class DescribeCluster(Request[ClusterDescribed]):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDescribed:
-    """One partition as the broker's metadata has it; `elr` and `last_known_elr` are empty where ELR is off."""
+    """One partition as the broker's metadata has it; `elr` and `last_known_elr` are empty where ELR is off.
+
+    `offline`: replicas whose broker is fenced or gone, or whose log directory has failed.
+    """
 
     topic_id: TopicId
     leader: BrokerId | None
@@ -87,6 +91,7 @@ class PartitionDescribed:
     isr: tuple[BrokerId, ...]
     elr: tuple[BrokerId, ...]
     last_known_elr: tuple[BrokerId, ...]
+    offline: tuple[BrokerId, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,41 @@ class DescribePartitions(Request[PartitionsDescribed]):
 
     partitions: tuple[TopicPartition, ...] | None
     offline_only: bool = False
+
+
+class TopicListed(NamedTuple):
+    """One topic as the broker's metadata has it."""
+
+    id: TopicId
+    partitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsListed:
+    """Topics that exist, in order of creation."""
+
+    topics: Mapping[str, TopicListed]
+
+
+@dataclass(frozen=True, slots=True)
+class ListTopics(Request[TopicsListed]):
+    """Which of these topics exist; None: all that do."""
+
+    names: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsNamed:
+    """Names of the topics that exist."""
+
+    names: Mapping[TopicId, str]
+
+
+@dataclass(frozen=True, slots=True)
+class NameTopics(Request[TopicsNamed]):
+    """What the topics of these ids are called."""
+
+    ids: tuple[TopicId, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +228,46 @@ class EpochVectors(Request[VectorsFound]):
     partitions: Mapping[TopicPartition, tuple[TopicId, LeaderEpoch]]
 
 
+class ReadFrom(NamedTuple):
+    """Where one partition is to be read. `topic_id` None: whatever topic has the name.
+
+    `last_epoch`: the epoch of the record before `offset`, so that the broker can tell whether its log holds that one.
+    """
+
+    topic_id: TopicId | None
+    leader_epoch: LeaderEpoch
+    offset: Offset
+    last_epoch: LeaderEpoch | None = None
+
+
+class LogRead(NamedTuple):
+    """What one partition's log holds from there on; with an error the rest means nothing.
+
+    `diverging`: the largest epoch up to the one named and where it ends, if the log does not hold what the reader has.
+    """
+
+    error: Error
+    start: Offset
+    high_watermark: Offset
+    diverging: tuple[LeaderEpoch, Offset] | None = None
+    batches: tuple[Batch, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LogsRead:
+    """An answer for every partition asked."""
+
+    partitions: Mapping[TopicPartition, LogRead]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLogs(Request[LogsRead]):
+    """Fetch by a consumer, answered at once by any replica. `to_the_end`: beyond the high watermark too."""
+
+    partitions: Mapping[TopicPartition, ReadFrom]
+    to_the_end: bool = False
+
+
 class LogInfo(NamedTuple):
     """One entry of GetReplicaLogInfo: the *current* leader epoch as the broker knows it, not the last record's."""
 
@@ -200,7 +280,7 @@ class LogInfo(NamedTuple):
 class ReplicaLogInfo:
     """The first 1000 partitions asked for; `has_more_data`: there were more (KIP-1275).
 
-    `throttled`: seconds for which this client, over its quota, shall ask no more.
+    `throttled`: seconds for which the broker listens to this client no more.
     """
 
     broker_epoch: int
@@ -214,11 +294,10 @@ class GetReplicaLogInfo(Request["ReplicaLogInfo | Unsupported"]):
     """KIP-1275; a fenced broker answers too. None: every partition that has a replica there.
 
     CLUSTER_ACTION on the cluster and DESCRIBE on the topic are needed; each partition tells what is missing, for the
-    answer has no error of its own. `by`: who asks.
+    answer has no error of its own.
     """
 
     partitions: tuple[tuple[TopicPartition, TopicId], ...] | None
-    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from kafka_recovery.domain.evidence import MinInsyncReplicas
@@ -33,16 +34,25 @@ from kafka_recovery.simulator.model.requests import (
     GetReplicaLogInfo,
     ListOffsets,
     ListReassignments,
+    ListTopics,
     LogInfo,
+    LogRead,
+    LogsRead,
+    NameTopics,
     OffsetFound,
     OffsetsFound,
     PartitionDescribed,
     PartitionsDescribed,
     QuorumDescribed,
+    ReadFrom,
+    ReadLogs,
     ReassignmentsListed,
     ReplicaLogInfo,
     Request,
     TopicConfig,
+    TopicListed,
+    TopicsListed,
+    TopicsNamed,
     Unsupported,
     VectorFound,
     VectorsFound,
@@ -63,24 +73,18 @@ class Serving:
     cluster_id: str
     grants: Grants = field(default_factory=Grants)
 
-    def answer(self, request: Request[Any], reply: Reply) -> None:
+    def answer(self, request: Request[Any], reply: Reply, client: str = "") -> None:
         """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
-        local: Mapping[type, Callable[[Any], Any]] = {
-            ApiVersions: self._versions,
-            DescribeCluster: self._cluster,
-            DescribePartitions: self._partitions,
-            DescribeConfigs: self._configs,
-            ListOffsets: self._offsets,
-            EpochVectors: self._vectors,
-            GetReplicaLogInfo: self._log_infos,
-        }
-        answer = local.get(type(request))
+        answer = _LOCAL.get(type(request))
+        if isinstance(request, GetReplicaLogInfo):
+            reply(self._log_infos(client, request))
+            return
         if answer is not None:
-            reply(answer(request))
+            reply(answer(self, request))
         else:
-            self._forward(request, reply)
+            self._forward(request, reply, client)
 
-    def _forward(self, request: Request[Any], reply: Reply) -> None:
+    def _forward(self, request: Request[Any], reply: Reply, client: str) -> None:
         controllers, patience = self.broker.controllers, self.broker.settings.forwarding
         administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
         silent: Any
@@ -91,7 +95,7 @@ class Serving:
                     if not self.broker.switches.designated_elections:
                         reply(Unsupported())
                         return
-                    if not self.grants.permits(request.by, Operation.CLUSTER_ACTION):
+                    if not self.grants.permits(client, Operation.CLUSTER_ACTION):
                         reply(Decided(Error.CLUSTER_AUTHORIZATION_FAILED, {}))
                         return
                     patience = min(patience, request.timeout)
@@ -149,12 +153,40 @@ class Serving:
     def _partitions(self, request: DescribePartitions) -> PartitionsDescribed:
         log, applied = self.broker.controllers.log, self.broker.applied
         wanted = log.partition_ids(applied) if request.partitions is None else request.partitions
-        found = {}
+        found, dead = {}, self._dead()
         for id in wanted:
             state = log.partitions.at(id, applied)
             if state is not None and not (request.offline_only and state.leader is not None):
-                found[id] = _described(state)
+                offline = tuple(
+                    broker for broker in state.replicas if dead.get(broker, True) or self._failed(broker, id)
+                )
+                found[id] = _described(state, offline)
         return PartitionsDescribed(found)
+
+    def _dead(self) -> Mapping[BrokerId, bool]:
+        """Whether each broker that was ever registered is fenced."""
+        states = ((id, self.broker.broker_state(id)) for id in self.broker.controllers.log.broker_ids)
+        return {id: state is None or state.fenced for id, state in states}
+
+    def _failed(self, broker: BrokerId, id: TopicPartition) -> bool:
+        """Whether the replica's log directory has failed."""
+        failed = self.broker.controllers.state.unacceptable
+        return bool(failed) and id in failed.get(broker, ())
+
+    def _topics(self, request: ListTopics) -> TopicsListed:
+        wanted = self.broker.controllers.log.topic_names if request.names is None else request.names
+        known = ((name, self.broker.topic_state(name)) for name in wanted)
+        return TopicsListed(
+            {name: TopicListed(topic.id, topic.partitions) for name, topic in known if topic is not None}
+        )
+
+    def _names(self, request: NameTopics) -> TopicsNamed:
+        known = ((id, self.broker.controllers.log.names_by_id.get(id)) for id in request.ids)
+        return TopicsNamed({id: name for id, name in known if name is not None and self._is_called(id, name)})
+
+    def _is_called(self, id: TopicId, name: str) -> bool:
+        topic = self.broker.topic_state(name)
+        return topic is not None and topic.id == id
 
     def _configs(self, request: DescribeConfigs) -> ConfigsDescribed:
         known = ((name, self.broker.topic_state(name)) for name in request.topics)
@@ -215,13 +247,39 @@ class Serving:
         log = copy.log
         return VectorFound(Error.NONE, log.vector, Offset(log.start), Offset(log.end), Offset(log.high_watermark))
 
-    def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
+    def _logs(self, request: ReadLogs) -> LogsRead:
+        return LogsRead({id: self._log(id, asked, request.to_the_end) for id, asked in request.partitions.items()})
+
+    def _log(self, id: TopicPartition, asked: ReadFrom, to_the_end: bool) -> LogRead:
+        copy = self._replica(id, asked.leader_epoch)
+        if not isinstance(copy, Error) and asked.topic_id not in (None, copy.log.topic_id):
+            copy = Error.INCONSISTENT_TOPIC_ID
+        if isinstance(copy, Error):
+            return LogRead(copy, _NO_OFFSET, _NO_OFFSET)
+        log = copy.log
+        start, high_watermark = Offset(log.start), Offset(log.high_watermark)
+        out_of_range = LogRead(Error.OFFSET_OUT_OF_RANGE, _NO_OFFSET, _NO_OFFSET)
+        if asked.last_epoch is not None:
+            epoch, end = log.end_of(asked.last_epoch)
+            if end < 0 or asked.offset < start:
+                return out_of_range
+            if epoch < asked.last_epoch or end < asked.offset:
+                return LogRead(Error.NONE, start, high_watermark, (LeaderEpoch(epoch), Offset(end)))
+        if not start <= asked.offset <= log.end:
+            return out_of_range
+        limit = log.end if to_the_end else log.high_watermark
+        batches = log.read(asked.offset, self.broker.settings.fetch_records) if asked.offset < limit else ()
+        return LogRead(
+            Error.NONE, start, high_watermark, batches=tuple(batch for batch in batches if batch.first < limit)
+        )
+
+    def _log_infos(self, client: str, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
         if not self.broker.switches.designated_elections:
             return Unsupported()
         asked = self._held() if request.partitions is None else request.partitions
-        infos = {id: self._log_info(request.by, id, topic_id) for id, topic_id in asked[:SERVED]}
-        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(request.by, 0.0))
+        infos = {id: self._log_info(client, id, topic_id) for id, topic_id in asked[:SERVED]}
+        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(client, 0.0))
 
     def _log_info(self, client: str, id: TopicPartition, topic_id: TopicId) -> LogInfo:
         copy = self._replica(id, -1, topic_id)
@@ -238,8 +296,29 @@ class Serving:
         return tuple((id, copy.log.topic_id) for id in ids if (copy := self.broker.hosted(id)) is not None)
 
 
-def _described(state: PartitionState) -> PartitionDescribed:
-    leader: BrokerId | None = state.leader
+_LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
+    {
+        ApiVersions: Serving._versions,
+        DescribeCluster: Serving._cluster,
+        DescribePartitions: Serving._partitions,
+        DescribeConfigs: Serving._configs,
+        ListOffsets: Serving._offsets,
+        EpochVectors: Serving._vectors,
+        ListTopics: Serving._topics,
+        NameTopics: Serving._names,
+        ReadLogs: Serving._logs,
+    }
+)
+
+
+def _described(state: PartitionState, offline: tuple[BrokerId, ...]) -> PartitionDescribed:
     return PartitionDescribed(
-        state.topic_id, leader, state.leader_epoch, state.replicas, state.isr, state.elr, state.last_known_elr
+        state.topic_id,
+        state.leader,
+        state.leader_epoch,
+        state.replicas,
+        state.isr,
+        state.elr,
+        state.last_known_elr,
+        offline,
     )

@@ -28,8 +28,8 @@ from kafka_recovery.simulator.histories.scenario import (
 )
 from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
+from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.memory_journal import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ElectionType
 from kafka_recovery.simulator.model.settings import Settings

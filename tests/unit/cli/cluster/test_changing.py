@@ -29,7 +29,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest, read
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 
@@ -300,7 +300,7 @@ def test_leaders_that_a_person_designated_are_elected_once_approved(
 def test_two_recoveries_of_one_cluster_exclude_each_other(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, journal: Path
 ) -> None:
-    with FileJournal(journal, cluster.id):
+    with local_journal(journal, cluster.id):
         refused = recovery("recover", "--all-offline-partitions", "--policy", automatic)
 
     assert refused.exit_code == 5
@@ -406,7 +406,7 @@ def begun(cluster: SmallCluster, plan_file: Path, journal: Path, by: str | None)
 
     async def begin() -> None:
         plan = read_plan(plan_file.read_text(), str(plan_file))
-        with FileJournal(journal, cluster.id) as kept:
+        with local_journal(journal, cluster.id) as kept:
             await kept.record(plan)
             await kept.approved(digest(plan), by)
 

@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.cli.cluster.journal_place import STALE, Holder, JournalPlace
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import digest, read
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.ports import JournalLocked
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
@@ -68,8 +68,8 @@ def test_a_directory_without_this_cluster_s_journal_is_left_as_it_is(
 
 
 def test_whoever_comes_second_learns_who_is_first(cluster: SmallCluster, journal: Path, place: JournalPlace) -> None:
-    with place.locked(FileJournal(journal, cluster.id)), pytest.raises(JournalLocked) as refused:
-        place.locked(FileJournal(journal, cluster.id)).__enter__()
+    with place.locked(local_journal(journal, cluster.id)), pytest.raises(JournalLocked) as refused:
+        place.locked(local_journal(journal, cluster.id)).__enter__()
 
     assert str(place.holder) in str(refused.value)
     assert f"(recover by {place.holder.who} on {place.holder.host}) since " in str(refused.value)
@@ -79,7 +79,7 @@ def test_whoever_comes_second_learns_who_is_first(cluster: SmallCluster, journal
 def test_whoever_comes_while_a_person_is_asked_learns_that_too(
     cluster: SmallCluster, recovery: Run, journal: Path, place: JournalPlace
 ) -> None:
-    with place.locked(FileJournal(journal, cluster.id)):
+    with place.locked(local_journal(journal, cluster.id)):
         place.awaits(DIGEST)
         refused = recovery("recover", "--all-offline-partitions")
         place.awaits(None)
@@ -94,7 +94,7 @@ def test_whoever_comes_while_a_person_is_asked_learns_that_too(
 def test_the_refused_run_does_not_unlock_the_first_or_take_its_name_away(
     cluster: SmallCluster, recovery: Run, journal: Path, place: JournalPlace
 ) -> None:
-    with place.locked(FileJournal(journal, cluster.id)):
+    with place.locked(local_journal(journal, cluster.id)):
         refusals = [recovery("undo").stderr for _ in range(2)]
 
     assert refusals[0] == refusals[1]
@@ -110,7 +110,7 @@ def test_a_name_that_a_killed_run_left_is_not_taken_for_the_holder_s(
         '{"process": 1, "who": "ann", "host": "h", "command": "recover", "since": "noon", "awaits": null}'
     )
 
-    with FileJournal(journal, cluster.id):
+    with local_journal(journal, cluster.id):
         refused = recovery("undo")
 
     assert refused.exit_code == 5

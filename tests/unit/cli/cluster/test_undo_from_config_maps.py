@@ -13,7 +13,7 @@ from kafka_recovery.cli.cluster.config_maps import take_over
 from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.local_storage import local_journal
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
@@ -81,7 +81,7 @@ def test_what_is_taken_over_can_be_undone_and_is_approved_by_nobody(
     """Whoever may create ConfigMaps could have written that somebody approved it."""
 
     async def taken_over() -> tuple[int, str | None]:
-        with FileJournal(tmp_path / "journal", cluster.id) as journal:
+        with local_journal(tmp_path / "journal", cluster.id) as journal:
             await take_over(printed, journal, cluster.id)
             (run,) = await journal.unfinished()
             return len(run.begun), await journal.approver(run.digest)

@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy

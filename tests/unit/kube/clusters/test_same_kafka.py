@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.kube.clusters.same_kafka import DuplicateCluster, SameKafka
 from kafka_recovery.kube.resources.kinds import Meta, WatchedCluster
 from unit.kube.kubernetes_in_memory import NOON

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.credentials import SecretMissing

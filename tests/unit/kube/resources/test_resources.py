@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.security import Mechanism
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import LossClass

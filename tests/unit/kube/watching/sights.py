@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.metadata import BrokerEntry
 from kafka_recovery.cluster.pulse import Beat, Pulse
 from kafka_recovery.cluster.scan import OfflinePartition
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 

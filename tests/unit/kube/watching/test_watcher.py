@@ -11,11 +11,11 @@ from itertools import pairwise
 
 import pytest
 
-from kafka_recovery.cluster.connection import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import OfflinePartition, Scan, UncleanTopics
 from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import ClusterFault, Reason

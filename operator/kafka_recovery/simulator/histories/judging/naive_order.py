@@ -22,6 +22,16 @@ def firsts(partition: PartitionEvidence, cluster: ClusterState, order: Candidate
     return frozenset()
 
 
+def best_first_of(partition: PartitionEvidence, cluster: ClusterState, order: CandidateOrder) -> tuple[BrokerId, ...]:
+    """All replicas that may be elected, the best one first."""
+    candidates = [replica for replica in partition.replicas if _eligible(replica, partition, cluster, order)]
+    better = {
+        one.broker: sum(_beats(one, other, partition, order) for other in candidates if other is not one)
+        for one in candidates
+    }
+    return tuple(sorted(better, key=lambda broker: better[broker], reverse=True))
+
+
 def _eligible(replica: Replica, partition: PartitionEvidence, cluster: ClusterState, order: CandidateOrder) -> bool:
     found = [broker for broker in cluster.brokers if broker.id == replica.broker]
     if len(found) != 1:

@@ -1,0 +1,1 @@
+"""Schemas of messages that kafka-python lacks, as Kafka writes them."""

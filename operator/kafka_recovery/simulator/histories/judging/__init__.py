@@ -1,0 +1,1 @@
+"""What must hold in every history: invariants in rooms of their own, none of which shares code with the engine."""

@@ -1,0 +1,87 @@
+"""What an election may cost: its class, the number that goes with it, and what they stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.plan import Decision, Loss, LossClass
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Held, is_engine
+from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
+from kafka_recovery.simulator.histories.scenario import Scenario
+
+
+def loss_stays_in_its_class(story: Chronicle, scenario: Scenario) -> Examined:
+    """On true logs `Lossless` loses nothing acknowledged with acks=all, `Bounded` at most its bound.
+
+    KIP-966's LeaderCompleteness, for each leader that an engine had elected and proved something of. Acknowledged by
+    whoever and whenever: also by the leader who was overthrown and does not know it yet. A class stands on copies that
+    follow nobody older, so no such leader can have enough of them left to acknowledge anything. A class other than
+    `Unknown` counts as its number where it has one, and as no loss at all where it has none.
+    """
+    for held, ballot, decision in _elected_as_planned(story):
+        loss = decision.loss
+        if loss is None or loss.loss_class is LossClass.UNKNOWN:
+            continue
+        later = story.lost_later(held)
+        lost = (*held.lost, *later)
+        yield unless(
+            len(lost) <= (loss.at_most or 0),
+            held.at,
+            f"{held.by} elected broker {held.leader} for {ballot.id} as {loss.loss_class}, at most {loss.at_most} "
+            f"records lost; its log lacks {len(lost)} acknowledged ones ({_some(lost)}; {len(later)} of them "
+            f"acknowledged later by the leader it overthrew). Proof: {loss.proof}",
+        )
+
+
+def class_has_its_number(story: Chronicle, scenario: Scenario) -> Examined:
+    """Every election says what it costs: `Lossless` at most 0, `Bounded` a number, `Unknown` none."""
+    for kept, plan in story.plans():
+        for decision in plan.decisions:
+            loss = decision.loss
+            if decision.leader is not None and loss is None:
+                yield Broken(kept.at, f"plan {kept.digest[:8]} elects {decision.id} and says nothing of what it costs")
+            elif loss is not None:
+                text = f"plan {kept.digest[:8]} calls {decision.id} {loss.loss_class}, at most {loss.at_most}"
+                yield unless(_fits(loss), kept.at, text)
+
+
+def class_is_proven(story: Chronicle, scenario: Scenario) -> Examined:
+    """A promise about losses needs a history, and a proof."""
+    for kept, plan in story.plans():
+        for decision in plan.decisions:
+            if decision.loss is not None and decision.loss.loss_class is not LossClass.UNKNOWN:
+                text = f"plan {kept.digest[:8]} calls {decision.id} {decision.loss.loss_class} without any proof"
+                yield unless(scenario.knows_history and bool(decision.loss.proof), kept.at, text)
+
+
+def _fits(loss: Loss) -> bool:
+    match loss.loss_class:
+        case LossClass.LOSSLESS:
+            return loss.at_most == 0 and loss.at_least == 0
+        case LossClass.BOUNDED:
+            return loss.at_most is not None and loss.at_least <= loss.at_most
+        case LossClass.UNKNOWN:
+            return loss.at_most is None
+
+
+def _elected_as_planned(story: Chronicle) -> Iterator[tuple[Held, Ballot, Decision]]:
+    """Elections that engines asked for and got, in the epoch they were planned in; Kafka holds later ones as well."""
+    for held in story.held:
+        if not is_engine(held.by):
+            continue
+        asked = next(
+            (a for a in reversed(story.asked) if a.what == "elect" and a.process == held.by and a.at <= held.at
+             and any(ballot.id == held.id for ballot in a.ballots)), None,
+        )  # fmt: skip
+        if asked is None:
+            continue
+        ballot = next(ballot for ballot in asked.ballots if ballot.id == held.id)
+        stands_on = story.decision(asked, ballot)
+        if stands_on and held.leader == ballot.designated and held.epoch == ballot.leader_epoch + 1:
+            yield held, ballot, stands_on[1]
+
+
+def _some(records: Iterable[object]) -> str:
+    listed = list(records)
+    return ", ".join(map(str, listed[:3])) + (" …" if len(listed) > 3 else "")

@@ -1,0 +1,112 @@
+"""Whose is the order in which a partition's replicas stand? One answer for every invariant, from the chronicle alone.
+
+Kafka does not say: an order carries no name, and there is no compare-and-set. So the answer follows what can be known
+from Kafka and from journals (docs/guarantees.md):
+
+- An order that somebody sets is that somebody's, and is what has to stand from then on.
+- While a plan's wave is begun in a journal and that plan is not finished there, an order like the plan's own is the
+  plan's, whoever set it. What has to stand is what its owner wanted before.
+- A plan that sets its order says by its assignment what it takes for the owner's: what it could not have seen, because
+  somebody else was faster, is gone; so is what another machine's plan had only borrowed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.domain.plan import Decision
+from kafka_recovery.simulator.histories.chronicle import CREATION, Asked, Chronicle, Kept, Ordered, is_engine
+
+Order = tuple[BrokerId, ...]
+
+RACE = 0.2
+"""Seconds in which somebody else's change may not have been visible to who asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """The order that stands, and who set it. `plan`: the digest of whose it is, None: its owner's own.
+
+    `wanted`: what the owner wants to stand; `machine`: where the plan's journal lies.
+    """
+
+    order: Order
+    by: str
+    wanted: Order
+    plan: str | None = None
+    machine: str | None = None
+
+
+def owned(story: Chronicle, id: TopicPartition, topic_id: TopicId | None, at: float) -> Owned | None:
+    """Who owns the order of a partition at a moment; None: there is no such partition yet."""
+    last: Owned | None = None
+    for change in story.ordered:
+        if (change.id, change.topic_id) == (id, topic_id) and change.at <= at:
+            last = after(story, last, change)
+    return last
+
+
+def owned_before(story: Chronicle, change: Ordered) -> Owned:
+    """Who owned the order that a change replaced."""
+    last: Owned | None = None
+    for earlier in story.ordered:
+        if earlier is change:
+            break
+        if (earlier.id, earlier.topic_id) == (change.id, change.topic_id):
+            last = after(story, last, earlier)
+    return last or Owned(change.before, CREATION, change.before)
+
+
+def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
+    """Who owns the order once it has been changed."""
+    wanted = change.before if before is None else before.wanted
+    cause = cause_of(story, change)
+    if cause is not None and cause.what == "designate":
+        ballot = next(ballot for ballot in cause.ballots if ballot.id == change.id)
+        stands_on = story.decision(cause, ballot)
+        return Owned(change.after, change.by, ballot.assignment, stands_on[0] if stands_on else "none", cause.machine)
+    if cause is not None:
+        raced = somebody_interfered(story, change, cause.at - RACE)
+        return Owned(change.after, change.by, change.after if raced else wanted)
+    for kept, decision in _begun(story, change):
+        if change.after == decision.order != decision.assignment and before is not None:
+            return Owned(change.after, change.by, wanted, kept.digest, kept.machine)
+    return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
+
+
+def cause_of(story: Chronicle, change: Ordered) -> Asked | None:
+    """The engine's request behind a change of an order."""
+    if not is_engine(change.by):
+        return None
+    for asked in reversed(story.asked):
+        if asked.process != change.by or asked.at > change.at or asked.what in ("elect", "approve"):
+            continue
+        for ballot in asked.ballots:
+            wanted = ballot.assignment if asked.what == "restore" else ballot.order
+            if ballot.id == change.id and change.after == wanted:
+                return asked
+    return None
+
+
+def somebody_interfered(story: Chronicle, change: Ordered, since: float) -> bool:
+    """Whether anybody but this engine altered the order since then, up to its own change."""
+    return any(
+        other.id == change.id and since <= other.at <= change.at and other.by != change.by for other in story.ordered
+    )
+
+
+def _begun(story: Chronicle, change: Ordered) -> Iterator[tuple[Kept, Decision]]:
+    """The plans that have a wave with this partition begun and are not finished, with what each decided on it."""
+    for kept in story.kept:
+        if change.id in kept.wave and kept.at <= change.at <= _over_at(story, kept):
+            for decision in story.plan(kept.digest).decisions:
+                if (decision.id, decision.topic_id) == (change.id, change.topic_id):
+                    yield kept, decision
+
+
+def _over_at(story: Chronicle, begun: Kept) -> float:
+    """When a machine's journal says that a plan is finished; never, if it does not say so."""
+    plan = begun.machine, begun.digest, "finished.json"
+    return next((k.at for k in story.kept if (k.machine, k.digest, k.name) == plan), float("inf"))

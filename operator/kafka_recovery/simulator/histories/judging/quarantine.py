@@ -1,0 +1,79 @@
+"""A request that was sent and not answered may still take effect for 60 s: its partitions are left alone that long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Ran
+from kafka_recovery.simulator.histories.findings import Examined, unless
+from kafka_recovery.simulator.histories.scenario import Scenario
+
+IN_FORCE = 60.0
+"""Seconds for which a broker forwards a request to the controller."""
+
+_SLACK = 0.1
+
+
+def requests_in_doubt_are_waited_out(story: Chronicle, scenario: Scenario) -> Examined:
+    """Nothing is asked of a partition on a machine while a request of that machine about it may be under way.
+
+    A request is under way until its answer has arrived; for good after 60 s. That it was answered counts only for who
+    lived to hear it.
+    """
+    changes = [asked for asked in story.asked if asked.what != "approve"]
+    for first in changes:
+        for id, until in _in_doubt(story, first):
+            for later in changes:
+                if later.machine == first.machine and later.at > first.at and any(b.id == id for b in later.ballots):
+                    text = (
+                        f"{later.process} asks to {later.what} {id} {later.at - first.at:.1f} s after {first.process}"
+                    )
+                    text = f"{text} asked to {first.what} it and got no answer"
+                    yield unless(later.at >= until - _SLACK or later is first, later.at, text)
+                    break
+
+
+def an_earlier_wave_is_waited_out(story: Chronicle, scenario: Scenario) -> Examined:
+    """Who finds a wave in its journal that was begun and not ended leaves it alone until none of it is under way.
+
+    The journal does not tell which request was the last, so it counts from the last one that was really sent.
+    """
+    for ran in story.ran:
+        if ran.report is not None or ran.sentence is not None:
+            continue
+        wave = _unended(story, ran)
+        mine = [asked for asked in story.asked if asked.process == ran.process and asked.what != "approve"]
+        last = {ballot.id: asked.at for asked in mine for ballot in asked.ballots if ballot.id in wave}
+        machine = next((asked.machine for asked in mine), None)
+        for later in story.asked:
+            if later.process == ran.process or later.machine != machine or later.what == "approve":
+                continue
+            for id in [ballot.id for ballot in later.ballots if later.at > last.get(ballot.id, float("inf"))]:
+                text = f"{later.process} asks to {later.what} {id} {later.at - last[id]:.1f} s after {ran.process}"
+                kept = later.at - last[id] >= IN_FORCE - _SLACK
+                yield unless(kept, later.at, f"{text}, which ended in the midst of a wave with it")
+
+
+def _in_doubt(story: Chronicle, asked: Asked) -> Iterator[tuple[TopicPartition, float]]:
+    """The partitions whose request got no answer, and until when it may take effect."""
+    answer = next(
+        (
+            answered
+            for answered in story.answered
+            if (answered.process, answered.what) == (asked.process, asked.what)
+            and answered.asked_at <= asked.at <= answered.at
+        ),
+        None,
+    )
+    for ballot in asked.ballots:
+        if answer is None or ballot.id in answer.doubtful:
+            yield ballot.id, asked.at + IN_FORCE
+
+
+def _unended(story: Chronicle, ran: Ran) -> set[TopicPartition]:
+    """The partitions of this run's waves that its journal does not know to be ended."""
+    mine = [kept for kept in story.kept if kept.process == ran.process]
+    ended = {(kept.digest, kept.name[:9]) for kept in mine if kept.name.endswith("-ended.json")}
+    started = [kept for kept in mine if kept.name.endswith("-started.json")]
+    return {id for kept in started if (kept.digest, kept.name[:9]) not in ended for id in kept.wave}

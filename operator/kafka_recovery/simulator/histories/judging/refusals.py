@@ -1,0 +1,301 @@
+"""What an engine gives as its reason, held against what it saw and against the truth at that time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Concluded, Looked
+from kafka_recovery.simulator.histories.findings import Examined, unless
+from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
+from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
+from kafka_recovery.simulator.histories.judging.ownership import owned
+from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
+from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.model.metadata import PartitionState
+
+PLAN = "plan.json"
+_SLACK = 0.1
+_OLDEST = 60.0
+"""Seconds of its own time for which an engine may hold on to a policy while it refuses by it."""
+
+NOT_JUDGED = frozenset(
+    {
+        "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
+        "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
+        "RankedRejected", "RankedNotReplica", "Stopped",
+    }
+)  # fmt: skip
+"""Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A reason that was given, and all that it can be held against. `looked`: the last look at the partition."""
+
+    story: Chronicle
+    scenario: Scenario
+    said: Concluded
+    looked: Looked | None
+    seen: PartitionEvidence | None
+
+    @property
+    def plans(self) -> Iterator[Plan]:
+        """The plans that this machine had, newest first."""
+        mine = [kept for kept in self.story.kept if kept.machine == self.said.machine and kept.name == PLAN]
+        return (self.story.plan(kept.digest) for kept in reversed(mine) if kept.at <= self.said.at)
+
+    @property
+    def planned(self) -> tuple[Plan, Decision] | None:
+        """The newest decision to elect it."""
+        of_it = ((plan, decision) for plan in self.plans for decision in plan.decisions)
+        return next((p for p in of_it if p[1].id == self.said.outcome.id and p[1].leader is not None), None)
+
+
+def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
+    """A refusal's reason holds: by what the engine saw last where it speaks of that, else by the truth.
+
+    Only words that are known here are allowed, so that for every new one somebody says when it is true.
+    """
+    for said in story.concluded:
+        reason = said.outcome.reason
+        if said.outcome.outcome is Outcome.REFUSED and reason is not None and reason.code not in NOT_JUDGED:
+            holds = REASONS.get(reason.code)
+            text = f"{said.process} refuses {said.outcome.id}: {reason}"
+            if holds is None:
+                yield unless(_is_kafkas(reason.message), said.at, f"{text}; nobody knows when that is true")
+            else:
+                yield unless(holds(_told(story, scenario, said)), said.at, f"{text}; that is not so")
+
+
+def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
+    """`Refused` is not said of a partition for which this run has had a leader elected: that failed, or did not."""
+    for said in story.concluded:
+        if said.outcome.outcome is Outcome.REFUSED:
+            mine = [h for h in story.held if (h.by, h.id) == (said.process, said.outcome.id) and h.at <= said.at]
+            mine = [held for held in mine if held.topic_id == said.topic_id]
+            text = f"{said.process} refuses {said.outcome.id} and had a leader elected for it"
+            yield unless(not mine, said.at, text)
+
+
+def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
+    """`ElectedInstead` names another leader than the designated one, `LeaderDied` one whose epoch is over.
+
+    Who says `Unknown` has asked for something.
+    """
+    for said in story.concluded:
+        outcome, code = said.outcome, said.outcome.reason.code if said.outcome.reason else ""
+        told = _told(story, scenario, said)
+        if outcome.outcome is Outcome.FAILED and code in _FAILURES:
+            yield unless(_FAILURES[code](told), said.at, f"{said.process} says {outcome.id} failed, {outcome.reason}")
+        elif outcome.outcome is Outcome.UNKNOWN:
+            asked = any(
+                ballot.id == outcome.id
+                for request in story.asked
+                if request.machine == said.machine and request.at <= said.at and request.what != "approve"
+                for ballot in request.ballots
+            )
+            text = f"{said.process} says {outcome.id} is Unknown, and nothing was ever asked of it"
+            yield unless(asked or not outcome.order_restored, said.at, text)
+
+
+def _told(story: Chronicle, scenario: Scenario, said: Concluded) -> Told:
+    mine = (look for look in reversed(story.looked) if look.process == said.process and look.at <= said.at)
+    looked = next((look for look in mine if look.partition(said.outcome.id) is not None), None)
+    return Told(story, scenario, said, looked, looked.partition(said.outcome.id) if looked else None)
+
+
+def _is_kafkas(message: str) -> bool:
+    """Whether Kafka said so itself: an adapter's sentence about an error code."""
+    return "Kafka answered" in message
+
+
+def _saw(obstacle: Callable[[Seen], bool], told: Told) -> bool:
+    """Whether its last look showed that, or that the leader it had planned may not lead."""
+    if told.looked is None or told.seen is None:
+        return False
+    wishes = told.story.wishes(told.looked.at - _OLDEST, told.said.at)
+    shown = any(obstacle((told.seen, told.looked.evidence.cluster, wish.policy)) for wish in wishes)
+    return shown or _planned_leader_may_not_lead(told)
+
+
+def _planned_leader_may_not_lead(told: Told) -> bool:
+    if told.looked is None or told.seen is None or told.planned is None:
+        return False
+    decision = told.planned[1]
+    return decision.leader not in best_first_of(told.seen, told.looked.evidence.cluster, decision.candidate_order)
+
+
+def _nobody_may_lead(told: Told) -> bool:
+    if told.looked is None or told.seen is None:
+        return False
+    wishes = told.story.wishes(told.looked.at - _OLDEST, told.said.at)
+    rules = [wish.policy.rule_for(told.said.outcome.id.topic) for wish in wishes]
+    cluster = told.looked.evidence.cluster
+    return any(rule and not firsts(told.seen, cluster, rule.candidate_order) for rule in rules)
+
+
+def _somebody_leads(told: Told) -> bool:
+    near = _near(told)
+    return any(state.leader is not None for state in near)
+
+
+def _epoch_is_another(told: Told) -> bool:
+    return told.planned is None or any(s.leader_epoch != told.planned[1].leader_epoch for s in _near(told))
+
+
+def _topic_is_another(told: Told) -> bool:
+    now = told.story.topic_id(told.said.outcome.id)
+    planned = told.planned[1].topic_id if told.planned else None
+    recently = [state.topic_id for state in _near(told)]
+    return told.said.topic_id is None or not recently or any(id != planned for id in (now, *recently))
+
+
+def _order_is_another(told: Told) -> bool:
+    """Whether anybody else has changed the assignment since shortly before the plan was made."""
+    id, planned = told.said.outcome.id, told.planned
+    stands = [decision.assignment for decision in (planned[1],)] if planned else []
+    changed = any(
+        change.id == id and change.at <= told.said.at and change.by != told.said.process
+        for change in told.story.ordered[1:]
+    )
+    return changed or (told.seen is not None and told.seen.assignment not in stands)
+
+
+def _log_is_another(told: Told) -> bool:
+    if told.planned is None or told.seen is None:
+        return True
+    plan, decision = told.planned
+    before = next((p.replica(decision.leader) for p in plan.evidence.partitions if p.id == decision.id), None)
+    now = told.seen.replica(decision.leader)
+    if before is None or now is None or before.log is None or now.log is None:
+        return True
+    return (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs)
+
+
+def _another_is_better(told: Told) -> bool:
+    if told.planned is None or told.looked is None or told.seen is None:
+        return False
+    decision = told.planned[1]
+    return decision.leader not in firsts(told.seen, told.looked.evidence.cluster, decision.candidate_order)
+
+
+def _a_clean_member_is_back(told: Told) -> bool:
+    if told.looked is None or told.seen is None:
+        return False
+    back = {b.id for b in told.looked.evidence.cluster.brokers if b.reachable or alive(b)}
+    return bool(back & {*told.seen.isr, *(told.seen.elr or ())})
+
+
+def _time_is_over(told: Told) -> bool:
+    within = told.scenario.within
+    ran = next((ran for ran in told.story.ran if ran.process == told.said.process), None)
+    return within is not None and ran is not None and told.said.at >= ran.timed_from + within - _SLACK
+
+
+def _plan_is_full(told: Told) -> bool:
+    """Whether a plan of this run, which may be written down a little later, elects as many as it may."""
+    least = min(wish.policy.limits.partitions for wish in told.story.wishes(0.0, told.said.at))
+    mine = [told.story.plan(k.digest) for k in told.story.kept if k.process == told.said.process and k.name == PLAN]
+    unwritten = told.said.process not in {k.process for k in told.story.kept}
+    return unwritten or any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
+
+
+def _nobody_approved(told: Told) -> bool:
+    named = re.search(r"plan ([0-9a-f]{8,})", told.said.outcome.reason.message if told.said.outcome.reason else "")
+    yes = [g.digest for g in told.story.granted if g.by and g.process == told.said.process and g.at <= told.said.at]
+    return named is None or not any(digest.startswith(named[1]) for digest in yes)
+
+
+def _an_earlier_one_failed(told: Told) -> bool:
+    bad = (Outcome.FAILED, Outcome.UNKNOWN)
+    mine = [s for s in told.story.concluded if s.process == told.said.process and s.at <= told.said.at]
+    return any(said.outcome.outcome in bad for said in mine)
+
+
+def _order_is_a_plans(told: Told) -> bool:
+    """Whether a plan's order stands there, or did a moment ago."""
+    since = told.story.awake_before(told.said.process, told.said.at, 2 * LAST_SEEN)
+    id, topic = told.said.outcome.id, told.said.topic_id
+    moments = [since, *(c.at for c in told.story.ordered if c.id == id and since <= c.at <= told.said.at)]
+    return any((order := owned(told.story, id, topic, at)) and order.plan for at in moments)
+
+
+def _is_undone(told: Told) -> bool:
+    return any(ran.process == told.said.process and ran.command == "undo" for ran in told.story.ran)
+
+
+def _owners_stop_it(told: Told) -> bool:
+    since = told.story.awake_before(told.said.process, told.said.at, _OLDEST)
+    wishes = told.story.wishes(since, told.said.at)
+    return any(wish.suspended or wish.authority == "Observe" for wish in wishes)
+
+
+def _rules_changed(told: Told) -> bool:
+    return len({wish.policy for wish in told.story.wishes(0.0, told.said.at)}) > 1
+
+
+def _near(told: Told) -> tuple[PartitionState, ...]:
+    since = told.story.awake_before(told.said.process, told.said.at, LAST_SEEN)
+    if told.looked is not None:
+        since = min(since, told.looked.at - told.looked.evidence.cluster.took.total_seconds() - LAST_SEEN)
+    return told.story.states(told.said.outcome.id, since, told.said.at)
+
+
+def _another_leads(told: Told) -> bool:
+    mine = [
+        ballot
+        for asked in told.story.requests("elect")
+        if asked.machine == told.said.machine and asked.at <= told.said.at
+        for ballot in asked.ballots
+        if ballot.id == told.said.outcome.id
+    ]
+    return bool(mine) and told.said.outcome.leader != mine[-1].designated
+
+
+def _leader_is_gone(told: Told) -> bool:
+    held = [h for h in told.story.held if h.id == told.said.outcome.id and h.at <= told.said.at]
+    return bool(held) and any(
+        state.leader is None or state.leader_epoch > min(h.epoch for h in held) for state in _near(told)
+    )
+
+
+_FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
+
+REASONS: Mapping[str, Callable[[Told], bool]] = {
+    **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
+    **dict.fromkeys(
+        ("Fenced", "Unreachable", "CutOff", "MetadataUnknown", "NotListed", "NotRegistered", "Stopping",
+         "LogDirOffline", "NotMeasured", "OtherLeaderEpoch", "NoAnswer"),
+        _planned_leader_may_not_lead,
+    ),
+    "NoCandidate": _nobody_may_lead,
+    "LeaderIsBack": _somebody_leads,
+    "ElectedAlready": _somebody_leads,
+    "AnotherLeader": _somebody_leads,
+    "EpochChanged": _epoch_is_another,
+    "TopicRecreated": _topic_is_another,
+    "TopicGone": _topic_is_another,
+    "PartitionGone": _topic_is_another,
+    "UnknownPartition": _topic_is_another,
+    "AssignmentChanged": _order_is_another,
+    "LogChanged": _log_is_another,
+    "BetterCandidate": _another_is_better,
+    "CleanMemberReturning": _a_clean_member_is_back,
+    "OutOfTime": _time_is_over,
+    "PlanIsFull": _plan_is_full,
+    "ApprovalMissing": _nobody_approved,
+    "EarlierWaveFailed": _an_earlier_one_failed,
+    "OrderStillAltered": _order_is_a_plans,
+    "Undone": _is_undone,
+    "ObserveOnly": _owners_stop_it,
+    "Suspended": _owners_stop_it,
+    "RuleGone": _rules_changed,
+    "RuleChanged": _rules_changed,
+}  # fmt: skip
+"""By the word of a reason, whether it is so."""

@@ -1,0 +1,137 @@
+"""What an engine says of a partition that is back, held against the truth at the time it is said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Concluded, Held, is_engine
+from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
+from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.model.metadata import PartitionState
+
+LAST_SEEN = 12.0
+"""Seconds of its own time within which an engine has looked at what it says: a question is answered in ten."""
+
+
+def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Examined:
+    """`Recovered*` names a leader that did lead, in that epoch; another than the planned one is told."""
+    for said in story.concluded:
+        outcome = said.outcome
+        if not outcome.outcome.is_recovered:
+            continue
+        led = any(
+            (led.id, led.broker, led.epoch) == (outcome.id, f"broker {outcome.leader}", outcome.leader_epoch)
+            for led in story.led
+            if led.at <= said.at
+        )
+        text = f"{said.process} says {outcome.id} is {outcome.outcome}, but broker {outcome.leader} never led it in"
+        yield unless(led, said.at, f"{text} epoch {outcome.leader_epoch}")
+        yield from _as_planned(story, said)
+
+
+def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
+    """When `Recovered*` is said, that leader leads, or did a moment ago: what ended long before is not recovered."""
+    for said in _said_recovered(story):
+        outcome = said.outcome
+        near = _near(story, said)
+        leads = any((state.leader, state.leader_epoch) == (outcome.leader, outcome.leader_epoch) for state in near)
+        seen = [(state.leader, state.leader_epoch) for state in near]
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch"
+        yield unless(leads, said.at, f"{text} {outcome.leader_epoch}; leaders and epochs of that time are {seen}")
+
+
+def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
+    """`Recovered` is not said below min.insync.replicas, and `RecoveredUnderMinIsr` only there.
+
+    As many replicas as there are will do where more are asked for.
+    """
+    for said in _said_recovered(story):
+        outcome = said.outcome
+        led = [state for state in _near(story, said) if state.leader_epoch == outcome.leader_epoch]
+        values = _min_isrs(story, said)
+        if outcome.outcome is Outcome.RECOVERED_CLEANLY or not led or not values:
+            continue
+        low = [len(state.isr) < min(value, len(state.replicas)) for state in led for value in values]
+        under = outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
+        text = f"{said.process} says {outcome.id} is {outcome.outcome}; its ISR is {list(led[-1].isr)}, min.insync."
+        yield unless(any(low) if under else not all(low), said.at, f"{text}replicas {values}")
+
+
+def cleanly_is_clean(story: Chronicle, scenario: Scenario) -> Examined:
+    """`RecoveredCleanly` is not said of a leader whom an engine had elected, unless somebody was told of that one.
+
+    Never by who had it elected; by another one only if the first has said what became of its election.
+    """
+    for said in _said_recovered(story):
+        outcome = said.outcome
+        if outcome.outcome is not Outcome.RECOVERED_CLEANLY:
+            continue
+        election = _election(story, said)
+        if election is None or not is_engine(election.by):
+            yield None
+            continue
+        told = election.by != said.process and any(
+            other.process == election.by and other.outcome.id == outcome.id and other.at >= election.at
+            for other in story.concluded
+        )
+        text = f"{said.process} says {outcome.id} is {outcome.outcome}, but {election.by} had broker"
+        text = f"{text} {election.leader} elected, and {len(election.lost)} acknowledged records were lost by that"
+        yield unless(told, said.at, f"{text}; nobody has told of it")
+
+
+def _said_recovered(story: Chronicle) -> Iterator[Concluded]:
+    return (said for said in story.concluded if said.outcome.outcome.is_recovered)
+
+
+def _near(story: Chronicle, said: Concluded) -> tuple[PartitionState, ...]:
+    """The partition's states in the time that an engine may speak of."""
+    return story.states(said.outcome.id, story.awake_before(said.process, said.at, LAST_SEEN), said.at)
+
+
+def _min_isrs(story: Chronicle, said: Concluded) -> list[int]:
+    """Every min.insync.replicas that was in force since the engine's last look at the partition."""
+    looks = [look.at for look in story.looked if look.process == said.process and look.partition(said.outcome.id)]
+    log, topic = story.kafka.controllers.log, said.outcome.id.topic
+    known = [(log.times.get(offset, 0.0), found) for offset, found in log.topics.all_of(topic)]
+    since = min(looks, default=0.0)
+    ends = [*[at for at, _ in known[1:]], float("inf")]
+    return [
+        found.min_isr
+        for (began, found), end in zip(known, ends, strict=True)
+        if found is not None and began <= said.at and end >= since
+    ]
+
+
+def _election(story: Chronicle, said: Concluded) -> Held | None:
+    """The election that brought the leader of whom this is said."""
+    wanted = said.outcome.id, said.topic_id, said.outcome.leader, said.outcome.leader_epoch
+    return next((held for held in story.held if (held.id, held.topic_id, held.leader, held.epoch) == wanted), None)
+
+
+def _as_planned(story: Chronicle, said: Concluded) -> Examined:
+    """`Recovered` with another leader, or with less than was planned, is not `Recovered`.
+
+    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan.
+    """
+    outcome = said.outcome
+    elections: list[tuple[Asked, Ballot]] = [
+        (asked, ballot)
+        for asked in reversed(story.asked)
+        if asked.what == "elect" and asked.machine == said.machine and asked.at <= said.at
+        for ballot in asked.ballots
+        if ballot.id == outcome.id
+    ]
+    if not elections or outcome.outcome is Outcome.RECOVERED_CLEANLY:
+        return
+    of_this_leader = (e for e in elections if e[0].process == said.process and e[1].designated == outcome.leader)
+    asked, ballot = next(of_this_leader, elections[0])
+    stands_on = story.decision(asked, ballot)
+    planned = None if stands_on is None else stands_on[1].log_end
+    if outcome.leader != ballot.designated:
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}"
+        yield Broken(said.at, f"{text}, planned was broker {ballot.designated}")
+    if planned is not None and outcome.log_end is not None:
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
+        yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")

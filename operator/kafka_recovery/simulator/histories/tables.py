@@ -1,0 +1,42 @@
+"""What many histories had to offer, as tables: an oracle that examines nothing promises nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class Vacuity:
+    """How many things each invariant has examined, and in how many histories it examined any."""
+
+    things: Counter[str] = field(default_factory=Counter)
+    histories: Counter[str] = field(default_factory=Counter)
+
+    def add(self, examined: Mapping[str, int]) -> None:
+        """One more history."""
+        self.things.update(examined)
+        self.histories.update({name: int(count > 0) for name, count in examined.items()})
+
+    @property
+    def vacuous(self) -> tuple[str, ...]:
+        """The invariants that had nothing to examine."""
+        return tuple(name for name, count in self.things.items() if not count)
+
+    def __str__(self) -> str:
+        rows = [(name, self.things[name], self.histories[name]) for name in self.things]
+        return table(("promise", "examined", "in histories"), rows)
+
+
+def table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    """Columns under their heads: the first to the left, numbers to the right."""
+    lines = [heads, *[tuple(map(str, row)) for row in rows]]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(heads))]
+    return "\n".join(
+        "  ".join(
+            text.rjust(width) if column else text.ljust(width)
+            for column, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )

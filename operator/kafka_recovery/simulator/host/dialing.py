@@ -1,0 +1,75 @@
+"""How an engine's process reaches simulated brokers: names, connections, and what is heard of its requests."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from errno import ECONNREFUSED
+from socket import EAI_NONAME, gaierror
+
+from kafka_recovery.cluster.sockets import Address, Streams
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.host.mortality import Process
+from kafka_recovery.simulator.host.tcp import Calling, Link
+from kafka_recovery.simulator.host.weather import Weather
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.wire.session import Session
+
+PORT = 9092
+
+
+@dataclass(slots=True)
+class Names:
+    """Who listens where, and what brokers say of that. Right, until `advertised` has other addresses for some."""
+
+    brokers: Sequence[BrokerId]
+    advertised: dict[BrokerId, Address] = field(default_factory=dict)
+
+    @property
+    def bootstrap(self) -> tuple[Address, ...]:
+        """All of them, where they really listen."""
+        return tuple(map(_real, self.brokers))
+
+    def address_of(self, broker: BrokerId) -> Address:
+        """What brokers tell clients."""
+        return self.advertised.get(broker) or _real(broker)
+
+    def broker_at(self, address: Address) -> BrokerId | None:
+        """Who listens there; None: the name does not resolve."""
+        return next((id for id in self.brokers if _real(id) == address), None)
+
+
+def _real(broker: BrokerId) -> Address:
+    return Address(f"kafka-{broker}", PORT)
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedDial:
+    """Port `Dial` of one process. `sending` hears of every request's frame, just before it is sent."""
+
+    kafka: SimulatedKafka
+    process: Process
+    names: Names
+    weather: Weather = field(default_factory=Weather)
+    sending: Callable[[bytes], object] = lambda frame: None
+
+    async def __call__(self, address: Address, tls: ssl.SSLContext | None) -> Streams:
+        """A connection. Raises OSError: the name is unknown, or nobody listens there."""
+        broker = self.names.broker_at(address)
+        if broker is None:
+            raise gaierror(EAI_NONAME, "Name or service not known")
+        self.process.step(f"connect to broker {broker}")
+        loop, network, target = asyncio.get_running_loop(), self.kafka.network, self.kafka.brokers[broker]
+        network.node(self.process.name)
+        answered = loop.create_future()
+        Calling(network, self.process.name, target, answered).begin()
+        if not await answered:
+            raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
+        session = Session(self.kafka, broker, self.process.name, self.names.address_of)
+        link = Link(network, self.process, target, session, self.weather, self.sending)
+        reader = asyncio.StreamReader(loop=loop)
+        protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
+        link.attach(protocol)
+        return reader, asyncio.StreamWriter(link, protocol, reader, loop)

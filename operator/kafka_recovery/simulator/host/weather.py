@@ -1,0 +1,97 @@
+"""What goes wrong on the wire: answers that come late, in pieces, torn, or as something that no broker would say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from random import Random
+
+
+class WireFault(StrEnum):
+    """What may become of one answer."""
+
+    SILENCE = "silence"
+    """It never comes, and the connection stays open."""
+    SLOW = "slow"
+    """Its bytes come one piece after the other, for seconds."""
+    TORN = "torn"
+    """The connection is reset in its middle."""
+    OTHER_ID = "other-id"
+    """It names another correlation id."""
+    TWICE = "twice"
+    """It comes twice."""
+    OVERSIZED = "oversized"
+    """It announces more bytes than anybody would read."""
+    GARBLED = "garbled"
+    """Four of its bytes are the largest number there is, where an array's length may stand."""
+    LEFT_OVER = "left-over"
+    """It is longer than its version says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Became:
+    """What is sent in an answer's place: pieces, each after so many seconds; and whether the connection ends then."""
+
+    pieces: tuple[tuple[float, bytes], ...]
+    then_reset: bool = False
+
+    @property
+    def lasts(self) -> float:
+        """Seconds until the last piece is sent."""
+        return max((delay for delay, _ in self.pieces), default=0.0)
+
+
+@dataclass(slots=True)
+class Weather:
+    """The wire's weather now. `odds`: how probable each fault is for an answer; fair where there are none."""
+
+    random: Random = field(default_factory=lambda: Random(0))
+    odds: Mapping[WireFault, float] = field(default_factory=dict)
+    struck: dict[WireFault, int] = field(default_factory=dict)
+    """How often each fault has struck."""
+
+    def becomes_of(self, frame: bytes) -> Became:
+        """`frame`: an answer with its length."""
+        for fault, odds in self.odds.items():
+            if self.random.random() < odds:
+                self.struck[fault] = self.struck.get(fault, 0) + 1
+                return _EFFECTS[fault](frame, self.random)
+        return Became(((0.0, frame),))
+
+
+def _slowly(frame: bytes, random: Random) -> Became:
+    step = max(1, len(frame) // 5)
+    pieces = [frame[at : at + step] for at in range(0, len(frame), step)]
+    return Became(tuple((number * random.uniform(0.1, 1.0), piece) for number, piece in enumerate(pieces)))
+
+
+def _garbled(frame: bytes, random: Random) -> Became:
+    at = random.randrange(8, len(frame) - 3) if len(frame) > 11 else len(frame)
+    return _whole(frame[:at] + b"\x7f\xff\xff\xff" + frame[at + 4 :])
+
+
+def _other_id(frame: bytes, random: Random) -> Became:
+    other = (int.from_bytes(frame[4:8], "big") + random.randrange(1, 1000)) & 0x7FFFFFFF
+    return _whole(frame[:4] + other.to_bytes(4, "big") + frame[8:])
+
+
+def _left_over(frame: bytes, random: Random) -> Became:
+    longer = frame[4:] + bytes(random.randrange(1, 9))
+    return _whole(len(longer).to_bytes(4, "big") + longer)
+
+
+def _whole(frame: bytes) -> Became:
+    return Became(((0.0, frame),))
+
+
+_EFFECTS: Mapping[WireFault, Callable[[bytes, Random], Became]] = {
+    WireFault.SILENCE: lambda frame, random: Became(()),
+    WireFault.SLOW: _slowly,
+    WireFault.TORN: lambda frame, random: Became(((0.0, frame[: random.randrange(len(frame))]),), then_reset=True),
+    WireFault.OTHER_ID: _other_id,
+    WireFault.TWICE: lambda frame, random: Became(((0.0, frame), (0.01, frame))),
+    WireFault.OVERSIZED: lambda frame, random: _whole(b"\x7f\xff\xff\xf0" + frame[4:]),
+    WireFault.GARBLED: _garbled,
+    WireFault.LEFT_OVER: _left_over,
+}

@@ -1,0 +1,1 @@
+"""Simulated brokers speak Kafka's protocol: bytes in, bytes out."""

@@ -1,0 +1,127 @@
+"""Which requests a simulated broker knows, in which versions, and who answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from kafka.protocol import admin, consumer, metadata
+
+from kafka_recovery.cluster import kip_1275
+from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.model.switches import Switches
+from kafka_recovery.simulator.wire import changes, described, logs
+from kafka_recovery.simulator.wire.api_versions import API_VERSIONS, ApiVersionsAnswers
+from kafka_recovery.simulator.wire.exchange import Exchange
+
+Range = tuple[int, int]
+Release = tuple[int, int]
+
+_ANY: Release = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """One request: its messages, its versions by release (oldest first), and who answers it."""
+
+    request: Any
+    response: Any
+    versions: Mapping[Release, Range]
+    serve: Callable[[Exchange], None]
+
+    def range_in(self, settings: Settings, switches: Switches) -> Range | None:
+        """What brokers so configured offer of it."""
+        if self.request is kip_1275.GetReplicaLogInfoRequest and not switches.designated_elections:
+            return None
+        major, minor = settings.release.split(".")[:2]
+        ranges = [range for since, range in self.versions.items() if since <= (int(major), int(minor))]
+        if not ranges:
+            return None
+        lowest, highest = ranges[-1]
+        if self.request is kip_1275.ElectLeadersRequest and switches.designated_elections:
+            highest = 3
+        if self.request is admin.DescribeClusterRequest:
+            highest = 2 if settings.fenced_listed else 1
+        return lowest, highest
+
+
+_KNOWN = (
+    Known(admin.DescribeClusterRequest, admin.DescribeClusterResponse, {_ANY: (0, 2)}, described.cluster),
+    Known(
+        admin.DescribeTopicPartitionsRequest,
+        admin.DescribeTopicPartitionsResponse,
+        {(3, 8): (0, 0)},
+        described.topic_partitions,
+    ),
+    Known(admin.DescribeConfigsRequest, admin.DescribeConfigsResponse, {_ANY: (1, 4)}, described.configs),
+    Known(admin.DescribeQuorumRequest, admin.DescribeQuorumResponse, {_ANY: (0, 1), (3, 9): (0, 2)}, changes.quorum),
+    Known(
+        admin.ListPartitionReassignmentsRequest,
+        admin.ListPartitionReassignmentsResponse,
+        {_ANY: (0, 0)},
+        changes.list_reassignments,
+    ),
+    Known(
+        admin.AlterPartitionReassignmentsRequest,
+        admin.AlterPartitionReassignmentsResponse,
+        {_ANY: (0, 0), (4, 1): (0, 1)},
+        changes.alter_reassignments,
+    ),
+    Known(kip_1275.ElectLeadersRequest, kip_1275.ElectLeadersResponse, {_ANY: (0, 2)}, changes.elect_leaders),
+    Known(
+        consumer.ListOffsetsRequest,
+        consumer.ListOffsetsResponse,
+        {_ANY: (1, 8), (3, 9): (1, 9), (4, 0): (1, 10), (4, 1): (1, 11)},
+        logs.list_offsets,
+    ),
+    Known(
+        consumer.FetchRequest,
+        consumer.FetchResponse,
+        {_ANY: (13, 16), (3, 9): (13, 17), (4, 1): (13, 18)},
+        logs.fetch,
+    ),
+    Known(kip_1275.GetReplicaLogInfoRequest, kip_1275.GetReplicaLogInfoResponse, {_ANY: (0, 0)}, logs.replica_log_info),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One request as certain brokers offer it."""
+
+    request: Any
+    response: Any
+    lowest: int
+    highest: int
+    serve: Callable[[Exchange], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Apis:
+    """All that certain brokers offer, by api key."""
+
+    offered: Mapping[int, Api]
+    versions: ApiVersionsAnswers
+
+    def find(self, key: int, version: int) -> Api | None:
+        """The request of this number, if they know this version of it."""
+        api = self.offered.get(key)
+        return api if api is not None and api.lowest <= version <= api.highest else None
+
+
+@lru_cache(100)
+def apis_of(settings: Settings, switches: Switches) -> Apis:
+    """What brokers so configured offer."""
+    ranges = {int(known.request.API_KEY): known.range_in(settings, switches) for known in _KNOWN}
+    offered = {key: range for key, range in ranges.items() if range is not None} | {API_VERSIONS: (0, 4)}
+    answers = ApiVersionsAnswers(MappingProxyType(dict(sorted(offered.items()))))
+    first = Known(metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, {}, answers.serve)
+    found = {
+        key: Api(known.request, known.response, *offered[key], known.serve)
+        for known in (first, *_KNOWN)
+        for key in (int(known.request.API_KEY),)
+        if key in offered
+    }
+    return Apis(MappingProxyType(found), answers)

@@ -1,0 +1,176 @@
+"""What a broker forwards to the controller: elections, reassignments, the quorum."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kafka_recovery.domain.evidence import Reassignment
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.requests import (
+    AlterReassignments,
+    Decided,
+    DescribeQuorum,
+    ElectionType,
+    ElectLeaders,
+    ListReassignments,
+    QuorumDescribed,
+    ReassignmentsListed,
+    Unsupported,
+)
+from kafka_recovery.simulator.wire.exchange import Exchange, Values
+from kafka_recovery.simulator.wire.ids import by_topic
+
+_METADATA = "__cluster_metadata"
+_FIRST_CONTROLLER = 3000
+
+
+def quorum(exchange: Exchange) -> None:
+    """DescribeQuorum of the one partition that there is."""
+    asked = [(topic.topic_name, part.partition_index) for topic in exchange.asked.topics for part in topic.partitions]
+
+    def told(answer: QuorumDescribed) -> None:
+        if answer.error:
+            exchange.answer(error_code=answer.error, error_message=None, topics=[], nodes=[])
+            return
+        topics = by_topic((TopicPartition(*each), answer.high_watermark) for each in asked)
+        exchange.answer(
+            error_code=0,
+            error_message=None,
+            topics=[
+                Values(topic_name=name, partitions=[_quorum(exchange, name, index, end) for index, end in parts])
+                for name, parts in topics.items()
+            ],
+            nodes=[],
+        )
+
+    exchange.ask(DescribeQuorum(), told)
+
+
+def _quorum(exchange: Exchange, topic: str, index: int, end: int) -> Values:
+    controllers = exchange.line.kafka.controllers
+    known = (topic, index) == (_METADATA, 0)
+    active = controllers.names.index(controllers.active) if controllers.active else -1
+    voters = [
+        Values(
+            replica_id=_FIRST_CONTROLLER + number,
+            replica_directory_id=None,
+            log_end_offset=end,
+            last_fetch_timestamp=-1,
+            last_caught_up_timestamp=-1,
+        )
+        for number in range(len(controllers.names))
+    ]
+    return Values(
+        partition_index=index,
+        error_code=Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION,
+        error_message=None,
+        leader_id=_FIRST_CONTROLLER + active if known and active >= 0 else -1,
+        leader_epoch=1 if known else -1,
+        high_watermark=end if known else -1,
+        current_voters=voters if known else [],
+        observers=[],
+    )
+
+
+def list_reassignments(exchange: Exchange) -> None:
+    """ListPartitionReassignments of these partitions, or of all."""
+    topics = exchange.asked.topics
+    wanted = None
+    if topics is not None:
+        wanted = tuple(TopicPartition(topic.name, index) for topic in topics for index in topic.partition_indexes)
+
+    def told(answer: ReassignmentsListed) -> None:
+        ongoing = [
+            Values(name=name, partitions=[_reassignment(index, found) for index, found in parts])
+            for name, parts in by_topic(answer.partitions.items()).items()
+        ]
+        exchange.answer(throttle_time_ms=0, error_code=answer.error, error_message=None, topics=ongoing)
+
+    exchange.ask(ListReassignments(wanted), told)
+
+
+def _reassignment(index: int, found: Reassignment) -> Values:
+    return Values(
+        partition_index=index,
+        replicas=[],
+        adding_replicas=found.adding,
+        removing_replicas=found.removing,
+    )
+
+
+def alter_reassignments(exchange: Exchange) -> None:
+    """AlterPartitionReassignments; v0 knows no `allow_replication_factor_change` and means yes."""
+    asked = exchange.asked
+    targets = {
+        TopicPartition(topic.name, part.partition_index): None
+        if part.replicas is None
+        else tuple(map(BrokerId, part.replicas))
+        for topic in asked.topics
+        for part in topic.partitions
+    }
+
+    def told(answer: Decided) -> None:
+        decided = _decided(answer, targets)
+        responses = [
+            Values(
+                name=name,
+                partitions=[
+                    Values(partition_index=index, error_code=code, error_message=None) for index, code in parts
+                ],
+            )
+            for name, parts in by_topic(decided).items()
+        ]
+        exchange.answer(
+            throttle_time_ms=0,
+            allow_replication_factor_change=asked.allow_replication_factor_change,
+            error_code=answer.error,
+            error_message=None,
+            responses=responses,
+        )
+
+    request = AlterReassignments(targets, exchange.line.client, asked.allow_replication_factor_change)
+    exchange.ask(request, told)
+
+
+def elect_leaders(exchange: Exchange) -> None:
+    """ElectLeaders; v0 knows the preferred election only, and partitions that are null are all of them."""
+    asked = exchange.asked
+    try:
+        type = ElectionType(asked.election_type if exchange.version >= 1 else 0)
+    except ValueError:
+        exchange.answer(throttle_time_ms=0, error_code=Error.INVALID_REQUEST, replica_election_results=[])
+        return
+    topics, partitions, designated = asked.topic_partitions, None, None
+    if topics is not None:
+        partitions = tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
+    if type is ElectionType.DESIGNATED and topics is not None:
+        leaders = [topic.designated_leaders or () for topic in topics]
+        if any(len(named) != len(topic.partitions) for named, topic in zip(leaders, topics, strict=True)):
+            exchange.answer(throttle_time_ms=0, error_code=Error.INVALID_REQUEST, replica_election_results=[])
+            return
+        designated = tuple(BrokerId(leader) for named in leaders for leader in named)
+
+    def told(answer: Decided | Unsupported) -> None:
+        if isinstance(answer, Unsupported):
+            answer = Decided(Error.UNSUPPORTED_VERSION, {})
+        results = [
+            Values(
+                topic=name,
+                partition_result=[
+                    Values(partition_id=index, error_code=code, error_message=None) for index, code in parts
+                ],
+            )
+            for name, parts in by_topic(_decided(answer, partitions or ())).items()
+        ]
+        exchange.answer(throttle_time_ms=0, error_code=answer.error, replica_election_results=results)
+
+    timeout = max(asked.timeout_ms, 0) / 1000
+    exchange.ask(ElectLeaders(type, partitions, exchange.line.client, designated, timeout), told)
+
+
+def _decided(answer: Decided, asked: Iterable[TopicPartition]) -> Iterable[tuple[TopicPartition, Error]]:
+    """What was decided; what is wrong with all of the request is said of each partition too."""
+    if answer.error:
+        return ((id, answer.error) for id in asked)
+    return answer.partitions.items()

@@ -1,0 +1,56 @@
+"""One request on its way through a simulated broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.requests import Request
+from kafka_recovery.simulator.wire.frames import response
+
+Answered = TypeVar("Answered")
+Addresses = Callable[[BrokerId], tuple[str, int]]
+
+Values = SimpleNamespace
+"""A message to encode, or a part of one: fields by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Between whom: a client, and the broker it is connected to. `addresses`: where brokers say they listen."""
+
+    kafka: SimulatedKafka
+    broker: BrokerId
+    client: str
+    addresses: Addresses
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """`asked`: the decoded request; `answered` gets the response frame, once."""
+
+    line: Line
+    version: int
+    correlation_id: int
+    response_class: Any
+    asked: Any
+    answered: Callable[[bytes], None]
+
+    def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
+        """Let the broker's process answer, now or when the controller has."""
+        self.line.kafka.serve(self.line.broker, request, then, self.line.client)
+
+    def look(self, request: Request[Answered]) -> Answered | None:
+        """The answer from the broker's own memory and logs; None from a process that says nothing."""
+        answers: list[Answered] = []
+        self.ask(request, answers.append)
+        return answers[0] if answers else None
+
+    def answer(self, **values: Any) -> None:
+        """Encode the response from its fields."""
+        frame = response(self.response_class, self.version, self.correlation_id, Values(**values))
+        self.answered(frame)

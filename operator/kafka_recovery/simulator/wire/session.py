@@ -1,0 +1,73 @@
+"""One client's connection to one simulated broker, above the transport: frames in, frames out."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+
+from kafka_recovery.cluster.codec import Unreadable, decode
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.wire.api_versions import API_VERSIONS
+from kafka_recovery.simulator.wire.apis import Api, apis_of
+from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Line
+from kafka_recovery.simulator.wire.frames import BadFrame, Head, read_head, skip_tagged_fields
+
+__all__ = ["BadFrame", "Session"]
+
+Reply = Callable[[bytes], None]
+_Work = Callable[[Reply], None]
+
+
+class Session:
+    """As a broker does it: one request of a connection at a time, answers in order."""
+
+    def __init__(self, kafka: SimulatedKafka, broker: BrokerId, client: str, addresses: Addresses) -> None:
+        self._apis = apis_of(kafka.settings, kafka.switches)
+        self._line = Line(kafka, broker, client, addresses)
+        self._waiting: deque[tuple[_Work, Reply]] = deque()
+        self._busy = self._working = False
+
+    def received(self, frame: bytes, reply: Reply) -> None:
+        """One whole request without its length; `reply` gets the response without its length, once, now or later.
+
+        Raises BadFrame for what is no Kafka request, or one that this broker does not know.
+        """
+        self._waiting.append((self._read(memoryview(frame)), reply))
+        self._work()
+
+    def _read(self, frame: memoryview) -> _Work:
+        head = read_head(frame)
+        api = self._apis.find(head.api_key, head.version)
+        if api is None and head.api_key == API_VERSIONS:
+            return partial(self._apis.versions.refuse_version, head.correlation_id)
+        if api is None:
+            raise BadFrame(f"this broker does not know request {head.api_key} v{head.version}")
+        begin = skip_tagged_fields(frame, head.end) if api.request.flexible_version_q(head.version) else head.end
+        try:
+            asked = decode(api.request, head.version, frame[begin:])
+        except Unreadable as error:
+            raise BadFrame(str(error)) from error
+        return partial(self._serve, api, head, asked)
+
+    def _serve(self, api: Api, head: Head, asked: object, reply: Reply) -> None:
+        api.serve(Exchange(self._line, head.version, head.correlation_id, api.response, asked, reply))
+
+    def _work(self) -> None:
+        """Work off what waits, unless a request is being worked on; nested calls leave it to the outermost."""
+        if self._working:
+            return
+        self._working = True
+        try:
+            while self._waiting and not self._busy:
+                work, reply = self._waiting.popleft()
+                self._busy = True
+                work(partial(self._answered, reply))
+        finally:
+            self._working = False
+
+    def _answered(self, reply: Reply, frame: bytes) -> None:
+        self._busy = False
+        reply(frame)
+        self._work()

@@ -1,0 +1,60 @@
+"""Who is best, who is as good, in which order the others follow, and what the leader lacks: of all small logs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from itertools import permutations, product
+
+import pytest
+
+from exhaustive.conftest import Count
+from exhaustive.every_log import every_log
+from exhaustive.judging import hold_for_each
+from exhaustive.scenes import HEALTHY, of_logs, one_arrangement, policies
+from kafka_recovery.domain.evidence import PartitionEvidence, ReplicaLog
+
+NOBODY_WAITED = timedelta(0)
+IDS = list(permutations((1, 2, 3)))
+
+Logs = tuple[ReplicaLog, ...]
+
+
+def partitions(arranged: Iterable[Logs]) -> Iterator[PartitionEvidence]:
+    """Broker ids are names: which replica has which, changes from one to the next, not in step with the arrangement."""
+    for number, logs in enumerate(arranged):
+        yield of_logs(number, logs, IDS[number // 7 % len(IDS)])
+
+
+def test_any_two_logs_of_up_to_three_offsets(counted: Count) -> None:
+    for policy in policies():
+        arranged = list(one_arrangement(every_log(3), 2))
+        assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
+        counted(len(arranged))
+
+
+def test_any_three_logs_of_up_to_two_offsets(counted: Count) -> None:
+    """Whole ones: what retention does, it does to two logs."""
+    arranged = list(one_arrangement([log for log in every_log(2) if log.start == 0], 3))
+    for policy in policies():
+        assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
+        counted(len(arranged))
+
+
+@pytest.mark.full
+@pytest.mark.timeout(1800)
+def test_any_three_logs_of_up_to_three_offsets_in_any_arrangement(counted: Count) -> None:
+    """Half a million sets of logs, four policies: some five minutes."""
+    logs = every_log(3)
+    for policy in policies():
+        assert hold_for_each(partitions(product(logs, repeat=3)), HEALTHY, policy, NOBODY_WAITED) > len(logs) ** 3 / 2
+        counted(len(logs) ** 3)
+
+
+@pytest.mark.full
+def test_any_two_logs_of_up_to_five_offsets_in_any_arrangement(counted: Count) -> None:
+    """A hundred thousand pairs, four policies: most of a minute."""
+    logs = every_log(5)
+    for policy in policies():
+        assert hold_for_each(partitions(product(logs, repeat=2)), HEALTHY, policy, NOBODY_WAITED) > len(logs) ** 2 / 2
+        counted(len(logs) ** 2)

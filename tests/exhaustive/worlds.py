@@ -1,0 +1,90 @@
+"""What a gather would see of each state of the small Kafka, and the worst and the best that may be behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from exhaustive.every_log import measured
+from exhaustive.scenes import HEALTHY, partition
+from exhaustive.small_kafka import Copy, State, Step, holds
+from kafka_recovery.decision.witnesses import Seen, with_witnesses
+from kafka_recovery.domain.evidence import EpochEntry, Evidence, PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+
+
+class Visible(NamedTuple):
+    """All that anybody can know of a state: who was in the ISR when, who is intact, and the logs of who answers."""
+
+    steps: tuple[Step, ...]
+    copies: tuple[Copy, ...]
+    seen: tuple[int, int] | None
+    epoch: int
+
+
+Losses = dict[Visible, list[tuple[int, int]]]
+"""For each copy the least and the most acknowledged records that its election loses, of all states that look alike."""
+
+
+def losses_behind(states: Iterable[State]) -> Losses:
+    """Of every state without a leader."""
+    losses: Losses = {}
+    for state in states:
+        if state.leader is not None:
+            continue
+        visible = _visible(state)
+        lost = sorted((_shown(copy), _lost(state, copy)) for copy in state.copies)
+        known = losses.setdefault(visible, [(n, n) for _, n in lost])
+        for place, (_, n) in enumerate(lost):
+            least, most = known[place]
+            known[place] = min(least, n), max(most, n)
+    return losses
+
+
+def _lost(state: State, copy: Copy) -> int:
+    return sum(not holds(copy.log, record) for record in state.acknowledged)
+
+
+def _visible(state: State) -> Visible:
+    # The epoch tells only whether somebody led since the look.
+    epoch = state.epoch if state.seen else 0
+    return Visible(state.steps, tuple(sorted(map(_shown, state.copies))), state.seen, epoch)
+
+
+def _shown(copy: Copy) -> Copy:
+    """Nobody sees the log of who is away."""
+    return copy if copy.alive else copy._replace(fresh=0, log=())
+
+
+def evidence(visible: Visible) -> tuple[PartitionEvidence, PartitionHistory]:
+    """The same as the engine gets it; broker ids are places in `copies`."""
+    ids = [BrokerId(place) for place in range(len(visible.copies))]
+    steps = tuple(
+        HistoryStep(
+            tuple(ids),
+            tuple(id for id, copy in zip(ids, visible.copies, strict=True) if copy.was_in >> age & 1),
+            step.min_isr,
+            step.unclean,
+        )
+        for age, step in zip(reversed(range(len(visible.steps))), visible.steps, strict=True)
+    )
+    replicas = [Replica(id, _log(copy) if copy.alive else None) for id, copy in zip(ids, visible.copies, strict=True)]
+    intact = frozenset(id for id, copy in zip(ids, visible.copies, strict=True) if copy.intact)
+    shown = partition(0, replicas, isr=steps[-1].isr)
+    if visible.seen is not None:
+        shown = _with_what_was_seen(replace(shown, leader_epoch=LeaderEpoch(visible.epoch)), *visible.seen)
+    return shown, PartitionHistory(steps, intact)
+
+
+def _with_what_was_seen(partition: PartitionEvidence, epoch: int, end: int) -> PartitionEvidence:
+    memory = {partition.id: Seen(partition.topic_id, LeaderEpoch(epoch), Offset(end), "an earlier look")}
+    (shown,) = with_witnesses(Evidence(HEALTHY, (partition,)), memory).partitions
+    return shown
+
+
+def _log(copy: Copy) -> ReplicaLog:
+    written = [(epoch, copy.log.index(epoch)) for epoch in sorted(set(copy.log))]
+    entries = [*written, *([(copy.fresh, len(copy.log))] if copy.fresh else [])]
+    return measured(0, len(copy.log), tuple(EpochEntry(LeaderEpoch(e), Offset(o)) for e, o in entries))

@@ -1,0 +1,78 @@
+"""Messages from bytes that nobody vouches for: every size is compared with what is there."""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
+from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
+
+from kafka_recovery.cluster.codec import Unreadable, decode
+
+
+def elect(version: int) -> bytes:
+    """An election in one partition."""
+    topic = ElectLeadersRequest.TopicPartitions(topic="orders", partitions=[3])
+    request = ElectLeadersRequest(election_type=1, topic_partitions=[topic], timeout_ms=1000)
+    return bytes(request.encode(version=version))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_message_is_read_as_it_was_written(version: int) -> None:
+    found = decode(ElectLeadersRequest, version, memoryview(elect(version)))
+
+    assert [(topic.topic, topic.partitions) for topic in found.topic_partitions] == [("orders", [3])]
+    assert found.timeout_ms == 1000
+
+
+def test_tagged_fields_are_read() -> None:
+    make = FetchRequest
+    request = make(
+        replica_state=make.ReplicaState(replica_id=-2, replica_epoch=-1), max_wait_ms=0, min_bytes=0, max_bytes=1,
+        isolation_level=0, session_id=0, session_epoch=-1, topics=[], forgotten_topics_data=[], rack_id="",
+    )  # fmt: skip
+
+    found = decode(FetchRequest, 15, memoryview(bytes(request.encode(version=15))))
+
+    assert found.replica_state.replica_id == -2
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "data"),
+    [
+        (ElectLeadersRequest, 0, struct.pack(">i", 2**31 - 1)),
+        (ElectLeadersRequest, 0, struct.pack(">i", -2) + bytes(4)),
+        (ElectLeadersRequest, 0, struct.pack(">ih", 1, 30_000) + b"orders" + bytes(8)),
+        (ElectLeadersRequest, 0, struct.pack(">ih", 1, -1) + bytes(8)),
+        (ElectLeadersRequest, 2, b"\1\xff\xff\xff\xff\x0f"),
+        (ElectLeadersRequest, 2, b"\1" + b"\x80" * 100_000 + b"\1"),
+        (ElectLeadersRequest, 2, elect(2) + b"\0"),
+        (ElectLeadersRequest, 2, elect(2)[:-1]),
+        (ElectLeadersRequest, 2, elect(2)[:-1] + b"\1\0\xff\xff\xff\xff\7"),
+        (ElectLeadersRequest, 2, elect(2).replace(b"orders", b"\xff\xff\xff\xff\xff\xff")),
+    ],
+    ids=[
+        "two thousand million items", "fewer items than none", "a string beyond the end", "a name that is null",
+        "a compact array of everything", "a number of a hundred thousand bytes", "one byte too many",
+        "one byte too few", "a tagged field beyond the end", "a name that is no text",
+    ],
+)  # fmt: skip
+def test_what_is_not_there_is_not_read(message: Any, version: int, data: bytes) -> None:
+    with pytest.raises(Unreadable):
+        decode(message, version, memoryview(data))
+
+
+@given(
+    message=st.sampled_from(
+        [(FetchRequest, 18), (ListOffsetsRequest, 11), (FetchResponse, 18), (ElectLeadersResponse, 2)]
+    ),
+    data=st.binary(max_size=300),
+)
+def test_noise_is_unreadable_or_a_message(message: tuple[Any, int], data: bytes) -> None:
+    with contextlib.suppress(Unreadable):
+        decode(*message, memoryview(data))
