@@ -44,7 +44,6 @@ from kafka_recovery.simulator.model.requests import (
     DescribeQuorum,
     ElectionType,
     ElectLeaders,
-    EpochVectors,
     GetReplicaLogInfo,
     ListOffsets,
     ListReassignments,
@@ -68,8 +67,6 @@ from kafka_recovery.simulator.model.requests import (
     TopicsListed,
     TopicsNamed,
     Unsupported,
-    VectorFound,
-    VectorsFound,
     Versions,
 )
 from kafka_recovery.simulator.model.timeline import What
@@ -259,16 +256,6 @@ class Serving:
             return OffsetFound(Error.OFFSET_NOT_AVAILABLE, _NO_OFFSET, _NO_LEADER_EPOCH)
         return OffsetFound(Error.NONE, Offset(log.high_watermark), epoch)
 
-    def _vectors(self, request: EpochVectors) -> VectorsFound:
-        return VectorsFound({id: self._vector(id, *asked) for id, asked in request.partitions.items()})
-
-    def _vector(self, id: TopicPartition, topic_id: TopicId, epoch: LeaderEpoch) -> VectorFound:
-        copy = self._replica(id, epoch, topic_id)
-        if isinstance(copy, Error):
-            return VectorFound(copy, (), _NO_OFFSET, _NO_OFFSET, _NO_OFFSET)
-        log = copy.log
-        return VectorFound(Error.NONE, log.vector, Offset(log.start), Offset(log.end), Offset(log.high_watermark))
-
     def _logs(self, request: ReadLogs) -> LogsRead:
         return LogsRead({id: self._log(id, asked, request.to_the_end) for id, asked in request.partitions.items()})
 
@@ -349,7 +336,6 @@ _LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
         DescribePartitions: Serving._partitions,
         DescribeConfigs: Serving._configs,
         ListOffsets: Serving._offsets,
-        EpochVectors: Serving._vectors,
         ListTopics: Serving._topics,
         NameTopics: Serving._names,
         ReadLogs: Serving._logs,
