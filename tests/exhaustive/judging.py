@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
 from itertools import islice, permutations
 
@@ -15,6 +15,9 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Loss, LossClass
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.simulator.histories.judging.naive_order import firsts
+
+Count = Callable[[int], None]
+"""Hears how many more were judged."""
 
 AT_ONCE = 5000
 """Partitions in one plan: all of a space at once would need gigabytes."""

@@ -8,9 +8,8 @@ from itertools import permutations, product
 
 import pytest
 
-from exhaustive.conftest import Count
 from exhaustive.every_log import every_log
-from exhaustive.judging import hold_for_each
+from exhaustive.judging import Count, hold_for_each
 from exhaustive.naive_logs import contradict, lacking, same_records
 from exhaustive.scenes import HEALTHY, of_logs, one_arrangement, policies
 from kafka_recovery.decision.logs import common_point, contains, equal

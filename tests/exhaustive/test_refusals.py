@@ -10,9 +10,8 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
-from exhaustive.conftest import Count
 from exhaustive.every_log import CURRENT, NOW
-from exhaustive.judging import hold_for_each
+from exhaustive.judging import Count, hold_for_each
 from exhaustive.scenes import (
     A_MOMENT,
     ENDLESS,
