@@ -25,12 +25,14 @@ DEAD = broker(0, fenced=True, reachable=False, advances=None)
 BACK = broker(0, fenced=True)
 LONGER = measured(0, 3, LOG.epochs)
 NEWER = measured(0, 2, (EpochEntry(LeaderEpoch(1), Offset(0)), EpochEntry(LeaderEpoch(2), Offset(1))))
+NEWEST = measured(0, 2, (EpochEntry(LeaderEpoch(1), Offset(0)), EpochEntry(LeaderEpoch(3), Offset(1))))
 
 State = tuple[Broker, Replica]
 MEASURED: Sequence[State] = [(WELL, Replica(BrokerId(0), log)) for log in (LOG, LONGER, NEWER)]
 SILENT: Sequence[State] = [(DEAD, Replica(BrokerId(0), None))]
 SURVIVORS: Sequence[State] = (
     *MEASURED,
+    (WELL, Replica(BrokerId(0), NEWEST)),
     *SILENT,
     (broker(0, advances=False), Replica(BrokerId(0), LOG)),
     (WELL, Replica(BrokerId(0), replace(LOG, answered_under=LeaderEpoch(CURRENT - 1)))),
@@ -133,6 +135,10 @@ def test_an_election_is_given_up_for_a_reason_that_holds_and_else_never(
         counted(sum(holds(planned, policy, later) for planned in looks(*survivors)))
 
 
+def _answering_under(epoch: LeaderEpoch, replica: Replica) -> Replica:
+    return replace(replica, log=replica.log and replace(replica.log, answered_under=epoch))
+
+
 def test_whatever_the_controller_says_by_then(counted: Count) -> None:
     """Another leader, epoch, topic, order or rule, and what was seen of the log's end: each with all others."""
     states = [MEASURED[0], MEASURED[1], SILENT[0]]
@@ -147,7 +153,7 @@ def test_whatever_the_controller_says_by_then(counted: Count) -> None:
         (seen,) = looked.partitions
         seen = replace(
             seen,
-            replicas=tuple(seen.replicas[place] for place in order),
+            replicas=tuple(_answering_under(LeaderEpoch(epoch), seen.replicas[place]) for place in order),
             witnessed_ends=tuple(WitnessedEnd("a group", Offset(end)) for end in ends),
         )
         counted(holds(planned, policy, [(replace(looked, partitions=(seen,)), now) for now in others]))
