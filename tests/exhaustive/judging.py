@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from itertools import islice, permutations
+from itertools import combinations, islice
 
 from exhaustive.naive_logs import contradict, lacking, under
 from exhaustive.naive_rules import Ruling, fallbacks, ruling, with_a_named_leader
@@ -100,7 +100,7 @@ def wrong_lacks(loss: Loss, chosen: ReplicaLog, logs: Mapping[BrokerId, ReplicaL
 
     Nothing is asked of vectors of which one must be false.
     """
-    if any(contradict(one, other) for one, other in permutations(logs.values(), 2)):
+    if any(contradict(one, other) for one, other in combinations(logs.values(), 2)):
         return
     told = {lack.broker: lack for lack in loss.lacks}
     for broker, other in logs.items():

@@ -82,6 +82,7 @@ class Bounds:
     min_isrs: tuple[int, ...]
     looks: bool = False
     unclean_at_once: bool = False
+    hosts_crash: bool = True
 
     def may_elect(self, state: State) -> bool:
         """Nobody is elected in the last epoch: that is one without a leader."""
@@ -186,7 +187,8 @@ def _stops(state: State, copy: Copy, others: tuple[Copy, ...], bounds: Bounds) -
     heirs = {other for other in others if other.in_isr and other.alive}
     unclean_heirs = {other for other in others if other.alive and bounds.unclean_at_once}
     whole = Copy(copy.was_in, stays, False, False, copy.intact, NEVER, copy.fresh, copy.log)
-    crashed = (whole._replace(intact=False, fresh=0, log=copy.log[:left]) for left in range(len(copy.log)))
+    left = range(len(copy.log)) if bounds.hosts_crash else ()
+    crashed = (whole._replace(intact=False, fresh=0, log=copy.log[:end]) for end in left)
     for dead in (whole, *crashed):
         if not copy.leads:
             yield _stepped(state, (*others, dead))
