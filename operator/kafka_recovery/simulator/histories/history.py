@@ -141,7 +141,7 @@ class _Theatre:
         if scenario.witnessed is not None:
             Witnesses(self.story, scenario.partitions, scenario.witnessed).begin()
         names = [f"{ENGINE}-{place + 1}" for place in range(len(scenario.engines))]
-        troubles = Troubles(self.story, scenario, self.machine, names, self._pause)
+        troubles = Troubles(self.story, scenario, self.machine, names, self._pause, self.weather, self.names)
         self._start_traffic()
         troubles.schedule()
         runs = [asyncio.create_task(self._run_at(run, name)) for run, name in zip(scenario.engines, names, strict=True)]
