@@ -16,7 +16,7 @@ from exhaustive.scenes import ENDLESS, LOG, PATIENCE, WELL, broker, cluster, par
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.recheck import before, recheck
 from kafka_recovery.domain.evidence import Broker, EpochEntry, Evidence, PartitionEvidence, Replica, WitnessedEnd
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.policy import CandidateOrder, Limits, Policy, RequiredAnswers, TopicSelector
 from kafka_recovery.simulator.histories.judging.naive_order import firsts
@@ -66,6 +66,8 @@ def objections(decision: Decision, planned: Evidence, seen: Evidence, policy: Po
         yield "RuleChanged"
     if any(_is_back(seen, id) and not _is_back(planned, id) for id in (*now.isr, *(now.elr or ()))):
         yield "CleanMemberReturning"
+    if _incarnation(planned, decision.leader) not in (None, _incarnation(seen, decision.leader)):
+        yield "OtherIncarnation"
     yield from _other_facts(decision, was, now)
     best = firsts(now, seen.cluster, decision.candidate_order)
     if best and decision.leader not in best:
@@ -94,6 +96,10 @@ def _other_facts(decision: Decision, was: PartitionEvidence, now: PartitionEvide
 def _is_back(seen: Evidence, id: BrokerId) -> bool:
     found = seen.cluster.broker(id)
     return found is not None and (found.reachable or not found.fenced)
+
+
+def _incarnation(seen: Evidence, id: BrokerId | None) -> BrokerEpoch | None:
+    return next((broker.epoch for broker in seen.cluster.brokers if broker.id == id), None)
 
 
 def _costs(leader: BrokerId | None, seen: PartitionEvidence) -> int:
@@ -172,3 +178,18 @@ def test_no_election_holds_in_a_cluster_that_forbids_all(counted: Count) -> None
             replace(planned, cluster=cluster([*planned.cluster.brokers[:3], *known], view_from=view)) for view in (1, 4)
         ]
         counted(holds(planned, policy, [(each, policy) for each in seen]))
+
+
+@pytest.mark.parametrize("planned_under", [None, 7])
+@pytest.mark.parametrize("seen_under", [None, 7, 8])
+def test_a_broker_that_registered_anew_is_not_the_one_that_was_measured(
+    planned_under: int | None, seen_under: int | None, counted: Count
+) -> None:
+    """A driver that is not told broker epochs has none to compare."""
+
+    def look(epoch: int | None) -> Evidence:
+        told = None if epoch is None else BrokerEpoch(epoch)
+        return _look([(replace(WELL, epoch=told), MEASURED[0][1]), SILENT[0], SILENT[0]])
+
+    policy = Policy((rule(),), ENDLESS)
+    counted(holds(look(planned_under), policy, [(look(seen_under), policy)]))
