@@ -12,11 +12,17 @@ from mutations.catalogue import Mutation, NotInTree, Tier, listed
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("mutation", listed(), ids=lambda mutation: mutation.id)
-def test_a_mutation_finds_its_one_place_and_its_tests(mutation: Mutation) -> None:
-    assert mutation.place(ROOT).is_file()
-    assert mutation.test_ids(ROOT)
-    assert mutation.old != mutation.new
+def _wrong(mutation: Mutation) -> str:
+    """Why it could not be tried; nothing if it could."""
+    try:
+        can_be_tried = mutation.place(ROOT).is_file() and mutation.test_ids(ROOT) and mutation.old != mutation.new
+    except NotInTree as lost:
+        return str(lost)
+    return "" if can_be_tried else f"{mutation.id}: changes nothing, or names no tests"
+
+
+def test_every_mutation_finds_its_one_place_and_its_tests() -> None:
+    assert [wrong for mutation in listed() if (wrong := _wrong(mutation))] == []
 
 
 def test_every_mutation_has_a_name_of_its_own_and_is_another_change() -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import TypeVar
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
 from kafka_recovery.domain.evidence import (
@@ -38,106 +39,129 @@ BROKERS = tuple(BrokerId(n) for n in range(1, 6))
 OFFLINE = Reason("LogDirOffline", "its log directory is offline")
 PROBLEM = Reason("TimedOut", "no answer within 5 s")
 
-costly = settings(max_examples=settings().max_examples // 2)
-"""Half as many examples: to draw them takes longer than to look at them."""
+LOTS = 400
+"""Bytes: more than a cluster with five partitions needs."""
 
-mostly = st.sampled_from((True, True, True, True, True, False))
-hardly = mostly.map(lambda yes: not yes)
+TOPICS = ("orders", "pay", "__consumer_offsets", "__transaction_state")
+T = TypeVar("T")
 
 
-@st.composite
-def vectors(draw: st.DrawFn, end: int) -> EpochVector | None:
-    if draw(hardly):
+class Lots:
+    """What chance decides, read byte for byte: to let Hypothesis draw each of hundreds takes longer than the check.
+
+    A zero is what is usual, so that whatever fails shrinks to a cluster with little unusual about it.
+    """
+
+    def __init__(self, given: bytes) -> None:
+        self._given = iter(given)
+
+    def below(self, limit: int) -> int:
+        return next(self._given, 0) % limit
+
+    def one_of(self, choices: Sequence[T]) -> T:
+        return choices[self.below(len(choices))]
+
+    def some(self, choices: Iterable[T], count: int) -> list[T]:
+        """So many of them, in any order."""
+        left = list(choices)
+        return [left.pop(self.below(len(left))) for _ in range(min(count, len(left)))]
+
+    def hardly(self) -> bool:
+        return self.below(6) == 5
+
+    def mostly(self) -> bool:
+        return not self.hardly()
+
+
+def _vector(lots: Lots, end: int) -> EpochVector | None:
+    if lots.hardly():
         return None
-    epochs = sorted(draw(st.frozensets(st.integers(0, 6), max_size=3)))
-    starts = sorted(draw(st.lists(st.integers(0, end), min_size=len(epochs), max_size=len(epochs))))
+    epochs = sorted(lots.some(range(7), lots.below(4)))
+    starts = sorted(lots.below(end + 1) for _ in epochs)
     return tuple(EpochEntry(LeaderEpoch(e), Offset(o)) for e, o in zip(epochs, starts, strict=True))
 
 
-@st.composite
-def logs(draw: st.DrawFn) -> ReplicaLog:
-    end = draw(st.integers(0, 6))
+def _log(lots: Lots) -> ReplicaLog:
+    end = lots.below(7)
     return ReplicaLog(
-        start=Offset(draw(st.integers(0, end)) if draw(hardly) else 0),
+        start=Offset(lots.below(end + 1) if lots.hardly() else 0),
         end=Offset(end),
-        epochs=draw(vectors(end)),
+        epochs=_vector(lots, end),
         high_watermark=None,
-        answered_under=EPOCH if draw(mostly) else draw(st.sampled_from((None, LeaderEpoch(6)))),
-        observed_at=NOON - timedelta(seconds=61 * draw(hardly)),
+        answered_under=EPOCH if lots.mostly() else lots.one_of((None, LeaderEpoch(6))),
+        observed_at=NOON - timedelta(seconds=61 * lots.hardly()),
         took=timedelta(milliseconds=3),
     )
 
 
-@st.composite
-def replicas(draw: st.DrawFn, broker: BrokerId) -> Replica:
-    problem = draw(st.sampled_from((None, None, None, PROBLEM, OFFLINE)))
-    return Replica(broker, draw(logs()) if draw(mostly) else None, problem, leads=draw(hardly) and draw(hardly))
+def _replica(lots: Lots, broker: BrokerId) -> Replica:
+    problem = lots.one_of((None, None, None, PROBLEM, OFFLINE))
+    return Replica(broker, _log(lots) if lots.mostly() else None, problem, leads=lots.hardly() and lots.hardly())
 
 
-@st.composite
-def partitions(draw: st.DrawFn, id: TopicPartition) -> PartitionEvidence:
-    assigned = draw(st.permutations(BROKERS))[: draw(st.integers(1, 4))]
-    members = st.lists(st.sampled_from(assigned), unique=True, max_size=2).map(tuple)
+def _partition(lots: Lots, id: TopicPartition) -> PartitionEvidence:
+    assigned = lots.some(BROKERS, 1 + lots.below(4))
+
+    def members() -> tuple[BrokerId, ...]:
+        return tuple(lots.some(assigned, lots.one_of((0, 0, 1, 2))))
+
     return PartitionEvidence(
         id=id,
         topic_id=TopicId(f"id-of-{id.topic}"),
         internal=id.topic.startswith("__"),
-        leader=draw(st.sampled_from(assigned)) if draw(hardly) else None,
+        leader=lots.one_of(assigned) if lots.hardly() else None,
         leader_epoch=EPOCH,
-        isr=draw(members),
-        elr=draw(st.none() | members),
-        last_known_elr=draw(st.none() | members),
-        replicas=tuple(draw(replicas(broker)) for broker in assigned),
-        reassignment=Reassignment((BrokerId(9),), ()) if draw(hardly) else None,
-        reassignment_known=draw(mostly),
-        min_isr=draw(st.sampled_from((None, MinInsyncReplicas(2, "topic")))),
-        witnessed_ends=(WitnessedEnd("group g", Offset(draw(st.integers(0, 9)))),) if draw(hardly) else (),
+        isr=members(),
+        elr=lots.one_of((None, members())),
+        last_known_elr=lots.one_of((None, members())),
+        replicas=tuple(_replica(lots, broker) for broker in assigned),
+        reassignment=Reassignment((BrokerId(9),), ()) if lots.hardly() else None,
+        reassignment_known=lots.mostly(),
+        min_isr=lots.one_of((None, MinInsyncReplicas(2, "topic"))),
+        witnessed_ends=(WitnessedEnd("group g", Offset(lots.below(10))),) if lots.hardly() else (),
     )
 
 
-@st.composite
-def brokers(draw: st.DrawFn, id: BrokerId) -> Broker:
-    reachable = draw(mostly)
+def _broker(lots: Lots, id: BrokerId) -> Broker:
+    reachable = lots.mostly()
     return Broker(
         id=id,
         host=f"broker-{id}",
         port=9092,
-        rack=draw(st.sampled_from((None, "a", "b"))),
-        registered=True if draw(mostly) else draw(st.sampled_from((None, False))),
-        fenced=draw(hardly),
-        stopping=draw(st.sampled_from((None, None, None, False, True))),
+        rack=lots.one_of((None, "a", "b")),
+        registered=True if lots.mostly() else lots.one_of((None, False)),
+        fenced=lots.hardly(),
+        stopping=lots.one_of((None, None, None, False, True)),
         reachable=reachable,
         metadata_offset=1000,
-        metadata_advances=None if not reachable else True if draw(mostly) else draw(st.sampled_from((None, False))),
+        metadata_advances=None if not reachable else True if lots.mostly() else lots.one_of((None, False)),
         problem=None if reachable else PROBLEM,
     )
 
 
-TOPICS = ("orders", "pay", "__consumer_offsets", "__transaction_state")
-ids = st.lists(
-    st.builds(TopicPartition, st.sampled_from(TOPICS), st.integers(0, 3)), min_size=1, max_size=5, unique=True
-).map(sorted)
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> ClusterState:
-    known = draw(st.lists(st.sampled_from(BROKERS), unique=True, min_size=2).map(sorted))
+def _cluster(lots: Lots) -> ClusterState:
+    known = sorted(lots.some(BROKERS, 2 + lots.below(4)))
     return ClusterState(
         cluster_id="prod",
-        release=draw(st.sampled_from((None, "4.0", "4.1"))),
+        release=lots.one_of((None, "4.0", "4.1")),
         features=(("eligible.leader.replicas.version", 1), ("metadata.version", 27)),
-        elr_enabled=draw(st.sampled_from((None, False, True))),
-        view_from=draw(st.sampled_from(known)),
-        brokers=tuple(draw(brokers(broker)) for broker in known),
+        elr_enabled=lots.one_of((None, False, True)),
+        view_from=lots.one_of(known),
+        brokers=tuple(_broker(lots, broker) for broker in known),
         observed_at=NOON,
         took=timedelta(seconds=1),
     )
 
 
-@st.composite
-def evidence(draw: st.DrawFn) -> Evidence:
-    return Evidence(draw(clusters()), tuple(draw(partitions(id)) for id in draw(ids)))
+def _evidence(lots: Lots) -> Evidence:
+    everywhere = [TopicPartition(topic, partition) for topic in TOPICS for partition in range(4)]
+    ids = sorted(lots.some(everywhere, 1 + lots.below(5)))
+    return Evidence(_cluster(lots), tuple(_partition(lots, id) for id in ids))
 
+
+_lots = st.binary(min_size=LOTS, max_size=LOTS).map(Lots)
+clusters = _lots.map(_cluster)
+evidence = _lots.map(_evidence)
 
 rules = st.builds(
     Rule,

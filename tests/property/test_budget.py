@@ -56,7 +56,7 @@ def test_the_budget_is_never_exceeded_and_asks_nobody_without_need(
         assert old.loss.at_most is None or old.loss.at_most + spent > budget
 
 
-@given(evidence(), policies, st.sampled_from((0, 10**9)))
+@given(evidence, policies, st.sampled_from((0, 10**9)))
 def test_unproven_elections_are_never_automatic_under_a_budget(seen: Evidence, policy: Policy, budget: int) -> None:
     rules = tuple(replace(rule, approval=Approval.AUTO) for rule in policy.rules)
     limits = replace(policy.limits, loss_budget_records=budget)

@@ -16,7 +16,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy
 from kafka_recovery.formats.documents import canonical, digest
-from property.evidence import BROKERS, EPOCH, costly, evidence, policies
+from property.evidence import BROKERS, EPOCH, evidence, policies
 
 PATIENCE_OVER = timedelta(minutes=1)
 
@@ -39,8 +39,7 @@ def merit(log: ReplicaLog, order: CandidateOrder) -> tuple[int, ...]:
     return (epoch, log.end) if order is CandidateOrder.EPOCH_FIRST else (log.end, epoch)
 
 
-@costly
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_the_same_evidence_gives_the_same_plan_byte_for_byte(seen: Evidence, policy: Policy) -> None:
     turned = replace(
         seen,
@@ -51,7 +50,7 @@ def test_the_same_evidence_gives_the_same_plan_byte_for_byte(seen: Evidence, pol
     assert digest(decide(seen, policy)) == digest(decide(turned, policy))
 
 
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_nobody_is_elected_from_silence_or_against_a_guard(seen: Evidence, policy: Policy) -> None:
     for decision, partition in elections(decide(seen, policy, waited=PATIENCE_OVER)):
         broker = next(broker for broker in seen.cluster.brokers if broker.id == decision.leader)
@@ -66,7 +65,7 @@ def test_nobody_is_elected_from_silence_or_against_a_guard(seen: Evidence, polic
         assert decision.leader not in {rejection.broker for rejection in decision.rejections}
 
 
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_the_leader_is_maximal_by_the_order(seen: Evidence, policy: Policy) -> None:
     for decision, partition in elections(decide(seen, policy, waited=PATIENCE_OVER)):
         merits = {broker: merit(measured(partition, broker), decision.candidate_order) for broker in decision.ranking}
@@ -74,8 +73,7 @@ def test_the_leader_is_maximal_by_the_order(seen: Evidence, policy: Policy) -> N
         assert merits[decision.leader] == max(merits.values())
 
 
-@costly
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_every_replica_is_accounted_for_and_the_order_is_a_permutation(seen: Evidence, policy: Policy) -> None:
     for decision, partition in elections(decide(seen, policy, waited=PATIENCE_OVER)):
         rejected = [rejection.broker for rejection in decision.rejections]
@@ -90,8 +88,7 @@ def test_every_replica_is_accounted_for_and_the_order_is_a_permutation(seen: Evi
         assert decision.equals == decision.ranking[: len(decision.equals)]
 
 
-@costly
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_each_election_stands_in_one_wave_and_whatever_is_not_done_has_a_reason(seen: Evidence, policy: Policy) -> None:
     plan = decide(seen, policy)
     elected = [decision.id for decision, _ in elections(plan)]
@@ -105,8 +102,7 @@ def test_each_election_stands_in_one_wave_and_whatever_is_not_done_has_a_reason(
         assert (decision.leader is None) == (decision.verdict is not Verdict.ELECT) == (decision.loss is None)
 
 
-@costly
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_a_plan_holds_on_the_evidence_it_was_made_of(seen: Evidence, policy: Policy) -> None:
     plan = decide(seen, policy, waited=PATIENCE_OVER)
     for decision, partition in elections(plan):
@@ -116,7 +112,7 @@ def test_a_plan_holds_on_the_evidence_it_was_made_of(seen: Evidence, policy: Pol
         assert recheck(decision, before(plan, designated=True)[partition.id], fresh, policy) is None
 
 
-@given(evidence(), policies, st.sampled_from(BROKERS))
+@given(evidence, policies, st.sampled_from(BROKERS))
 def test_a_named_leader_leads_or_is_refused_with_a_reason(seen: Evidence, policy: Policy, named: BrokerId) -> None:
     designated = {partition.id: named for partition in seen.partitions}
     freely = decide(seen, policy, waited=PATIENCE_OVER)
@@ -131,8 +127,7 @@ def test_a_named_leader_leads_or_is_refused_with_a_reason(seen: Evidence, policy
             assert decision.reason.code in ("DesignatedRejected", "DesignatedNotReplica", "PlanIsFull")
 
 
-@costly
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_every_decision_can_be_explained(seen: Evidence, policy: Policy) -> None:
     plan = decide(seen, policy, waited=PATIENCE_OVER)
     for decision in plan.decisions:

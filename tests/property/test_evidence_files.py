@@ -23,7 +23,7 @@ from kafka_recovery.domain.evidence import (
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.parquet_files import decoded, encoded
-from property.evidence import clusters, costly, evidence
+from property.evidence import clusters, evidence
 
 
 def whole(bits: int) -> st.SearchStrategy[int]:
@@ -88,7 +88,7 @@ odd_brokers = st.builds(
 @st.composite
 def strange(draw: st.DrawFn) -> Evidence:
     """Evidence with every null, empty list and extreme number that its types allow."""
-    usual = draw(clusters())
+    usual = draw(clusters)
     everyone = draw(st.lists(odd_brokers, max_size=3, unique_by=lambda broker: broker.id))
     cluster = replace(usual, brokers=tuple(everyone), view_from=draw(brokers), observed_at=draw(instants))
     seen = draw(st.lists(partitions, max_size=4, unique_by=lambda partition: partition.id))
@@ -97,19 +97,17 @@ def strange(draw: st.DrawFn) -> Evidence:
     return Evidence(cluster, tuple(seen), tuple(missing))
 
 
-@costly
-@given(evidence())
+@given(evidence)
 def test_what_a_gather_sees_comes_back_as_it_went_in(seen: Evidence) -> None:
     assert decoded(encoded(seen, "file"), "file") == seen
 
 
-@costly
 @given(strange())
 def test_so_do_nulls_empty_lists_and_the_smallest_and_largest_numbers(seen: Evidence) -> None:
     assert decoded(encoded(seen, "file"), "file") == seen
 
 
 @settings(max_examples=20)
-@given(evidence())
+@given(evidence)
 def test_the_same_evidence_gives_the_same_bytes(seen: Evidence) -> None:
     assert encoded(seen, "file") == encoded(seen, "file")

@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import firsts
 from property.evidence import evidence, policies
 
 
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_the_naive_order_allows_whoever_the_engine_ranks_first(seen: Evidence, policy: Policy) -> None:
     around = scene(seen.cluster, policy, broker_rejection)
     for partition in seen.partitions:

@@ -75,7 +75,7 @@ def essence(plan: Plan) -> Any:
     )
 
 
-@given(evidence(), policies)
+@given(evidence, policies)
 def test_a_row_alone_leads_to_the_same_decision(seen: Evidence, policy: Policy) -> None:
     for row, one in zip(rows(seen), seen.partitions, strict=True):
         whole = decide(replace(seen, partitions=(one,)), policy)

@@ -40,7 +40,7 @@ Fleet = tuple[Evidence, ...]
 SEED = int(os.environ.get("SEED", "20261121"))
 """Of every random fleet here; another one draws others. What fails says under which it did."""
 
-near = evidence()
+near = evidence
 thought_up = st.one_of(near, near, near.map(far), near.map(without_replicas))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -16,9 +16,8 @@ HELM = re.compile(r"\bhelm (?:install|upgrade|rollback|uninstall) (?:--install )
 FILES = re.compile(r"(?<![\w./(-])((?:charts|crds|docs|examples|images|manifests|monitoring)/[\w./-]*\w)")
 
 
-@pytest.mark.parametrize("command", SHOWN, ids=str)
-def test_our_commands_and_their_options_exist(command: Shown) -> None:
-    assert problem(command) is None
+def test_our_commands_and_their_options_exist() -> None:
+    assert {str(command): wrong for command in SHOWN if (wrong := problem(command)) is not None} == {}
 
 
 @pytest.mark.parametrize(
@@ -39,10 +38,14 @@ def test_every_program_is_shown_somewhere() -> None:
     }
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_release_is_always_in_the_namespace_that_is_named(page: Path) -> None:
+def on_pages(find: Callable[[str], Iterable[str]]) -> list[str]:
+    """What is found on any page, behind the page's name."""
+    return [f"{page.relative_to(ROOT)}: {each}" for page in PAGES for each in find(page.read_text())]
+
+
+def test_a_release_is_always_in_the_namespace_that_is_named() -> None:
     """One that was installed in another than it is upgraded in would be two."""
-    assert [typed for typed in HELM.findall(page.read_text()) if "--namespace kafka-recovery" not in typed] == []
+    assert [typed for typed in on_pages(HELM.findall) if "--namespace kafka-recovery" not in typed] == []
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/helm.md", "examples/README.md"])
@@ -54,15 +57,12 @@ def test_what_the_examples_apply_is_looked_for_in_their_namespace(page: str) -> 
     assert all(re.search(r" (?:-n|--namespace) kafka-recovery\b", typed) for typed in others), block
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_targets_of_make_exist(page: Path) -> None:
-    named = {word for words in MAKE.findall(page.read_text()) for word in words.split()}
+def test_targets_of_make_exist() -> None:
+    def unknown(text: str) -> set[str]:
+        return {word for words in MAKE.findall(text) for word in words.split()} - TARGETS
 
-    assert named <= TARGETS
+    assert on_pages(unknown) == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_files_of_this_repository_exist(page: Path) -> None:
-    text = page.read_text()
-
-    assert [name for name in FILES.findall(text) if not (ROOT / name).exists()] == []
+def test_files_of_this_repository_exist() -> None:
+    assert on_pages(lambda text: [name for name in FILES.findall(text) if not (ROOT / name).exists()]) == []

@@ -34,14 +34,14 @@ def test_the_page_says_what_the_code_says() -> None:
     assert generate.wanted() == PAGE, CURE
 
 
-@pytest.mark.parametrize("code", sorted({known.reason.code for known, _ in INCIDENTS.values()}))
-def test_reasons_that_a_recovery_was_seen_with_are_listed(code: str) -> None:
-    assert f"| `{code}` |" in PAGE
+def test_reasons_that_a_recovery_was_seen_with_are_listed() -> None:
+    codes = {known.reason.code for known, _ in INCIDENTS.values()}
+    assert [code for code in codes if f"| `{code}` |" not in PAGE] == []
 
 
-@pytest.mark.parametrize("word", [*Outcome, *(each.name for each in Metrics().registry.collect())])
-def test_outcomes_and_metrics_are_listed(word: str) -> None:
-    assert f"| `{word}" in PAGE or not word.startswith((PREFIX, *Outcome))
+def test_outcomes_and_metrics_are_listed() -> None:
+    metrics = [each.name for each in Metrics().registry.collect() if each.name.startswith(PREFIX)]
+    assert [word for word in (*Outcome, *metrics) if f"| `{word}" not in PAGE] == []
 
 
 def test_a_reason_by_a_variable_that_nobody_explains_is_an_error() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
@@ -15,6 +15,12 @@ from kafka_recovery.kube.resources.kinds import RECOVERIES
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 _TERM = re.compile(r"(?P<absent>!)?(?P<key>[\w./-]+)( (?P<how>in|notin) \((?P<set>[^)]*)\)|=(?P<value>[^,]*))?(,|$)")
+
+
+def over_the_wire(body: Mapping[str, Any]) -> Object:
+    """The same object as its receiver has it: nothing of the sender's, and nothing but JSON."""
+    received: Object = json.loads(json.dumps(body))
+    return received
 
 
 class KubernetesInMemory:
@@ -37,24 +43,24 @@ class KubernetesInMemory:
     async def get(self, path: str) -> Object:
         if path not in self.objects:
             raise NotFound(404, "NotFound", f'"{path}" not found', path)
-        return copy.deepcopy(self.objects[path])
+        return over_the_wire(self.objects[path])
 
     async def list_all(self, path: str, *, params: Mapping[str, str] | None = None) -> list[Object]:
         selector = (params or {}).get("labelSelector", "")
         found = [each for at, each in self.objects.items() if at.rpartition("/")[0] == path]
-        return [copy.deepcopy(each) for each in found if _selected(each["metadata"].get("labels", {}), selector)]
+        return [over_the_wire(each) for each in found if _selected(each["metadata"].get("labels", {}), selector)]
 
     async def create(self, path: str, body: Mapping[str, Any]) -> Object:
         at = f"{path}/{body['metadata']['name']}"
         fault = self._write(f"create {at}")
         if at in self.objects:
             raise AlreadyExists(409, "AlreadyExists", f'"{at}" already exists', at)
-        made = copy.deepcopy(dict(body))
+        made = over_the_wire(body)
         made["metadata"] |= {"uid": f"uid-{next(self._numbers)}", "creationTimestamp": f"{self.now:%Y-%m-%dT%H:%M:%SZ}"}
         self._keep(at, made)
         if fault:
             raise fault
-        return copy.deepcopy(made)
+        return over_the_wire(made)
 
     async def patch(self, path: str, change: Mapping[str, Any]) -> Object:
         fault = self._write(f"patch {path}")
@@ -69,14 +75,14 @@ class KubernetesInMemory:
         self._keep(path, seen)
         if fault:
             raise fault
-        return copy.deepcopy(seen)
+        return over_the_wire(seen)
 
     async def apply_status(self, path: str, seen: Object, status: Mapping[str, Any]) -> Object:
         fault = self._write(f"status {path}")
         now = await self.get(path)
         if now["metadata"]["resourceVersion"] != seen["metadata"]["resourceVersion"]:
             raise Conflict(409, "Conflict", f'"{path}" has been modified', path)
-        self._keep(path, now | {"status": copy.deepcopy(dict(status))})
+        self._keep(path, now | {"status": over_the_wire(status)})
         if fault:
             raise fault
         return await self.get(path)

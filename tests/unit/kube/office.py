@@ -161,6 +161,12 @@ class Office:
             self.task = asyncio.get_running_loop().create_task(self.queue.run())
         self.queue.add((NAMESPACE, name))
 
+    def takes_up(self, **fields: Any) -> SmallCluster:
+        """The recovery's cluster is opened, and kopf saw the recovery."""
+        cluster = self.open(**fields)
+        self.see()
+        return cluster
+
     async def until(self, reason: str, name: str = NAME, within: float = 100) -> Object:
         """Wait until the status says so."""
         async with asyncio.timeout(within):

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, TypeVar, cast
+from typing import Any, Self, TypeVar, cast
 
 import pytest
 
@@ -165,6 +165,12 @@ class Going:
     def __init__(self, run: RecoveryRun) -> None:
         self.run = run
         self.task = asyncio.get_running_loop().create_task(run.go())
+
+    @classmethod
+    async def up_to(cls, phase: Phase, run: RecoveryRun) -> Self:
+        going = cls(run)
+        await going.until(phase)
+        return going
 
     @classmethod
     async def to_its_end(cls, run: RecoveryRun) -> End:

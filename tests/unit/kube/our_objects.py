@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object, says
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
 from unit.kube.journal.journals import NAME, NAMESPACE, UID
-from unit.kube.kubernetes_in_memory import KubernetesInMemory
+from unit.kube.kubernetes_in_memory import KubernetesInMemory, over_the_wire
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
 
@@ -51,7 +50,7 @@ class OurObjects(KubernetesInMemory):
             raise Conflict(409, "Conflict", f'"{path}" has been modified', path)
         self._write(f"status {path}")
         self.statuses.append(dict(status))
-        self._keep(path, now | {"status": copy.deepcopy(dict(status))})
+        self._keep(path, now | {"status": over_the_wire(status)})
         return await self.get(path)
 
     def put(self, kind: Kind, name: str, spec: Object, status: Object | None = None, **meta: Any) -> Object:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import typer.main
 
 from kafka_recovery.domain.outcome import End
@@ -19,21 +18,10 @@ OPTIONS = sorted(word for each in typer.main.get_command(app).params for word in
 REASONS = sorted({known.reason.code for known, _ in INCIDENTS.values()} - {"NoCandidate"})  # one of the decision rules'
 
 
-@pytest.mark.parametrize("name", METRICS)
-def test_each_metric_is_documented(name: str) -> None:
-    assert f"`{name}" in DOCS
-
-
-@pytest.mark.parametrize("option", OPTIONS)
-def test_each_option_is_documented(option: str) -> None:
-    assert f"`{option}`" in DOCS
-
-
-@pytest.mark.parametrize("reason", REASONS)
-def test_each_reason_is_documented(reason: str) -> None:
-    assert f"`{reason}`" in DOCS
-
-
-@pytest.mark.parametrize("end", End)
-def test_each_outcome_is_documented(end: End) -> None:
-    assert f"`outcome: {end}`" in DOCS
+def test_each_metric_option_reason_and_outcome_is_documented() -> None:
+    words = [
+        *(f"`{name}" for name in METRICS),
+        *(f"`{word}`" for word in (*OPTIONS, *REASONS)),
+        *(f"`outcome: {end}`" for end in End),
+    ]
+    assert [word for word in words if word not in DOCS] == []

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import pytest
 
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.policy import Approval, Policy
+from kafka_recovery.domain.policy import Approval
 from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash, policy
@@ -60,25 +62,71 @@ def two_offline(directory: Path, trouble: Trouble) -> World:
     return world
 
 
-async def crashed(world: World, step: int, policy: Policy = TWO_WAVES) -> bool:
-    """Whether a recovery ended at that step; False if it came to its end before."""
-    world.steps.crash_at = step
-    try:
-        await world.recover(policy)
-    except Crash:
-        return True
-    finally:
+CHANGING = frozenset(
+    ("record", "approved", "wave_started", "designate", "elect", "restore", "wave_ended", "finished"),
+)
+"""Calls that leave something behind; in others a process looks, asks or waits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """Before or after the nth call of its name, or at the nth step of all."""
+
+    when: str
+    nth: int
+    call: str = ""
+
+    def arm(self, world: World) -> None:
+        if self.when == "step":
+            world.steps.crash_at = self.nth
+        else:
+            world.steps.hook(f"{self.when} {self.call}", self.nth, crash)
+
+
+Moments = Callable[[World], Iterator[Moment]]
+
+
+def of_each_change(told: World) -> Iterator[Moment]:
+    """After each call that changes something, and around the first call of each name.
+
+    Who dies between two changes, at whatever step, leaves the same behind.
+    """
+    counted = Counter[str]()
+    for call in told.steps.calls:
+        counted[call] += 1
+        if counted[call] == 1:
+            yield Moment("before", 1, call)
+        if counted[call] == 1 or call in CHANGING:
+            yield Moment("after", counted[call], call)
+
+
+def of_each_step(told: World) -> Iterator[Moment]:
+    return (Moment("step", step) for step in range(1, told.steps.taken + 1))
+
+
+async def crashed(memory: Path, trouble: Trouble, moments: Moments) -> AsyncIterator[World]:
+    """One world for each of these moments: a recovery ended there, and nothing else goes wrong any more."""
+    whole = two_offline(memory / "whole", trouble)
+    await whole.recover(TWO_WAVES)
+    assert set(whole.steps.calls) >= CHANGING, "it never came to its end"
+    for moment in moments(whole):
+        world = two_offline(memory / "-".join(map(str, astuple(moment))), trouble)
+        moment.arm(world)
+        with pytest.raises(Crash):
+            await world.recover(TWO_WAVES)
         world.calm_down()
-    return False
+        yield world
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+at_any_moment = pytest.mark.parametrize("moments", [of_each_change, pytest.param(of_each_step, marks=pytest.mark.full)])
+in_any_trouble = pytest.mark.parametrize("trouble", TROUBLES)
+
+
+@at_any_moment
+@in_any_trouble
 @taking_no_time
-async def test_resume_goes_on_from_any_point(trouble: Trouble, memory: Path) -> None:
-    for step in range(1, MOST_STEPS):
-        world = two_offline(memory / str(step), trouble)
-        if not await crashed(world, step):
-            break
+async def test_resume_goes_on_from_any_point(trouble: Trouble, moments: Moments, memory: Path) -> None:
+    async for world in crashed(memory, trouble, moments):
         world.approver = None  # nobody is asked twice
         begun = bool(await world.open_runs())
 
@@ -89,19 +137,15 @@ async def test_resume_goes_on_from_any_point(trouble: Trouble, memory: Path) -> 
         assert bool(report.outcomes) is begun
         for outcome in report.outcomes:
             dead_candidate = outcome.id == ORDERS and not world.kafka.nodes[2].alive
-            assert outcome.outcome.is_recovered or dead_candidate, f"step {step}: {outcome}"
-            assert outcome.outcome.is_recovered is (world.leader(outcome.id) is not None), f"step {step}: {outcome}"
-    else:
-        pytest.fail("the run never came to its end")
+            assert outcome.outcome.is_recovered or dead_candidate, f"{world.directory.name}: {outcome}"
+            assert outcome.outcome.is_recovered is (world.leader(outcome.id) is not None), f"{world.directory.name}"
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@at_any_moment
+@in_any_trouble
 @taking_no_time
-async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, memory: Path) -> None:
-    for step in range(1, MOST_STEPS):
-        world = two_offline(memory / str(step), trouble)
-        if not await crashed(world, step):
-            break
+async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, moments: Moments, memory: Path) -> None:
+    async for world in crashed(memory, trouble, moments):
         elected = len(world.kafka.ballots)
 
         report = await world.undo()
@@ -110,28 +154,21 @@ async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, memor
         assert await world.open_runs() == []
         assert len(world.kafka.ballots) == elected
         assert all(outcome.order_restored for outcome in report.outcomes)
-    else:
-        pytest.fail("the run never came to its end")
 
 
-@pytest.mark.parametrize("trouble", TROUBLES)
+@at_any_moment
+@in_any_trouble
 @taking_no_time
 async def test_whoever_recovers_anew_after_a_crash_puts_the_orders_back_before_planning(
-    trouble: Trouble, memory: Path
+    trouble: Trouble, moments: Moments, memory: Path
 ) -> None:
-    for step in range(1, MOST_STEPS):
-        world = two_offline(memory / str(step), trouble)
-        if not await crashed(world, step):
-            break
-
+    async for world in crashed(memory, trouble, moments):
         report = await world.recover(TWO_WAVES)
 
         assert world.kept_its_promises()
         assert await world.open_runs() == []
-        assert report.recovered, f"step {step}: {report}"
+        assert report.recovered, f"{world.directory.name}: {report}"
         assert all(world.leader(id) is not None for id in (ORDERS, PAYMENTS))
-    else:
-        pytest.fail("the run never came to its end")
 
 
 async def execute_until(world: World, plan: Plan, step: int | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,12 @@ def rehearse(*words: object) -> Result:
     return CliRunner().invoke(main.app, ["rehearse", *map(str, words)])
 
 
+@pytest.fixture
+def in_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process of its own for a history imports everything anew, for most of a second; the first test has one."""
+    monkeypatch.setattr(rehearsing, "ProcessPoolExecutor", lambda jobs, *_: ThreadPoolExecutor(jobs))
+
+
 def test_the_policy_stands_beside_kafkas_own_choice_and_waiting(automatic: Path, scenario: Path) -> None:
     shown = rehearse("--policy", automatic, "--scenario", scenario, "--jobs", 1)
 
@@ -38,6 +45,7 @@ def test_the_policy_stands_beside_kafkas_own_choice_and_waiting(automatic: Path,
     assert f"--scenario {scenario} --timeline" in shown.stdout
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_json_holds_every_sum_and_a_limit_that_is_exceeded_is_exit_code_1(automatic: Path, scenario: Path) -> None:
     words = ("--policy", automatic, "--scenario", scenario, "--jobs", 1, "--output", "json")
     shown = rehearse(*words, "--max-lost", 0)
@@ -59,6 +67,7 @@ def test_a_timeline_tells_one_history(automatic: Path, scenario: Path) -> None:
     assert "No finding." in shown.stdout
 
 
+@pytest.mark.usefixtures("in_threads")
 @pytest.mark.parametrize("kind", ["png", "svg"])
 def test_a_plot_is_a_new_picture(automatic: Path, scenario: Path, tmp_path: Path, kind: str) -> None:
     picture = tmp_path / f"rehearsal.{kind}"
@@ -94,6 +103,7 @@ def test_a_picture_that_could_not_be_written_is_refused_before_any_history_is_pl
     assert refused.stdout == ""
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_the_table_is_there_even_if_the_picture_fails_in_the_end(
     automatic: Path, scenario: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -148,7 +148,7 @@ def test_a_second_run_learns_that_the_first_one_waits_for_a_person(journal: Path
 
 
 def test_a_terminal_sees_a_bar_and_stdout_stays_clean(automatic: Path) -> None:
-    with terminal(program(0.5, 60), *RECOVER, "--policy", automatic) as person:
+    with terminal(program(0.2, 60), *RECOVER, "--policy", automatic) as person:
         person.wait_for("wave 2 of 3")
         code, shown = person.end()
 
@@ -159,7 +159,7 @@ def test_a_terminal_sees_a_bar_and_stdout_stays_clean(automatic: Path) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_the_first_signal_ends_after_the_wave_under_way(automatic: Path, number: signal.Signals, code: int) -> None:
-    with Forked(program(0.5, 3), *RECOVER, "--policy", automatic) as process:
+    with Forked(program(0.3, 3), *RECOVER, "--policy", automatic) as process:
         said(process, "wave 1 of 2")
         process.send_signal(number)
         shown, rest = process.communicate(timeout=PATIENCE)
@@ -201,7 +201,7 @@ def test_a_signal_before_anything_was_changed_ends_at_once() -> None:
 
 
 def test_nohup_is_respected(automatic: Path) -> None:
-    words = ["nohup", sys.executable, "-c", program(0.5, 2), *RECOVER, "--policy", str(automatic)]
+    words = ["nohup", sys.executable, "-c", program(0.3, 2), *RECOVER, "--policy", str(automatic)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         said(process, "wave 1 of 2")
         process.send_signal(signal.SIGHUP)

@@ -30,7 +30,7 @@ from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, engine
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.our_objects import KEY, POLICIES_OF_ADMISSION, PROD, inhabited, policy_in_force
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World, crash
 
@@ -156,13 +156,12 @@ def house(tmp_path: Path) -> House:
     return House(world)
 
 
-def test_orders_of_a_recovery_that_was_removed_by_force_come_back(house: House) -> None:
-    async def tell() -> None:
-        await house.orphan()
-        assert house.cluster.world.unrestored() == [ORDERS]
-        await house.for_a_while(0.5)
+@taking_no_time
+async def test_orders_of_a_recovery_that_was_removed_by_force_come_back(house: House) -> None:
+    await house.orphan()
+    assert house.cluster.world.unrestored() == [ORDERS]
+    await house.for_a_while(0.5)
 
-    in_no_time(tell())
     assert house.cluster.world.unrestored() == []
     assert (house.said, house.cluster.world.leader(), house.cluster.looks) == (["OrphanedJournal"], None, 1)
 
@@ -203,58 +202,54 @@ def with_a_policy_that_came_later(house: House) -> None:
         (with_a_policy_that_came_later, "WrittenUnchecked"),
     ],
 )
-def test_an_orphan_that_the_operator_may_not_act_on_or_believe_is_left_to_a_person(
+@taking_no_time
+async def test_an_orphan_that_the_operator_may_not_act_on_or_believe_is_left_to_a_person(
     house: House, hold: Callable[[House], None], why: str
 ) -> None:
     hold(house)
 
-    async def tell() -> None:
-        await house.orphan()
-        await house.for_a_while(3)
+    await house.orphan()
+    await house.for_a_while(3)
 
-    in_no_time(tell())
     assert house.cluster.world.unrestored() == [ORDERS], "no order is touched"
     assert house.said == ["OrphanedJournal"], "said once"
     assert f"({why}: " in house.notes[0]
     assert "kafka-recovery undo --configmaps" in house.notes[0]
 
 
-def test_an_orphan_is_restored_once_the_operator_may(house: House) -> None:
+@taking_no_time
+async def test_an_orphan_is_restored_once_the_operator_may(house: House) -> None:
     suspended(house)
 
-    async def tell() -> None:
-        await house.orphan()
-        going = asyncio.get_running_loop().create_task(house.for_a_while(4))
-        await asyncio.sleep(90)
-        assert house.cluster.world.unrestored() == [ORDERS]
-        house.house = HouseRules(Authority.APPROVE)
-        await going
+    await house.orphan()
+    going = asyncio.get_running_loop().create_task(house.for_a_while(4))
+    await asyncio.sleep(90)
+    assert house.cluster.world.unrestored() == [ORDERS]
+    house.house = HouseRules(Authority.APPROVE)
+    await going
 
-    in_no_time(tell())
     assert house.cluster.world.unrestored() == []
 
 
-def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None:
-    async def tell() -> None:
-        recovery = house.api.recovery()
-        await house.orphan()
-        house.api.objects[RECOVERIES.path(*KEY)] = recovery
-        await house.for_a_while(3)
+@taking_no_time
+async def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None:
+    recovery = house.api.recovery()
+    await house.orphan()
+    house.api.objects[RECOVERIES.path(*KEY)] = recovery
+    await house.for_a_while(3)
 
-    in_no_time(tell())
     assert (house.cluster.world.unrestored(), house.said) == ([ORDERS], [])
 
 
-def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(house: House) -> None:
-    async def tell() -> None:
-        await house.orphan()
-        begun = next(each for name, each in house.api.config_maps().items() if name.endswith("begun"))
-        labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
-        meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
-        house.api.objects[f"{CONFIG_MAPS}/a-copy"] = {**begun, "immutable": False, "metadata": meta}
-        await house.for_a_while(5)
+@taking_no_time
+async def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(house: House) -> None:
+    await house.orphan()
+    begun = next(each for name, each in house.api.config_maps().items() if name.endswith("begun"))
+    labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
+    meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
+    house.api.objects[f"{CONFIG_MAPS}/a-copy"] = {**begun, "immutable": False, "metadata": meta}
+    await house.for_a_while(5)
 
-    in_no_time(tell())
     assert house.cluster.world.unrestored() == []
     assert house.said == ["OrphanedJournal"] * 2, "one that it is restored, one of the damage"
 
@@ -281,16 +276,15 @@ def test_an_orphan_that_somebody_else_ended_holds_its_partitions_no_longer(house
     ],
     ids=lambda trouble: type(trouble).__name__,
 )
-def test_no_trouble_ends_the_process_and_it_is_tried_again(house: House, trouble: Exception) -> None:
-    async def tell() -> bool:
-        await house.orphan()
-        house.cluster.trouble = trouble
-        going = asyncio.get_running_loop().create_task(house.for_a_while(5))
-        await asyncio.sleep(30)
-        house.cluster.trouble = None
-        return await going
+@taking_no_time
+async def test_no_trouble_ends_the_process_and_it_is_tried_again(house: House, trouble: Exception) -> None:
+    await house.orphan()
+    house.cluster.trouble = trouble
+    going = asyncio.get_running_loop().create_task(house.for_a_while(5))
+    await asyncio.sleep(30)
+    house.cluster.trouble = None
 
-    assert in_no_time(tell())
+    assert await going
     assert house.cluster.world.unrestored() == []
 
 
@@ -331,7 +325,8 @@ def test_a_finished_recovery_that_somebody_deleted_holds_nothing_back_any_more(h
     assert set(house.cluster.forgotten) == {"deleted", f"elsewhere/{NAME}"}, "each is looked up where it is"
 
 
-def test_a_cluster_whose_orphans_take_long_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+@taking_no_time
+async def test_a_cluster_whose_orphans_take_long_keeps_no_other_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     slow, quick = SimpleNamespace(label="kafka/slow"), SimpleNamespace(label="kafka/quick")
     cared_for: list[object] = []
 
@@ -340,14 +335,11 @@ def test_a_cluster_whose_orphans_take_long_keeps_no_other_waiting(monkeypatch: p
             await asyncio.sleep(50)
         cared_for.append(cluster)
 
-    async def tell() -> None:
-        clusters = cast(Any, SimpleNamespace(open=lambda: [slow, quick]))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(FIRST.total_seconds() + 1):
-                await Housekeeping(cast(Any, None), clusters, cast(Any, None), cast(Any, None)).run()
-
     monkeypatch.setattr(Housekeeping, "_restore_orphans", restore)
     monkeypatch.setattr(Housekeeping, "_prune", restore)
-    in_no_time(tell())
+    clusters = cast(Any, SimpleNamespace(open=lambda: [slow, quick]))
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FIRST.total_seconds() + 1):
+            await Housekeeping(cast(Any, None), clusters, cast(Any, None), cast(Any, None)).run()
 
     assert set(map(id, cared_for)) == {id(quick)}

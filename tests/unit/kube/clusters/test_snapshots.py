@@ -27,7 +27,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery_spark.evidence import sources
 from unit.decision.incident import NOON, evidence, log, partition
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import in_no_time, taking_no_time
 
 SEEN = evidence(partition({1: None, 2: log(27), 3: log(15)}))
 ID = SEEN.cluster.cluster_id
@@ -118,18 +118,16 @@ def test_no_trouble_ends_it_and_each_is_counted(tmp_path: Path, trouble: Excepti
     assert site.shown("snapshot_failures_total") == 1
 
 
-def test_what_failed_is_tried_again_before_its_next_turn_and_stays_due(tmp_path: Path) -> None:
+@taking_no_time
+async def test_what_failed_is_tried_again_before_its_next_turn_and_stays_due(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.trouble = StorageUnavailable("full")
     due: list[float] = []
 
-    async def story() -> None:
-        asyncio.get_running_loop().call_later(25 * 60, setattr, site, "trouble", None)
-        for _ in range(2):
-            await site.for_a_while(timedelta(minutes=24))
-            due.append(site.shown("snapshot_due_timestamp_seconds") or 0)
-
-    in_no_time(story())
+    asyncio.get_running_loop().call_later(25 * 60, setattr, site, "trouble", None)
+    for _ in range(2):
+        await site.for_a_while(timedelta(minutes=24))
+        due.append(site.shown("snapshot_due_timestamp_seconds") or 0)
 
     assert site.shown("snapshot_failures_total") == 3
     assert len(site.scopes) == 1

@@ -78,20 +78,27 @@ async def test_a_wave_of_something_that_is_no_partition_is_damage(
     assert {str(id) for id in await journal.altered()} == {"orders-0"}, "what its plan would elect is held back"
 
 
-CROWDED: Mapping[str, bytes] = {
-    "lists": b'{"wave":1,"writer":"x","partitions":[%s]}' % b",".join([b"[1]"] * (facts.LARGEST_WAVE // 5)),
-    "numbers": b'{"wave":1,"writer":"x","partitions":[%s]}' % b",".join([b"1"] * (facts.LARGEST_WAVE // 3)),
-    "nothing wanted": b'{"x":[%s]}' % b",".join([b"{}"] * (facts.LARGEST_WAVE // 4)),
-    "strings": b'{"wave":1,"writer":"x","partitions":[%s]}' % b",".join([b'""'] * (facts.LARGEST_WAVE // 4)),
+CROWDED: Mapping[str, tuple[bytes, bytes]] = {
+    "lists": (b'{"wave":1,"writer":"x","partitions":[%s]}', b"[1]"),
+    "numbers": (b'{"wave":1,"writer":"x","partitions":[%s]}', b"1"),
+    "nothing wanted": (b'{"x":[%s]}', b"{}"),
+    "strings": (b'{"wave":1,"writer":"x","partitions":[%s]}', b'""'),
 }
 
 
-@pytest.mark.parametrize("raw", CROWDED.values(), ids=CROWDED)
-async def test_a_wave_of_millions_of_values_is_not_read(api: KubernetesInMemory, plan: Plan, raw: bytes) -> None:
+def crowded(how: str) -> bytes:
+    """About as many values as the largest wave has room for."""
+    wave, value = CROWDED[how]
+    return wave % ((value + b",") * (facts.LARGEST_WAVE // (len(value) + 2)) + value)
+
+
+@pytest.mark.parametrize("how", CROWDED)
+async def test_a_wave_of_millions_of_values_is_not_read(api: KubernetesInMemory, plan: Plan, how: str) -> None:
     """Read, 2 MiB of lists took a gigabyte: as many errors were told as there are lists."""
     digest = await begin(journal_of(api), plan)
     name = f"{NAME}-{digest[:16]}-wave-0001-started"
     await api.delete(f"{CONFIG_MAPS}/{name}")
+    raw = crowded(how)
     await api.create(CONFIG_MAPS, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
 
     with in_little_memory(3 * facts.LARGEST_WAVE + 4 * MIB), pytest.raises(InvalidDocument, match="more values"):
@@ -102,7 +109,7 @@ async def test_of_many_wrong_values_one_is_told(api: KubernetesInMemory, plan: P
     digest = await begin(journal_of(api), plan)
     name = f"{NAME}-{digest[:16]}-wave-0001-started"
     await api.delete(f"{CONFIG_MAPS}/{name}")
-    raw = b'{"wave":1,"writer":"x","partitions":[%s]}' % b",".join([b"1"] * 1_000_000)
+    raw = b'{"wave":1,"writer":"x","partitions":[%s]}' % (b"1," * 999_999 + b"1")
     await api.create(CONFIG_MAPS, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
 
     with in_little_memory(4 * len(raw)), pytest.raises(InvalidDocument) as damage:
@@ -113,7 +120,7 @@ async def test_of_many_wrong_values_one_is_told(api: KubernetesInMemory, plan: P
 async def test_what_is_too_crowded_to_be_read_again_is_not_written(api: KubernetesInMemory) -> None:
     crowd = facts.Facts(api, NAMESPACE, journal_of(api).recovery, CLUSTER)
     with pytest.raises(JournalUnwritable, match="more values than could be read again"):
-        await crowd.keep(GHOST, "wave-0001-started", CROWDED["strings"][: facts.LARGEST_WAVE])
+        await crowd.keep(GHOST, "wave-0001-started", crowded("strings"))
     assert api.config_maps() == {}
 
 
@@ -122,8 +129,8 @@ async def test_waves_that_name_one_partition_a_million_times_cost_little(api: Ku
     raw = canonical(plan)
     digest = digest_of_canonical(raw)
     made = {"begun": BEGUN, "plan": raw}
-    for number in range(1, 5):
-        again = b",".join([b'"orders-0"'] * 100_000)
+    for number in (1, 2):
+        again = b'"orders-0",' * 99_999 + b'"orders-0"'
         made[f"wave-{number:04}-started"] = b'{"wave":%d,"writer":"x","partitions":[%s]}' % (number, again)
     for fact, content in made.items():
         await api.create(CONFIG_MAPS, forged_fact(digest, fact, content, "ghost", "of-nobody"))

@@ -134,7 +134,7 @@ class TestTryingAgain:
             with pytest.raises(ApiError, match="etcd is away"):
                 await api.get(PATH, deadline=SOON)
 
-        assert len(server.asked) > 3
+        assert len(server.asked) > 1
 
     async def test_a_server_that_has_just_come_back_may_not_know_our_rights_yet(self) -> None:
         answers = (refusal(503, "ServiceUnavailable", "starting"), refusal(403, "Forbidden", "rules are not loaded"))

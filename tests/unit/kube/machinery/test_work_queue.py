@@ -16,7 +16,7 @@ import pytest
 
 from kafka_recovery.kube.machinery import logs
 from kafka_recovery.kube.machinery.work_queue import Requeue, WorkQueue
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import in_no_time, taking_no_time
 
 SECOND = timedelta(seconds=1)
 AT_ONCE = timedelta(0)
@@ -72,87 +72,79 @@ async def badly(key: str) -> None:
 
 
 class TestInLine:
-    def test_a_key_is_looked_at_once_however_often_it_was_added(self) -> None:
-        async def story() -> Looks:
-            looks = Looks()
-            queue = WorkQueue(looks)
-            for _ in range(100):
-                queue.add("a")
-            task = asyncio.create_task(queue.run())
-            await asyncio.sleep(60)
-            await queue.stop(AT_ONCE)
-            await task
-            return looks
+    @taking_no_time
+    async def test_a_key_is_looked_at_once_however_often_it_was_added(self) -> None:
+        looks = Looks()
+        queue = WorkQueue(looks)
+        for _ in range(100):
+            queue.add("a")
+        task = asyncio.create_task(queue.run())
+        await asyncio.sleep(60)
+        await queue.stop(AT_ONCE)
+        await task
 
-        assert in_no_time(story()).began == [("a", 0.0)]
+        assert looks.began == [("a", 0.0)]
 
-    def test_what_is_added_while_it_runs_is_looked_at_once_more_afterwards(self) -> None:
+    @taking_no_time
+    async def test_what_is_added_while_it_runs_is_looked_at_once_more_afterwards(self) -> None:
         """The present look may have read before the change."""
-
-        async def story() -> Looks:
-            looks = Looks(slowly)
-            async with working(looks) as queue:
+        looks = Looks(slowly)
+        async with working(looks) as queue:
+            queue.add("a")
+            await asyncio.sleep(1)
+            for _ in range(10):
                 queue.add("a")
-                await asyncio.sleep(1)
-                for _ in range(10):
-                    queue.add("a")
-                await asyncio.sleep(60)
-            return looks
+            await asyncio.sleep(60)
 
-        assert in_no_time(story()).times("a") == [0.0, 5.0]
+        assert looks.times("a") == [0.0, 5.0]
 
-    def test_no_more_than_the_workers_run_and_first_come_is_first_served(self) -> None:
-        async def story() -> Looks:
-            looks = Looks(slowly)
-            async with working(looks, workers=2) as queue:
-                for key in "abcde":
-                    queue.add(key)
-                await asyncio.sleep(60)
-            return looks
+    @taking_no_time
+    async def test_no_more_than_the_workers_run_and_first_come_is_first_served(self) -> None:
+        looks = Looks(slowly)
+        async with working(looks, workers=2) as queue:
+            for key in "abcde":
+                queue.add(key)
+            await asyncio.sleep(60)
 
-        looks = in_no_time(story())
         assert looks.began == [("a", 0.0), ("b", 0.0), ("c", 5.0), ("d", 5.0), ("e", 10.0)]
         assert looks.most_at_once == 2
 
-    def test_of_several_wishes_the_earliest_counts(self) -> None:
-        async def story() -> Looks:
-            looks = Looks()
-            async with working(looks) as queue:
-                queue.add("a", 30 * SECOND)
-                queue.add("a", 10 * SECOND)
-                queue.add("a", 20 * SECOND)
-                await asyncio.sleep(60)
-            return looks
+    @taking_no_time
+    async def test_of_several_wishes_the_earliest_counts(self) -> None:
+        looks = Looks()
+        async with working(looks) as queue:
+            queue.add("a", 30 * SECOND)
+            queue.add("a", 10 * SECOND)
+            queue.add("a", 20 * SECOND)
+            await asyncio.sleep(60)
 
-        assert in_no_time(story()).times("a") == [10.0]
+        assert looks.times("a") == [10.0]
 
-    def test_a_look_says_when_the_next_one_is_due(self) -> None:
+    @taking_no_time
+    async def test_a_look_says_when_the_next_one_is_due(self) -> None:
         async def again(key: str) -> timedelta:
             return 20 * SECOND
 
-        async def story() -> Looks:
-            looks = Looks(again)
-            async with working(looks) as queue:
-                queue.add("a")
-                await asyncio.sleep(25)
-                queue.add("a")  # told in between: the next one counts from here
-                await asyncio.sleep(30)
-            return looks
+        looks = Looks(again)
+        async with working(looks) as queue:
+            queue.add("a")
+            await asyncio.sleep(25)
+            queue.add("a")  # told in between: the next one counts from here
+            await asyncio.sleep(30)
 
-        assert in_no_time(story()).times("a") == [0.0, 20.0, 25.0, 45.0]
+        assert looks.times("a") == [0.0, 20.0, 25.0, 45.0]
 
-    def test_what_is_gone_is_forgotten(self) -> None:
-        async def story() -> Looks:
-            looks = Looks()
-            async with working(looks) as queue:
-                queue.add("a", 10 * SECOND)
-                queue.add("b", 10 * SECOND)
-                queue.forget("a")
-                await asyncio.sleep(60)
-                assert queue.depth == (0, 0, 0, 0)
-            return looks
+    @taking_no_time
+    async def test_what_is_gone_is_forgotten(self) -> None:
+        looks = Looks()
+        async with working(looks) as queue:
+            queue.add("a", 10 * SECOND)
+            queue.add("b", 10 * SECOND)
+            queue.forget("a")
+            await asyncio.sleep(60)
+            assert queue.depth == (0, 0, 0, 0)
 
-        assert in_no_time(story()).began == [("b", 10.0)]
+        assert looks.began == [("b", 10.0)]
 
     def test_the_depth_tells_what_is_going_on(self) -> None:
         async def story() -> tuple[int, ...]:
@@ -167,133 +159,123 @@ class TestInLine:
 
 
 class TestFailing:
-    def test_pauses_double_and_end_at_the_longest(self) -> None:
-        async def story() -> Looks:
-            looks = Looks(badly)
-            async with working(looks, longest_pause=4 * SECOND) as queue:
-                queue.add("a")
-                await asyncio.sleep(20)
-                assert queue.depth.failing == 1
-            return looks
-
-        times = in_no_time(story()).times("a")
+    @taking_no_time
+    async def test_pauses_double_and_end_at_the_longest(self) -> None:
+        looks = Looks(badly)
+        async with working(looks, longest_pause=4 * SECOND) as queue:
+            queue.add("a")
+            await asyncio.sleep(20)
+            assert queue.depth.failing == 1
+        times = looks.times("a")
         pauses = [later - earlier for earlier, later in itertools.pairwise(times)]
+
         assert pauses[:6] == pytest.approx([0.5, 1, 2, 4, 4, 4], rel=0.11)
         assert len(set(pauses[3:])) > 1, "without chance in them, what failed together comes back together"
 
-    def test_being_told_brings_it_back_sooner_but_not_at_once(self) -> None:
-        async def story() -> Looks:
-            looks = Looks(badly)
-            async with working(looks) as queue:
+    @taking_no_time
+    async def test_being_told_brings_it_back_sooner_but_not_at_once(self) -> None:
+        looks = Looks(badly)
+        async with working(looks) as queue:
+            queue.add("a")
+            await asyncio.sleep(10)  # failed at about 0, 0.5, 1.5, 3.5, 7.5; on its own again at about 15
+            for _ in range(20):
                 queue.add("a")
-                await asyncio.sleep(10)  # failed at about 0, 0.5, 1.5, 3.5, 7.5; on its own again at about 15
-                for _ in range(20):
-                    queue.add("a")
-                    await asyncio.sleep(0.05)
-            return looks
+                await asyncio.sleep(0.05)
+        late = [at for at in looks.times("a") if at >= 9.9]
 
-        late = [at for at in in_no_time(story()).times("a") if at >= 9.9]
         assert [round(at, 1) for at in late] == [10.0, 10.5, 11.0]
 
-    def test_after_a_success_the_next_failure_begins_small_again(self) -> None:
+    @taking_no_time
+    async def test_after_a_success_the_next_failure_begins_small_again(self) -> None:
         outcomes = iter([False, False, False, True, False, False])
 
         async def now_and_then(key: str) -> None:
             if not next(outcomes, True):
                 raise ConnectionError
 
-        async def story() -> Looks:
-            looks = Looks(now_and_then)
-            async with working(looks) as queue:
-                queue.add("a")
-                await asyncio.sleep(100)
-                queue.add("a")
-                await asyncio.sleep(100)
-                assert queue.depth.failing == 0
-            return looks
+        looks = Looks(now_and_then)
+        async with working(looks) as queue:
+            queue.add("a")
+            await asyncio.sleep(100)
+            queue.add("a")
+            await asyncio.sleep(100)
+            assert queue.depth.failing == 0
+        times = looks.times("a")
 
-        times = in_no_time(story()).times("a")
         assert len(times) == 7
         assert times[5] - times[4] == pytest.approx(0.5, rel=0.11)
 
-    def test_a_lost_race_is_no_failure(self) -> None:
+    @taking_no_time
+    async def test_a_lost_race_is_no_failure(self) -> None:
         async def loses(key: str) -> None:
             raise Requeue(2 * SECOND)
 
-        async def story() -> Looks:
-            looks = Looks(loses)
-            async with working(looks) as queue:
-                queue.add("a")
-                await asyncio.sleep(7)
-                assert queue.depth.failing == 0
-            return looks
+        looks = Looks(loses)
+        async with working(looks) as queue:
+            queue.add("a")
+            await asyncio.sleep(7)
+            assert queue.depth.failing == 0
 
-        assert in_no_time(story()).times("a") == [0.0, 2.0, 4.0, 6.0]
+        assert looks.times("a") == [0.0, 2.0, 4.0, 6.0]
 
-    def test_one_that_fails_holds_up_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
+    @taking_no_time
+    async def test_one_that_fails_holds_up_no_other(self, caplog: pytest.LogCaptureFixture) -> None:
         async def some(key: str) -> None:
             if key == "bad":
                 raise ConnectionError("no way")
 
-        async def story() -> Looks:
-            looks = Looks(some)
-            async with working(looks, workers=1) as queue:
-                for key in ("bad", "good"):
-                    queue.add(key)
-                await asyncio.sleep(0.1)
-            return looks
+        looks = Looks(some)
+        async with working(looks, workers=1) as queue:
+            for key in ("bad", "good"):
+                queue.add(key)
+            await asyncio.sleep(0.1)
 
-        assert in_no_time(story()).began == [("bad", 0.0), ("good", 0.0)]
+        assert looks.began == [("bad", 0.0), ("good", 0.0)]
         assert "looking at bad failed, 1 times in a row" in caplog.text
         assert "no way" in caplog.text
 
-    def test_a_look_whose_own_task_was_cancelled_is_not_lost(self) -> None:
+    @taking_no_time
+    async def test_a_look_whose_own_task_was_cancelled_is_not_lost(self) -> None:
         async def waits_for_a_dead_one(key: str) -> None:
             task = asyncio.create_task(asyncio.sleep(100))
             task.cancel()
             await task
 
-        async def story() -> Looks:
-            looks = Looks(waits_for_a_dead_one)
-            async with working(looks) as queue:
-                queue.add("a")
-                await asyncio.sleep(0.6)
-            return looks
+        looks = Looks(waits_for_a_dead_one)
+        async with working(looks) as queue:
+            queue.add("a")
+            await asyncio.sleep(0.6)
 
-        assert len(in_no_time(story()).times("a")) == 2
+        assert len(looks.times("a")) == 2
 
-    def test_what_nobody_may_survive_ends_the_queue(self) -> None:
+    @taking_no_time
+    async def test_what_nobody_may_survive_ends_the_queue(self) -> None:
         class LeaseLost(BaseException):
             pass
 
         async def stops(key: str) -> None:
             raise LeaseLost
 
-        async def story() -> None:
-            queue = WorkQueue(stops)
-            queue.add("a")
-            await queue.run()
-
+        queue = WorkQueue(stops)
+        queue.add("a")
         with pytest.raises(LeaseLost):
-            in_no_time(story())
+            await queue.run()
 
 
 class TestStopping:
-    def test_what_runs_may_end_within_the_grace_and_nothing_new_begins(self) -> None:
-        async def story() -> tuple[list[str], Looks]:
-            looks = Looks(slowly)
-            async with working(looks, workers=1) as queue:
-                queue.add("running")
-                queue.add("due")
-                queue.add("later", SECOND)
-                await asyncio.sleep(2)
-                left = await queue.stop(10 * SECOND)
-                assert now() == 5.0
-                queue.add("too late")
-                await asyncio.sleep(60)
-            return left, looks
+    @taking_no_time
+    async def test_what_runs_may_end_within_the_grace_and_nothing_new_begins(self) -> None:
+        looks = Looks(slowly)
+        async with working(looks, workers=1) as queue:
+            queue.add("running")
+            queue.add("due")
+            queue.add("later", SECOND)
+            await asyncio.sleep(2)
+            left = await queue.stop(10 * SECOND)
+            assert now() == 5.0
+            queue.add("too late")
+            await asyncio.sleep(60)
 
-        left, looks = in_no_time(story())
         assert left == []
         assert looks.began == [("running", 0.0)]
 
@@ -321,17 +303,16 @@ class TestStopping:
 
         assert in_no_time(story()) == (["a"], 2.0)
 
-    def test_a_stopped_queue_does_not_run(self) -> None:
-        async def story() -> None:
-            queue = WorkQueue(Looks())
-            await queue.stop(AT_ONCE)
-            await queue.run()
-
-        in_no_time(story())
+    @taking_no_time
+    async def test_a_stopped_queue_does_not_run(self) -> None:
+        queue = WorkQueue(Looks())
+        await queue.stop(AT_ONCE)
+        await queue.run()
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens_the_last_change_is_seen(seed: int) -> None:
+@taking_no_time
+async def test_whatever_happens_the_last_change_is_seen(seed: int) -> None:
     """Random events, failures and lost races on a few keys: at the end each key was looked at after its last change."""
     chance = random.Random(seed)
     changed: dict[str, float] = {}
@@ -348,37 +329,34 @@ def test_whatever_happens_the_last_change_is_seen(seed: int) -> None:
         seen[key] = read_at
         return chance.choice([None, None, 30 * SECOND])
 
-    async def story() -> None:
-        async with working(Looks(look), workers=3, seed=seed) as queue:
-            for _ in range(200):
-                key = chance.choice("abcdef")
-                changed[key] = now()
-                queue.add(key)
-                await asyncio.sleep(chance.choice([0, 0, 0.01, 0.5, 3]))
-            await asyncio.sleep(2000)
-
-    in_no_time(story())
+    async with working(Looks(look), workers=3, seed=seed) as queue:
+        for _ in range(200):
+            key = chance.choice("abcdef")
+            changed[key] = now()
+            queue.add(key)
+            await asyncio.sleep(chance.choice([0, 0, 0.01, 0.5, 3]))
+        await asyncio.sleep(2000)
     missed = {key for key, at in changed.items() if seen.get(key, -1.0) < at}
+
     assert not missed, f"seed {seed}"
 
 
-def test_what_a_look_logs_is_not_about_who_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+@taking_no_time
+async def test_what_a_look_logs_is_not_about_who_asked_for_it(capsys: pytest.CaptureFixture[str]) -> None:
     log = logging.getLogger("kafka_recovery.test")
 
     async def look(key: str) -> None:
         log.warning("looked at %s", key)
 
-    async def story() -> None:
-        async with working(look) as queue:
-            with logs.about(recovery="kafka/another"):
-                queue.add("kafka/one")
-            await asyncio.sleep(1)
-
     handlers = logging.root.handlers[:]
     logs.set_up(logs.LogFormat.PLAIN)
-    in_no_time(story())
+    async with working(look) as queue:
+        with logs.about(recovery="kafka/another"):
+            queue.add("kafka/one")
+        await asyncio.sleep(1)
     logging.root.handlers[:] = handlers
 
     told = capsys.readouterr().err
+
     assert "looked at kafka/one" in told
     assert "kafka/another" not in told

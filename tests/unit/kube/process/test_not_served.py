@@ -15,7 +15,7 @@ from unit.kube.office import Office
 from unit.kube.operated import Operated
 from unit.kube.our_objects import PROD, OurObjects, inhabited
 from unit.kube.staged_server import Answer, object_, refusal, staged
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS, World
 
 PATH = RECOVERIES.path("kafka", "orders-1")
@@ -61,20 +61,19 @@ async def test_nothing_is_begun_for_a_recovery_of_such_a_kind_and_it_is_not_call
     assert halted.code == "KubernetesUnreachable"
 
 
-def test_a_recovery_that_awaits_a_person_is_still_there_when_its_kind_is_served_again(asking_office: Office) -> None:
-    async def tell() -> tuple[str, str]:
-        asking_office.open()
+@taking_no_time
+async def test_a_recovery_that_awaits_a_person_is_still_there_when_its_kind_is_served_again(
+    asking_office: Office,
+) -> None:
+    asking_office.takes_up()
+    before = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    asking_office.api.__class__ = WithoutRecoveries
+    for _ in range(20):
         asking_office.see()
-        before = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
-        asking_office.api.__class__ = WithoutRecoveries
-        for _ in range(20):
-            asking_office.see()
-            await asyncio.sleep(1)
-        asking_office.api.__class__ = OurObjects
-        await asyncio.sleep(90)
-        after = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
-        return before, after
+        await asyncio.sleep(1)
+    asking_office.api.__class__ = OurObjects
+    await asyncio.sleep(90)
+    after = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
 
-    before, after = in_no_time(tell())
     assert before == after
     assert asking_office.all.claims(PROD) == {ORDERS: NAME}

@@ -15,7 +15,7 @@ from kafka_recovery.domain.plan import LossClass, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.approvals import LOOK, KubeApprovals, objection
-from kafka_recovery.kube.recoveries.status import Known, Phase, status_of
+from kafka_recovery.kube.recoveries.status import Phase, status_of
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES, read_approval
 from kafka_recovery.recovery.supervision import Authority
@@ -25,7 +25,7 @@ from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import KEY, OurObjects, inhabited
 from unit.kube.recoveries.standings import PLAN
 from unit.kube.specs import DIGEST
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.world import ORDERS, PAYMENTS, World
 
 NO_POLICY = Reason("AdmissionPolicyMissing", "nobody checks who writes approvals")
@@ -104,84 +104,82 @@ async def asked(operated: Operated) -> Asked:
     return question
 
 
-def test_the_one_who_approved_is_told_to_the_journal_and_the_status(operated: Operated) -> None:
-    async def tell() -> tuple[str | None, Any]:
-        question = await asked(operated)
-        operated.api.approve(question.digest)
-        return await question.after(1), question.approvals.progress.approval
+@taking_no_time
+async def test_the_one_who_approved_is_told_to_the_journal_and_the_status(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve(question.digest)
+    by, approval = await question.after(1), question.approvals.progress.approval
 
-    by, approval = in_no_time(tell())
+    assert approval
     assert (by, approval.name, approval.by) == ("ann", "yes", "ann")
     assert operated.answers == [("yes", None)]
 
 
-def test_an_approval_that_nobody_told_of_is_found_all_the_same(operated: Operated) -> None:
-    async def tell() -> str | None:
-        question = await asked(operated)
-        operated.api.approve(question.digest)
-        await asyncio.wait([question.task], timeout=LOOK.total_seconds() + 1)
-        return question.task.result()
+@taking_no_time
+async def test_an_approval_that_nobody_told_of_is_found_all_the_same(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve(question.digest)
+    await asyncio.wait([question.task], timeout=LOOK.total_seconds() + 1)
 
-    assert in_no_time(tell()) == "ann"
+    assert question.task.result() == "ann"
 
 
-def test_each_author_is_answered_once(operated: Operated) -> None:
-    async def tell() -> None:
-        question = await asked(operated)
-        operated.api.approve("cd" * 32, "old")
-        operated.api.approve(question.digest, "careful", maxLossClass="Lossless")
-        assert await question.after(60) == ""
+@taking_no_time
+async def test_each_author_is_answered_once(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve("cd" * 32, "old")
+    operated.api.approve(question.digest, "careful", maxLossClass="Lossless")
 
-    in_no_time(tell())
+    assert await question.after(60) == ""
+
     assert operated.answers == [("careful", "LossClassExceeded"), ("old", "OtherPlan")]
 
 
 @pytest.mark.parametrize("yes_counts", [True, False], ids=["a yes that counts", "a yes that is held"])
-def test_no_is_heard_before_any_yes(operated: Operated, yes_counts: bool) -> None:
+@taking_no_time
+async def test_no_is_heard_before_any_yes(operated: Operated, yes_counts: bool) -> None:
     operated.unchecked = None if yes_counts else NO_POLICY
 
-    async def tell() -> tuple[str | None, Reason | None]:
-        question = await asked(operated)
-        operated.api.approve(question.digest, "a-first-yes")
-        operated.api.approve(question.digest, "then-a-no", decision="Refuse", approver="bob", reason="INC-7")
-        return await question.after(1), question.approvals.refused
+    question = await asked(operated)
+    operated.api.approve(question.digest, "a-first-yes")
+    operated.api.approve(question.digest, "then-a-no", decision="Refuse", approver="bob", reason="INC-7")
 
-    assert in_no_time(tell()) == (None, Reason("ApprovalRefused", "bob refused the plan: INC-7"))
+    assert (await question.after(1), question.approvals.refused) == (
+        None,
+        Reason("ApprovalRefused", "bob refused the plan: INC-7"),
+    )
 
 
-def test_who_said_yes_before_a_no_is_told_that_it_does_not_count(operated: Operated) -> None:
-    async def tell() -> None:
-        question = await asked(operated)
-        operated.api.approve(question.digest, "a-first-yes", maxLossClass="Unknown")
-        operated.api.approve(question.digest, "then-a-no", decision="Refuse", approver="bob")
-        operated.api.approve(question.digest, "and-another-no", decision="Refuse", approver="eve")
-        await question.after(1)
+@taking_no_time
+async def test_who_said_yes_before_a_no_is_told_that_it_does_not_count(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve(question.digest, "a-first-yes", maxLossClass="Unknown")
+    operated.api.approve(question.digest, "then-a-no", decision="Refuse", approver="bob")
+    operated.api.approve(question.digest, "and-another-no", decision="Refuse", approver="eve")
+    await question.after(1)
 
-    in_no_time(tell())
     assert operated.answers == [("and-another-no", None), ("then-a-no", None), ("a-first-yes", "Refused")]
 
 
-def test_who_says_the_same_as_another_before_is_answered_as_well(operated: Operated) -> None:
-    async def tell() -> str | None:
-        question = await asked(operated)
-        operated.api.approve(question.digest, "one")
-        operated.api.approve(question.digest, "two", approver="bob")
-        return await question.after(1)
+@taking_no_time
+async def test_who_says_the_same_as_another_before_is_answered_as_well(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve(question.digest, "one")
+    operated.api.approve(question.digest, "two", approver="bob")
 
-    assert in_no_time(tell()) == "ann"
+    assert await question.after(1) == "ann"
     assert operated.answers == [("one", None), ("two", None)]
 
 
-def test_at_the_end_everybody_gets_an_answer_who_had_none(operated: Operated) -> None:
-    async def tell() -> None:
-        question = await asked(operated)
-        operated.api.approve(question.digest, "in-time")
-        await question.after(1)
-        operated.api.approve(question.digest, "a-late-no", decision="Refuse")
-        operated.api.approve(question.digest, "about-an-earlier-one", recoveryRef={"name": NAME, "uid": "earlier"})
-        await question.approvals.close(Reason("Recovered", "its partition has a leader"))
+@taking_no_time
+async def test_at_the_end_everybody_gets_an_answer_who_had_none(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve(question.digest, "in-time")
+    await question.after(1)
+    operated.api.approve(question.digest, "a-late-no", decision="Refuse")
+    operated.api.approve(question.digest, "about-an-earlier-one", recoveryRef={"name": NAME, "uid": "earlier"})
+    await question.approvals.close(Reason("Recovered", "its partition has a leader"))
 
-    in_no_time(tell())
     assert operated.answers == [("in-time", None), ("a-late-no", "TooLate")]
 
 
@@ -201,42 +199,39 @@ def test_approvals_that_cannot_be_read_at_the_end_are_no_reason_not_to_end(opera
     assert operated.answers == []
 
 
-def test_approvals_that_cannot_be_read_are_told_and_nothing_is_approved(operated: Operated) -> None:
-    async def tell() -> tuple[str | None, str, str | None]:
-        question = await asked(operated)
-        operated.api.approve(question.digest)
-        operated.api.approve(question.digest, "of-a-newer-schema", unheard="of")
-        blocked = await question.after(1), question.reason
-        operated.api.remove_approval("of-a-newer-schema")
-        return *blocked, await question.after(1)
+@taking_no_time
+async def test_approvals_that_cannot_be_read_are_told_and_nothing_is_approved(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve(question.digest)
+    operated.api.approve(question.digest, "of-a-newer-schema", unheard="of")
+    blocked = await question.after(1), question.reason
+    operated.api.remove_approval("of-a-newer-schema")
 
-    assert in_no_time(tell()) == ("", "ApprovalsUnreadable", "ann")
+    assert (*blocked, await question.after(1)) == ("", "ApprovalsUnreadable", "ann")
 
 
-def test_without_the_admission_policy_no_plan_that_may_lose_records_is_approved(operated: Operated) -> None:
+@taking_no_time
+async def test_without_the_admission_policy_no_plan_that_may_lose_records_is_approved(operated: Operated) -> None:
     operated.unchecked = NO_POLICY
 
-    async def tell() -> tuple[str | None, str, str | None]:
-        question = await asked(operated)
-        operated.api.approve(question.digest)
-        held = await question.after(1), question.reason
-        operated.unchecked = None
-        return *held, await question.after(1)
+    question = await asked(operated)
+    operated.api.approve(question.digest)
+    held = await question.after(1), question.reason
+    operated.unchecked = None
 
-    assert in_no_time(tell()) == ("", "AdmissionPolicyMissing", "ann")
+    assert (*held, await question.after(1)) == ("", "AdmissionPolicyMissing", "ann")
 
 
-def test_under_observe_the_plan_is_shown_and_no_approval_counts(operated: Operated) -> None:
+@taking_no_time
+async def test_under_observe_the_plan_is_shown_and_no_approval_counts(operated: Operated) -> None:
     operated.house = House(Authority.OBSERVE)
 
-    async def tell() -> tuple[str | None, str, str | None]:
-        question = await asked(operated)
-        operated.api.approve(question.digest)
-        held = await question.after(60), question.reason
-        operated.house = House(Authority.APPROVE)
-        return *held, await question.after(1)
+    question = await asked(operated)
+    operated.api.approve(question.digest)
+    held = await question.after(60), question.reason
+    operated.house = House(Authority.APPROVE)
 
-    assert in_no_time(tell()) == ("", "ObserveOnly", "ann")
+    assert (*held, await question.after(1)) == ("", "ObserveOnly", "ann")
     assert operated.answers == [("yes", "ObserveOnly"), ("yes", None)]
 
 
@@ -244,30 +239,28 @@ def test_under_observe_the_plan_is_shown_and_no_approval_counts(operated: Operat
     ("kind", "name", "fields"),
     [(RECOVERIES, NAME, {"suspend": True}), (RECOVERIES, NAME, {"abort": True}), (CLUSTERS, "prod", {"suspend": True})],
 )
-def test_who_is_halted_is_not_asked_any_longer(operated: Operated, kind: Any, name: str, fields: Any) -> None:
-    async def tell() -> tuple[str | None, Reason | None]:
-        question = await asked(operated)
-        operated.api.change(kind, name, **fields)
-        return await question.after(1), question.approvals.void
+@taking_no_time
+async def test_who_is_halted_is_not_asked_any_longer(operated: Operated, kind: Any, name: str, fields: Any) -> None:
+    question = await asked(operated)
+    operated.api.change(kind, name, **fields)
 
-    assert in_no_time(tell()) == (None, None)
+    assert (await question.after(1), question.approvals.void) == (None, None)
 
 
-def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(operated: Operated) -> None:
+@taking_no_time
+async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_needed(operated: Operated) -> None:
     operated.world.offline({3: 8, 4: 9}, PAYMENTS)
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
 
-    async def tell() -> tuple[str | None, str | None, str | None]:
-        now = await operated.supervision().mandate()
-        first = Asked(operated, await operated.world.plan(now.policy))
-        without_anybody = await first.after(1)
-        first.task = asyncio.ensure_future(first.approvals.granted(first.plan, first.digest))
-        waiting = await first.after(60)
-        operated.api.approve(first.digest)
-        return without_anybody, waiting, await first.after(1)
+    now = await operated.supervision().mandate()
+    first = Asked(operated, await operated.world.plan(now.policy))
+    without_anybody = await first.after(1)
+    first.task = asyncio.ensure_future(first.approvals.granted(first.plan, first.digest))
+    waiting = await first.after(60)
+    operated.api.approve(first.digest)
 
-    assert in_no_time(tell()) == (None, "", "ann")
+    assert (without_anybody, waiting, await first.after(1)) == (None, "", "ann")
 
 
 # Reading it again
@@ -317,204 +310,191 @@ def half_automatic(operated: Operated) -> Operated:
 
 async def half_done(operated: Operated) -> Going:
     """What nobody is asked about is elected; the evidence grew old while somebody reads the rest."""
-    going = Going(operated.process())
-    await going.until(Phase.AWAITING_APPROVAL)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
     assert [operated.world.leader(id) is not None for id in (ORDERS, PAYMENTS)] == [True, False]
     operated.world.clock.advance(timedelta(minutes=2))
     return going
 
 
-def test_a_plan_whose_automatic_elections_were_held_can_be_approved_however_old_it_is(half_automatic: Operated) -> None:
-    async def tell() -> tuple[bool, End]:
-        going = await half_done(half_automatic)
-        read = going.digest
-        await asyncio.sleep(2 * LOOK.total_seconds())
-        same = going.digest == read
-        half_automatic.api.approve(read)
-        return same, await going.end()
+@taking_no_time
+async def test_a_plan_whose_automatic_elections_were_held_can_be_approved_however_old_it_is(
+    half_automatic: Operated,
+) -> None:
+    going = await half_done(half_automatic)
+    read = going.digest
+    await asyncio.sleep(2 * LOOK.total_seconds())
+    same = going.digest == read
+    half_automatic.api.approve(read)
 
-    assert in_no_time(tell()) == (True, End.RECOVERED)
+    assert (same, await going.end()) == (True, End.RECOVERED)
     assert half_automatic.answers == [("yes", None)]
 
 
-def test_an_equal_that_was_left_to_another_partition_is_not_taken_after_that_was_elected(
+@taking_no_time
+async def test_an_equal_that_was_left_to_another_partition_is_not_taken_after_that_was_elected(
     half_automatic: Operated,
 ) -> None:
     for id in (ORDERS, PAYMENTS):
         half_automatic.world.offline({2: 27, 3: 27}, id)
 
-    async def tell() -> tuple[Reason | None, End]:
-        going = await half_done(half_automatic)
-        half_automatic.api.approve(going.digest)
-        return going.run.approvals.void, await going.end()
+    going = await half_done(half_automatic)
+    half_automatic.api.approve(going.digest)
 
-    assert in_no_time(tell()) == (None, End.RECOVERED)
+    assert (going.run.approvals.void, await going.end()) == (None, End.RECOVERED)
     assert {half_automatic.world.leader(id) for id in (ORDERS, PAYMENTS)} == {2, 3}
     assert half_automatic.answers == [("yes", None)]
 
 
-def test_what_was_elected_and_went_offline_again_is_not_approved_with_the_rest(half_automatic: Operated) -> None:
-    async def tell() -> str:
-        going = await half_done(half_automatic)
-        half_automatic.world.kafka.fence(2)
-        half_automatic.api.approve(going.digest)
-        await asyncio.sleep(2 * LOOK.total_seconds())
-        return going.run.progress.news[-1].message
+@taking_no_time
+async def test_what_was_elected_and_went_offline_again_is_not_approved_with_the_rest(half_automatic: Operated) -> None:
+    going = await half_done(half_automatic)
+    half_automatic.world.kafka.fence(2)
+    half_automatic.api.approve(going.digest)
+    await asyncio.sleep(2 * LOOK.total_seconds())
 
-    assert "orders-0: the leader epoch was 5, now it is 7" in in_no_time(tell())
+    assert "orders-0: the leader epoch was 5, now it is 7" in going.run.progress.news[-1].message
     assert [half_automatic.world.leader(id) for id in (ORDERS, PAYMENTS)] == [None, None]
 
 
-def test_what_the_automatic_part_may_have_lost_is_told_also_after_the_rest_came_back_by_itself(
+@taking_no_time
+async def test_what_the_automatic_part_may_have_lost_is_told_also_after_the_rest_came_back_by_itself(
     half_automatic: Operated,
 ) -> None:
-    async def tell() -> tuple[End, Known]:
-        going = await half_done(half_automatic)
-        progress, kafka = going.run.progress, half_automatic.world.kafka
-        kafka.partitions[PAYMENTS].ends[3] = 40
-        for nth in range(1, 9):
-            half_automatic.world.before("gather", lambda: kafka.start(1) if progress.news else None, nth)
-        return await going.end(), progress.known()
+    going = await half_done(half_automatic)
+    progress, kafka = going.run.progress, half_automatic.world.kafka
+    kafka.partitions[PAYMENTS].ends[3] = 40
+    for nth in range(1, 9):
+        half_automatic.world.before("gather", lambda: kafka.start(1) if progress.news else None, nth)
+    end, known = await going.end(), progress.known()
 
-    end, known = in_no_time(tell())
     assert (end, known.plan) == (End.RECOVERED, None)
     assert status_of(known, 1, {}, NOON)["plan"]["lossClass"] == "Unknown"
 
 
-def test_a_plan_whose_manual_part_changed_is_void_though_the_rest_was_elected(half_automatic: Operated) -> None:
-    async def tell() -> str:
-        going = await half_done(half_automatic)
-        half_automatic.world.kafka.partitions[PAYMENTS].ends[3] = 40
-        await asyncio.sleep(2 * LOOK.total_seconds())
-        return going.run.progress.news[-1].message
+@taking_no_time
+async def test_a_plan_whose_manual_part_changed_is_void_though_the_rest_was_elected(half_automatic: Operated) -> None:
+    going = await half_done(half_automatic)
+    half_automatic.world.kafka.partitions[PAYMENTS].ends[3] = 40
+    await asyncio.sleep(2 * LOOK.total_seconds())
 
-    assert "payments-0: the leader to elect was 4, now it is 3" in in_no_time(tell())
+    assert "payments-0: the leader to elect was 4, now it is 3" in going.run.progress.news[-1].message
 
 
-def test_a_plan_that_still_holds_can_be_approved_however_old_it_is(operated: Operated) -> None:
-    async def tell() -> tuple[str | None, int]:
-        question = await asked(operated)
-        for _ in range(5):
-            operated.world.clock.advance(timedelta(minutes=2))
-            assert await question.after(6) == ""
+@taking_no_time
+async def test_a_plan_that_still_holds_can_be_approved_however_old_it_is(operated: Operated) -> None:
+    question = await asked(operated)
+    for _ in range(5):
         operated.world.clock.advance(timedelta(minutes=2))
-        operated.api.approve(question.digest)
-        return await question.after(6), operated.world.steps.calls.count("gather")
+        assert await question.after(6) == ""
+    operated.world.clock.advance(timedelta(minutes=2))
+    operated.api.approve(question.digest)
 
-    assert in_no_time(tell()) == ("ann", 7)
+    assert (await question.after(6), operated.world.steps.calls.count("gather")) == ("ann", 7)
 
 
-def test_a_plan_that_changed_is_void_however_fresh_its_approval(operated: Operated) -> None:
-    async def tell() -> tuple[str | None, Reason | None]:
-        question = await asked(operated)
-        operated.world.kafka.partitions[ORDERS].ends[3] = 40
-        operated.world.clock.advance(timedelta(minutes=2))
-        operated.api.approve(question.digest)
-        return await question.after(1), question.approvals.void
+@taking_no_time
+async def test_a_plan_that_changed_is_void_however_fresh_its_approval(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.world.kafka.partitions[ORDERS].ends[3] = 40
+    operated.world.clock.advance(timedelta(minutes=2))
+    operated.api.approve(question.digest)
+    by, void = await question.after(1), question.approvals.void
 
-    by, void = in_no_time(tell())
     assert (by, void and void.code) == (None, "PlanChanged")
     assert void
     assert "the leader to elect was 2, now it is 3" in void.message
 
 
-def test_a_plan_of_long_ago_is_looked_at_anew_before_anybody_s_yes_counts(operated: Operated) -> None:
+@taking_no_time
+async def test_a_plan_of_long_ago_is_looked_at_anew_before_anybody_s_yes_counts(operated: Operated) -> None:
     """Evidence has the age that it has: after a restart or a suspension the plan is old when somebody is asked."""
+    now = await operated.supervision().mandate()
+    plan = await operated.world.plan(now.policy)
+    operated.world.clock.advance(timedelta(minutes=2))
+    operated.world.kafka.partitions[ORDERS].ends[3] = 40
+    operated.api.approve(digest(plan))
+    question = Asked(operated, plan)
+    by, void = await question.after(1), question.approvals.void
 
-    async def tell() -> tuple[str | None, Reason | None]:
-        now = await operated.supervision().mandate()
-        plan = await operated.world.plan(now.policy)
-        operated.world.clock.advance(timedelta(minutes=2))
-        operated.world.kafka.partitions[ORDERS].ends[3] = 40
-        operated.api.approve(digest(plan))
-        question = Asked(operated, plan)
-        return await question.after(1), question.approvals.void
-
-    by, void = in_no_time(tell())
     assert (by, void and void.code) == (None, "PlanChanged")
 
 
-def test_a_plan_of_long_ago_is_not_void_because_kafka_is_silent_for_a_moment(operated: Operated) -> None:
-    async def tell() -> tuple[str | None, str | None]:
-        now = await operated.supervision().mandate()
-        plan = await operated.world.plan(now.policy)
-        operated.world.clock.advance(timedelta(minutes=20))
-        for node in operated.world.kafka.nodes.values():
-            node.mute = True
-        operated.api.approve(digest(plan))
-        question = Asked(operated, plan)
-        while_silent = await question.after(20)
-        for node in operated.world.kafka.nodes.values():
-            node.mute = False
-        return while_silent, await question.after(LOOK.total_seconds() + 1)
+@taking_no_time
+async def test_a_plan_of_long_ago_is_not_void_because_kafka_is_silent_for_a_moment(operated: Operated) -> None:
+    now = await operated.supervision().mandate()
+    plan = await operated.world.plan(now.policy)
+    operated.world.clock.advance(timedelta(minutes=20))
+    for node in operated.world.kafka.nodes.values():
+        node.mute = True
+    operated.api.approve(digest(plan))
+    question = Asked(operated, plan)
+    while_silent = await question.after(20)
+    for node in operated.world.kafka.nodes.values():
+        node.mute = False
 
-    assert in_no_time(tell()) == ("", "ann")
+    assert (while_silent, await question.after(LOOK.total_seconds() + 1)) == ("", "ann")
 
 
-def test_rules_that_changed_are_looked_at_at_once(operated: Operated) -> None:
-    async def tell() -> Reason | None:
-        question = await asked(operated)
-        operated.api.change(POLICIES, "rules", rules=[{"name": "other", "approval": "ManualApprove"}])
-        await question.after(1)
-        return question.approvals.void
+@taking_no_time
+async def test_rules_that_changed_are_looked_at_at_once(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.change(POLICIES, "rules", rules=[{"name": "other", "approval": "ManualApprove"}])
+    await question.after(1)
+    void = question.approvals.void
 
-    void = in_no_time(tell())
     assert void
     assert "the policy's rule was rule, now it is other" in void.message
 
 
-def test_rules_that_changed_elsewhere_void_nothing(operated: Operated) -> None:
-    async def tell() -> str | None:
-        question = await asked(operated)
-        rules = [{"name": "pay", "topics": {"prefixes": ["pay"]}}, {"name": "rule", "patience": "30s"}]
-        operated.api.change(POLICIES, "rules", rules=rules)
-        operated.api.approve(question.digest)
-        return await question.after(1)
+@taking_no_time
+async def test_rules_that_changed_elsewhere_void_nothing(operated: Operated) -> None:
+    question = await asked(operated)
+    rules = [{"name": "pay", "topics": {"prefixes": ["pay"]}}, {"name": "rule", "patience": "30s"}]
+    operated.api.change(POLICIES, "rules", rules=rules)
+    operated.api.approve(question.digest)
 
-    assert in_no_time(tell()) == "ann"
+    assert await question.after(1) == "ann"
 
 
-def test_while_the_cluster_is_out_of_sight_no_old_plan_is_approved_and_in_the_end_it_is_void(
+@taking_no_time
+async def test_while_the_cluster_is_out_of_sight_no_old_plan_is_approved_and_in_the_end_it_is_void(
     operated: Operated,
 ) -> None:
-    async def tell() -> tuple[str | None, Reason | None, str | None, Reason | None]:
-        question = await asked(operated)
-        for node in operated.world.kafka.nodes.values():
-            node.mute = True
-        operated.api.approve(question.digest)
-        operated.world.clock.advance(timedelta(seconds=70))
-        early = await question.after(30), question.approvals.void
-        operated.world.clock.advance(timedelta(seconds=60))
-        return *early, await question.after(6), question.approvals.void
+    question = await asked(operated)
+    for node in operated.world.kafka.nodes.values():
+        node.mute = True
+    operated.api.approve(question.digest)
+    operated.world.clock.advance(timedelta(seconds=70))
+    assert (await question.after(30), question.approvals.void) == ("", None)
+    operated.world.clock.advance(timedelta(seconds=60))
 
-    early, not_yet, by, void = in_no_time(tell())
-    assert (early, not_yet, by) == ("", None, None)
-    assert void
-    assert void.code == "EvidenceTooOld"
+    assert await question.after(6) is None
+    assert question.approvals.void
+    assert question.approvals.void.code == "EvidenceTooOld"
 
 
-def test_a_cluster_out_of_sight_is_looked_for_every_few_seconds_only(operated: Operated) -> None:
-    async def tell() -> int:
-        await asked(operated)
-        for node in operated.world.kafka.nodes.values():
-            node.mute = True
-        operated.world.clock.advance(timedelta(seconds=70))
-        before = operated.world.steps.calls.count("gather")
-        await asyncio.sleep(60)
-        return operated.world.steps.calls.count("gather") - before
+@taking_no_time
+async def test_a_cluster_out_of_sight_is_looked_for_every_few_seconds_only(operated: Operated) -> None:
+    await asked(operated)
+    for node in operated.world.kafka.nodes.values():
+        node.mute = True
+    operated.world.clock.advance(timedelta(seconds=70))
+    before = operated.world.steps.calls.count("gather")
+    await asyncio.sleep(60)
 
-    assert in_no_time(tell()) <= 60 / LOOK.total_seconds() + 1
+    assert operated.world.steps.calls.count("gather") - before <= 60 / LOOK.total_seconds() + 1
 
 
-def test_until_when_an_approval_is_honoured_is_shown_anew_after_each_look(operated: Operated) -> None:
-    async def tell() -> tuple[Any, Any]:
-        question = await asked(operated)
-        before = question.approvals.progress.plan_shown
-        operated.phases.clear()
-        operated.world.clock.advance(timedelta(minutes=2))
-        await question.after(6)
-        return before, question.approvals.progress.plan_shown
+@taking_no_time
+async def test_until_when_an_approval_is_honoured_is_shown_anew_after_each_look(operated: Operated) -> None:
+    question = await asked(operated)
+    before = question.approvals.progress.plan_shown
+    operated.phases.clear()
+    operated.world.clock.advance(timedelta(minutes=2))
+    await question.after(6)
+    after = question.approvals.progress.plan_shown
 
-    before, after = in_no_time(tell())
+    assert before
+    assert after
     assert after.expires_at - before.expires_at == timedelta(minutes=2)
     assert operated.phases == [Phase.AWAITING_APPROVAL], "it was not told that something changed"

@@ -18,6 +18,7 @@ from unit.kube.journal.journals import CONFIG_MAPS, NAME, UID
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died, story
 from unit.kube.our_objects import inhabited
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
@@ -57,89 +58,81 @@ Turn = Callable[[Operated, Going], Awaitable[Going]]
 
 
 @TURNS
-def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_nobody(by_hand: Operated, turn: Turn) -> None:
-    async def tell() -> Going:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
-        going = await turn(by_hand, going)
-        await going.until(Phase.STUCK)
-        await asyncio.sleep(LONG)
-        return going
+@taking_no_time
+async def test_a_forged_approval_and_beginning_of_the_plan_that_is_shown_elect_nobody(
+    by_hand: Operated, turn: Turn
+) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
+    going = await turn(by_hand, going)
+    await going.until(Phase.STUCK)
+    await asyncio.sleep(LONG)
+    reason = going.run.progress.reason
 
-    reason = story(tell).run.progress.reason
     assert untouched(by_hand)
     assert reason.code == "PlanNotShown"
     assert "-begun say that plan" in reason.message
 
 
 @TURNS
-def test_a_forged_plan_elects_nobody_and_touches_no_order(by_hand: Operated, turn: Turn) -> None:
-    async def tell() -> Going:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        assert going.run.progress.plan
-        digest, raw = worse(going.run.progress.plan, leader=3)
-        await forge(by_hand.api, digest, plan=raw, approval=APPROVED, begun=BEGUN, wave_0001_started=first_wave())
-        going = await turn(by_hand, going)
-        await going.until(Phase.STUCK)
-        await asyncio.sleep(LONG)
-        return going
+@taking_no_time
+async def test_a_forged_plan_elects_nobody_and_touches_no_order(by_hand: Operated, turn: Turn) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    assert going.run.progress.plan
+    digest, raw = worse(going.run.progress.plan, leader=3)
+    await forge(by_hand.api, digest, plan=raw, approval=APPROVED, begun=BEGUN, wave_0001_started=first_wave())
+    going = await turn(by_hand, going)
+    await going.until(Phase.STUCK)
+    await asyncio.sleep(LONG)
 
-    assert story(tell).run.progress.reason.code == "PlanNotShown"
+    assert going.run.progress.reason.code == "PlanNotShown"
     assert untouched(by_hand)
 
 
-def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_hand: Operated) -> None:
-    async def tell() -> None:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        assert going.run.progress.plan
-        digest, raw = turned_round(going.run.progress.plan)
-        await forge(by_hand.api, digest, plan=raw, begun=BEGUN, wave_0001_started=first_wave())
-        going = await restarted(by_hand, going)
-        await going.until(Phase.STUCK)
-        by_hand.api.change(RECOVERIES, NAME, abort=True)
-        going.run.wake()
-        assert await going.end() is End.ABORTED
+@taking_no_time
+async def test_an_order_that_a_forged_plan_calls_the_original_one_is_not_set(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    assert going.run.progress.plan
+    digest, raw = turned_round(going.run.progress.plan)
+    await forge(by_hand.api, digest, plan=raw, begun=BEGUN, wave_0001_started=first_wave())
+    going = await restarted(by_hand, going)
+    await going.until(Phase.STUCK)
+    by_hand.api.change(RECOVERIES, NAME, abort=True)
+    going.run.wake()
 
-    story(tell)
+    assert await going.end() is End.ABORTED
+
     assert untouched(by_hand)
     assert by_hand.world.unrestored() == []
 
 
-def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by_hand: Operated) -> None:
-    async def tell() -> End:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        forged = await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
-        going = await restarted(by_hand, going)
-        await going.until(Phase.STUCK)
-        for name in forged:
-            await by_hand.api.delete(f"{CONFIG_MAPS}/{name}")
-        await going.until(Phase.AWAITING_APPROVAL)
-        assert untouched(by_hand)
-        by_hand.api.approve(going.digest)
-        return await going.end()
+@taking_no_time
+async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    forged = await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
+    going = await restarted(by_hand, going)
+    await going.until(Phase.STUCK)
+    for name in forged:
+        await by_hand.api.delete(f"{CONFIG_MAPS}/{name}")
+    await going.until(Phase.AWAITING_APPROVAL)
+    assert untouched(by_hand)
+    by_hand.api.approve(going.digest)
 
-    assert story(tell) is End.RECOVERED
+    assert await going.end() is End.RECOVERED
     assert by_hand.world.leader() == 2
 
 
-def test_what_ended_by_forged_facts_alone_has_not_ended(by_hand: Operated) -> None:
+@taking_no_time
+async def test_what_ended_by_forged_facts_alone_has_not_ended(by_hand: Operated) -> None:
     """Else an outage would be told as recovered, and nobody would look."""
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    outcome = b'{"wave":1,"outcomes":[{"id":"orders-0","outcome":"Recovered"}]}'
+    facts = {"begun": BEGUN, "wave_0001_started": first_wave(), "wave_0001_ended": outcome, "finished": BEGUN}
+    await forge(by_hand.api, going.digest, **facts)
+    going = await restarted(by_hand, going)
+    await asyncio.sleep(LONG)
 
-    async def tell() -> Going:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        outcome = b'{"wave":1,"outcomes":[{"id":"orders-0","outcome":"Recovered"}]}'
-        facts = {"begun": BEGUN, "wave_0001_started": first_wave(), "wave_0001_ended": outcome, "finished": BEGUN}
-        await forge(by_hand.api, going.digest, **facts)
-        going = await restarted(by_hand, going)
-        await asyncio.sleep(LONG)
-        return going
-
-    assert story(tell).run.progress.end is None
+    assert going.run.progress.end is None
     assert untouched(by_hand)
 
 
@@ -152,8 +145,7 @@ def cut_short(by_hand: Operated) -> Callable[[], Awaitable[str]]:
 
     async def dies() -> str:
         by_hand.world.before("elect", crash)
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
+        going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
         by_hand.api.approve(going.digest)
         with pytest.raises(Crash):
             await going.task
@@ -193,125 +185,108 @@ def contradicted(operated: Operated, digest: str) -> None:
 @pytest.mark.parametrize(
     "spoil", [deleted, of_another_recovery, of_another_plan, of_a_smaller_loss, unchecked, contradicted]
 )
-def test_without_an_approval_that_stands_a_resumed_run_restores_orders_and_elects_nobody(
+@taking_no_time
+async def test_without_an_approval_that_stands_a_resumed_run_restores_orders_and_elects_nobody(
     by_hand: Operated, cut_short: Callable[[], Awaitable[str]], spoil: Callable[[Operated, str], None]
 ) -> None:
     """The journal tells that ann approved it: that is for whoever asks later, and lets nobody elect."""
+    digest = await cut_short()
+    spoil(by_hand, digest)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process(shown=digest))
+    await asyncio.sleep(LONG)
+    progress = going.run.progress
 
-    async def tell() -> Going:
-        digest = await cut_short()
-        spoil(by_hand, digest)
-        going = Going(by_hand.process(shown=digest))
-        await going.until(Phase.AWAITING_APPROVAL)
-        await asyncio.sleep(LONG)
-        return going
-
-    progress = story(tell).run.progress
     assert (by_hand.world.unrestored(), by_hand.world.leader()) == ([], None)
     assert (progress.phase, progress.approval) == (Phase.AWAITING_APPROVAL, None)
 
 
-def test_a_resumed_run_goes_on_once_its_plan_is_approved_again(
+@taking_no_time
+async def test_a_resumed_run_goes_on_once_its_plan_is_approved_again(
     by_hand: Operated, cut_short: Callable[[], Awaitable[str]]
 ) -> None:
-    async def tell() -> End:
-        digest = await cut_short()
-        by_hand.api.remove_approval("yes")
-        going = Going(by_hand.process(shown=digest))
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.approve(digest, name="again")
-        return await going.end()
+    digest = await cut_short()
+    by_hand.api.remove_approval("yes")
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process(shown=digest))
+    by_hand.api.approve(digest, name="again")
 
-    assert story(tell) is End.RECOVERED
+    assert await going.end() is End.RECOVERED
     assert by_hand.world.leader() == 2
 
 
-def test_an_approval_that_is_taken_back_counts_for_no_further_wave(world: World) -> None:
+@taking_no_time
+async def test_an_approval_that_is_taken_back_counts_for_no_further_wave(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS, approval="ManualApprove", waveSizes=[1]), (ORDERS, PAYMENTS))
     world.after("elect", lambda: operated.api.remove_approval("yes"))
 
-    async def tell() -> None:
-        going = Going(operated.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        operated.api.approve(going.digest)
-        await asyncio.sleep(5)
-        await going.until(Phase.AWAITING_APPROVAL)
-        await asyncio.sleep(LONG)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
+    operated.api.approve(going.digest)
+    await asyncio.sleep(5)
+    await going.until(Phase.AWAITING_APPROVAL)
+    await asyncio.sleep(LONG)
 
-    story(tell)
     assert sorted([world.leader() is None, world.leader(PAYMENTS) is None]) == [False, True], "one wave was elected"
     assert world.kept_its_promises()
 
 
-def test_a_forged_approval_does_not_elect_the_part_of_a_plan_that_waits_for_one(world: World) -> None:
+@taking_no_time
+async def test_a_forged_approval_does_not_elect_the_part_of_a_plan_that_waits_for_one(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS))
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
 
-    async def tell() -> None:
-        going = Going(operated.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        await forge(operated.api, going.digest, approval=APPROVED)
-        going = await restarted(operated, going)
-        await going.until(Phase.AWAITING_APPROVAL)
-        await asyncio.sleep(LONG)
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
+    await forge(operated.api, going.digest, approval=APPROVED)
+    going = await restarted(operated, going)
+    await going.until(Phase.AWAITING_APPROVAL)
+    await asyncio.sleep(LONG)
 
-    story(tell)
     assert (world.leader(), world.leader(PAYMENTS)) == (2, None)
 
 
-def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_wants_nobody(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_wants_nobody(automatic: Operated) -> None:
     automatic.world.before("elect", crash)
 
-    async def tell() -> Going:
-        await died(automatic)
-        automatic.api.change(POLICIES, "rules", rules=[{"name": "rule", "approval": "ManualApprove"}])
-        going = Going(automatic.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        return going
+    await died(automatic)
+    automatic.api.change(POLICIES, "rules", rules=[{"name": "rule", "approval": "ManualApprove"}])
+    await Going.up_to(Phase.AWAITING_APPROVAL, automatic.process())
 
-    story(tell)
     assert (automatic.world.unrestored(), automatic.world.leader()) == ([], None)
 
 
 # A journal that somebody deleted
 
 
-def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions_are_not_called_recovered(
+@taking_no_time
+async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions_are_not_called_recovered(
     automatic: Operated,
 ) -> None:
     """A new plan would take the altered order for the original one, and nobody would look."""
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    for name in list(automatic.api.config_maps()):
+        await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
+    going = await Going.up_to(Phase.STUCK, automatic.process())
+    await asyncio.sleep(LONG)
+    reason = going.run.progress.reason
 
-    async def tell() -> Going:
-        automatic.world.after("elect", crash)
-        await died(automatic)
-        for name in list(automatic.api.config_maps()):
-            await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        await asyncio.sleep(LONG)
-        return going
-
-    reason = story(tell).run.progress.reason
     assert reason.code == "JournalDamaged"
     assert "-plan: it is missing, though status.begun names its plan" in reason.message
     assert automatic.world.unrestored() == [ORDERS], "the operator knows no more what it was"
 
 
-def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goes_on(automatic: Operated) -> None:
-    async def tell() -> End:
-        automatic.world.after("elect", crash)
-        await died(automatic)
-        for name in list(automatic.api.config_maps()):
-            await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        automatic.api.recovery()["metadata"]["finalizers"] = []
-        return await going.end()
+@taking_no_time
+async def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goes_on(automatic: Operated) -> None:
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    for name in list(automatic.api.config_maps()):
+        await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
+    going = await Going.up_to(Phase.STUCK, automatic.process())
+    automatic.api.recovery()["metadata"]["finalizers"] = []
 
-    assert story(tell) is End.RECOVERED
+    assert await going.end() is End.RECOVERED
 
 
 # What the status names
@@ -328,58 +303,51 @@ def test_a_plan_stands_in_the_status_before_anything_says_that_it_began(automati
     assert f"-{digest[:16]}-begun" in writes[begun]
 
 
-def test_a_status_that_was_restored_from_another_recovery_names_nothing(by_hand: Operated) -> None:
-    async def tell() -> Going:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        recovery = by_hand.api.recovery()
-        status = {"begun": {"recoveryUid": "of-an-earlier-one", "plans": [going.digest]}}
-        by_hand.api.put(RECOVERIES, NAME, recovery["spec"], status)
-        await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
-        going = await restarted(by_hand, going)
-        await going.until(Phase.STUCK)
-        return going
+@taking_no_time
+async def test_a_status_that_was_restored_from_another_recovery_names_nothing(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    recovery = by_hand.api.recovery()
+    status = {"begun": {"recoveryUid": "of-an-earlier-one", "plans": [going.digest]}}
+    by_hand.api.put(RECOVERIES, NAME, recovery["spec"], status)
+    await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
+    going = await restarted(by_hand, going)
+    await going.until(Phase.STUCK)
 
-    assert story(tell).run.progress.reason.code == "PlanNotShown"
+    assert going.run.progress.reason.code == "PlanNotShown"
     assert untouched(by_hand)
 
 
-def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_shown(by_hand: Operated) -> None:
-    async def tell() -> Going:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
-        going = await restarted(by_hand, going)
-        await going.until(Phase.STUCK)
-        by_hand.api.change(RECOVERIES, NAME, abort=True)
-        going.run.wake()
-        await going.task
-        return going
+@taking_no_time
+async def test_an_abort_says_that_no_order_was_restored_for_what_nobody_was_shown(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    await forge(by_hand.api, going.digest, approval=APPROVED, begun=BEGUN)
+    going = await restarted(by_hand, going)
+    await going.until(Phase.STUCK)
+    by_hand.api.change(RECOVERIES, NAME, abort=True)
+    going.run.wake()
+    await going.task
+    progress = going.run.progress
 
-    progress = story(tell).run.progress
     assert (progress.end, progress.reason.code) == (End.ABORTED, "Aborted")
     assert "no order was restored for what nobody was shown" in progress.reason.message
     assert untouched(by_hand)
 
 
-def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: Office) -> None:
-    async def tell() -> None:
-        asking_office.open()
-        asking_office.see()
-        shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
-        await asking_office.queue.stop(timedelta(seconds=1))
-        await asking_office.all.stop()
-        await forge(asking_office.api, shown, approval=APPROVED, begun=BEGUN)
-        again = Office(asking_office.world, asking_office.api)
-        again.open()
-        again.see()
-        await again.until("PlanNotShown")
-        await asyncio.sleep(60)
-        assert again.condition("Stalled") == ("True", "PlanNotShown")
-        assert [reason for _, reason in again.events.said] == ["PlanNotShown"]
-        assert again.status()["plan"]["digest"] == shown, "what people read stays readable"
-        await again.all.stop()
+@taking_no_time
+async def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: Office) -> None:
+    asking_office.takes_up()
+    shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    await asking_office.queue.stop(timedelta(seconds=1))
+    await asking_office.all.stop()
+    await forge(asking_office.api, shown, approval=APPROVED, begun=BEGUN)
+    again = Office(asking_office.world, asking_office.api)
+    again.takes_up()
+    await again.until("PlanNotShown")
+    await asyncio.sleep(60)
+    assert again.condition("Stalled") == ("True", "PlanNotShown")
+    assert [reason for _, reason in again.events.said] == ["PlanNotShown"]
+    assert again.status()["plan"]["digest"] == shown, "what people read stays readable"
+    await again.all.stop()
 
-    story(tell)
     assert asking_office.world.changed() == []
     assert asking_office.api.recovery()["metadata"]["uid"] == UID

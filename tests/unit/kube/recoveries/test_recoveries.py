@@ -12,9 +12,8 @@ from typing import Any, cast
 import pytest
 
 from kafka_recovery.domain.election import Scope
-from kafka_recovery.domain.ids import LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.ids import LeaderEpoch, TopicId
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
@@ -23,61 +22,55 @@ from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, engi
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
 from unit.kube.our_objects import PROD, OurObjects
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 
 # To the end
 
 
-def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
-    async def tell() -> Object:
-        office.open()
-        office.see()
-        return await office.until("Recovered")
+@taking_no_time
+async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> None:
+    office.takes_up()
+    status = await office.until("Recovered")
 
-    status = in_no_time(tell())
     assert (status["finished"], status["outcome"], status["partitions"]["recovered"]) == (True, "Recovered", 1)
     assert office.events.said[-1] == ("Normal", "Recovered")
     assert office.all.claims(PROD) == {}
 
 
-def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
-    async def tell() -> None:
-        asking_office.open()
+@taking_no_time
+async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    for _ in range(20):
         asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        for _ in range(20):
-            asking_office.see()
-            await asyncio.sleep(1)
+        await asyncio.sleep(1)
 
-    in_no_time(tell())
     assert asking_office.events.said.count(("Normal", "AwaitingApproval")) == 1
 
 
-def test_a_restart_is_no_turn(asking_office: Office) -> None:
-    async def tell() -> tuple[Object, Object, list[tuple[str, str]]]:
-        asking_office.open()
-        asking_office.see()
-        before = await asking_office.until("AwaitingApproval")
-        await asking_office.all.stop()
-        again = Office(asking_office.world, asking_office.api)
-        again.open()
-        again.see()
-        await asyncio.sleep(5)
-        after = again.status()
-        again.api.approve(after["plan"]["digest"])
-        again.see()
-        await again.until("Recovered")
-        return before, after, again.events.said
+@taking_no_time
+async def test_a_restart_is_no_turn(asking_office: Office) -> None:
+    asking_office.takes_up()
+    before = await asking_office.until("AwaitingApproval")
+    await asking_office.all.stop()
+    again = Office(asking_office.world, asking_office.api)
+    again.takes_up()
+    await asyncio.sleep(5)
+    after = again.status()
+    again.api.approve(after["plan"]["digest"])
+    again.see()
+    await again.until("Recovered")
+    said = again.events.said
 
-    before, after, said = in_no_time(tell())
     assert after["conditions"] == before["conditions"]
     assert ("Normal", "Planning") not in said
     assert ("Normal", "AwaitingApproval") not in said
 
 
-def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
+@taking_no_time
+async def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def stall(*_: object) -> None:
@@ -86,42 +79,40 @@ def test_what_kept_it_from_being_taken_up_is_not_told_any_longer_than_it_holds(
     office.clusters.known[PROD] = Reason("SecretMissing", "Secret ca is not there")
     monkeypatch.setattr(office.world.kafka, "gather", stall)
 
-    async def tell() -> str:
-        office.see()
-        await office.until("SecretMissing")
-        office.open()
-        await asyncio.sleep(20)
-        return office.reason()
+    office.see()
+    await office.until("SecretMissing")
+    office.open()
+    await asyncio.sleep(20)
 
-    assert in_no_time(tell()) == "Planning"
+    assert office.reason() == "Planning"
 
 
-def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_read_the_journal(
+@taking_no_time
+async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_read_the_journal(
     asking_office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def stall(*_: object) -> None:
         await asyncio.Event().wait()
 
-    async def tell() -> Object:
-        asking_office.open()
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        await asking_office.all.stop()
-        for name in asking_office.api.config_maps():
-            del asking_office.api.objects[f"{CONFIG_MAPS}/{name}"]
-        monkeypatch.setattr(asking_office.world.kafka, "gather", stall)
-        again = Office(asking_office.world, asking_office.api)
-        again.open()
-        again.see()
-        await asyncio.sleep(5)
-        return again.status()
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    await asking_office.all.stop()
+    for name in asking_office.api.config_maps():
+        del asking_office.api.objects[f"{CONFIG_MAPS}/{name}"]
+    monkeypatch.setattr(asking_office.world.kafka, "gather", stall)
+    again = Office(asking_office.world, asking_office.api)
+    again.takes_up()
+    await asyncio.sleep(5)
+    status = again.status()
 
-    status = in_no_time(tell())
     assert "plan" not in status
     assert next(each["reason"] for each in status["conditions"] if each["type"] == "Ready") == "Planning"
 
 
-def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(asking_office: Office) -> None:
+@taking_no_time
+async def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_was_lost(
+    asking_office: Office,
+) -> None:
     """The write is tried again, meets its own first try, and the next look finds the object finished."""
 
     class Losing(OurObjects):
@@ -133,20 +124,18 @@ def test_a_finished_recovery_holds_nothing_though_the_answer_to_its_last_status_
 
     asking_office.api.__class__ = Losing
 
-    async def tell() -> None:
-        asking_office.open()
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        asking_office.see()
-        await asking_office.until("Aborted")
-        await asyncio.sleep(1)
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    asking_office.see()
+    await asking_office.until("Aborted")
+    await asyncio.sleep(1)
 
-    in_no_time(tell())
     assert asking_office.all.claims(PROD) == {}
 
 
-def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
+@taking_no_time
+async def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
     asking_office: Office, caplog: pytest.LogCaptureFixture
 ) -> None:
     office = asking_office
@@ -160,61 +149,52 @@ def test_a_run_that_ends_while_an_event_is_said_is_not_begun_again(
 
     office.events.__class__ = Slow
 
-    async def tell() -> None:
-        office.open()
-        office.see()
+    with caplog.at_level(logging.INFO):
+        office.takes_up()
         await office.until("Recovered")
 
-    with caplog.at_level(logging.INFO):
-        in_no_time(tell())
     assert [each.getMessage() for each in caplog.records].count(f"{ORDERS}: Recovered ") == 1
 
 
 # What can't be taken up
 
 
-def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(office: Office) -> None:
+@taking_no_time
+async def test_a_recovery_that_cannot_be_read_says_why_and_holds_nothing_back(office: Office) -> None:
     """A partition that is named twice: no schema can say that."""
     twice = [{"topic": "orders", "partition": 0}] * 2
     office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
 
-    async def tell() -> tuple[OpenCluster, int]:
-        cluster = office.open(untaken={NAME: datetime.now(UTC)})
-        office.see()
-        await office.until("InvalidSpec")
-        await asyncio.sleep(1000)
-        return cluster, len(office.looks)
+    cluster = office.takes_up(untaken={NAME: datetime.now(UTC)})
+    await office.until("InvalidSpec")
+    await asyncio.sleep(1000)
+    looks = len(office.looks)
 
-    cluster, looks = in_no_time(tell())
     assert (office.condition("Stalled"), cluster.untaken, looks) == (("True", "InvalidSpec"), {}, 1)
     assert "named twice" in next(each["message"] for each in office.status()["conditions"])
 
 
-def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(office: Office) -> None:
+@taking_no_time
+async def test_a_missing_cluster_is_told_and_its_recovery_begins_when_it_comes(office: Office) -> None:
     raw = office.api.objects.pop(CLUSTERS.path(*PROD))
 
-    async def tell() -> None:
-        office.see()
-        await office.until("WatchedClusterMissing")
-        office.api.objects[CLUSTERS.path(*PROD)] = raw
-        office.open()
-        await office.until("Recovered", within=2)
-
-    in_no_time(tell())
+    office.see()
+    await office.until("WatchedClusterMissing")
+    office.api.objects[CLUSTERS.path(*PROD)] = raw
+    office.open()
+    await office.until("Recovered", within=2)
 
 
-def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) -> None:
+@taking_no_time
+async def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) -> None:
     """After a restart recoveries may be looked at before their cluster is."""
+    office.see()
+    await asyncio.sleep(1)
+    told = len(office.api.statuses)
+    office.open()
+    await office.until("Recovered", within=2)
 
-    async def tell() -> int:
-        office.see()
-        await asyncio.sleep(1)
-        told = len(office.api.statuses)
-        office.open()
-        await office.until("Recovered", within=2)
-        return told
-
-    assert in_no_time(tell()) == 0
+    assert told == 0
     assert "WatchedClusterMissing" not in {reason for _, reason in office.events.said}
 
 
@@ -222,72 +202,65 @@ def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Office) ->
     ("fields", "reason"),
     [({"clusterId": "another"}, "OtherCluster"), ({"clusterRef": {"name": "nowhere"}}, "WatchedClusterMissing")],
 )
-def test_a_recovery_for_another_cluster_is_left_alone(office: Office, fields: dict[str, Any], reason: str) -> None:
+@taking_no_time
+async def test_a_recovery_for_another_cluster_is_left_alone(
+    office: Office, fields: dict[str, Any], reason: str
+) -> None:
     office.api.change(RECOVERIES, NAME, **fields)
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until(reason)
-        await asyncio.sleep(60)
+    office.takes_up()
+    await office.until(reason)
+    await asyncio.sleep(60)
 
-    in_no_time(tell())
     assert office.world.changed() == []
     assert office.condition("Stalled")[0] == ("True" if reason == "OtherCluster" else "False")
 
 
-def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_back(office: Office) -> None:
+@taking_no_time
+async def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_back(office: Office) -> None:
     all_offline(office)
 
-    async def tell() -> OpenCluster:
-        plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
-        await begin(journal_of(office.api), plan)
-        for name, config_map in office.api.config_maps().items():
-            if name.endswith("-plan"):
-                config_map["data"]["sha256"] = "0" * 64
-        cluster = office.open(untaken={NAME: datetime.now(UTC)})
-        office.see()
-        await office.until("JournalDamaged")
-        return cluster
+    plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
+    await begin(journal_of(office.api), plan)
+    for name, config_map in office.api.config_maps().items():
+        if name.endswith("-plan"):
+            config_map["data"]["sha256"] = "0" * 64
+    cluster = office.takes_up(untaken={NAME: datetime.now(UTC)})
+    await office.until("JournalDamaged")
 
-    cluster = in_no_time(tell())
     assert (office.condition("Stalled")[0], cluster.untaken, office.world.changed()) == ("True", {}, [])
 
 
 # Scope
 
 
-def test_all_offline_partitions_are_those_found_when_it_begins(asking_office: Office) -> None:
+@taking_no_time
+async def test_all_offline_partitions_are_those_found_when_it_begins(asking_office: Office) -> None:
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     all_offline(asking_office)
 
-    async def tell() -> Object:
-        cluster = asking_office.open(found=(ORDERS,))
-        asking_office.see()
-        status = await asking_office.until("AwaitingApproval")
-        cluster.found = (ORDERS, PAYMENTS)
-        asking_office.api.approve(status["plan"]["digest"])
-        return await asking_office.until("Recovered")
+    cluster = asking_office.takes_up(found=(ORDERS,))
+    status = await asking_office.until("AwaitingApproval")
+    cluster.found = (ORDERS, PAYMENTS)
+    asking_office.api.approve(status["plan"]["digest"])
 
-    assert in_no_time(tell())["partitions"]["total"] == 1
+    assert (await asking_office.until("Recovered"))["partitions"]["total"] == 1
     assert asking_office.world.leader(PAYMENTS) is None
 
 
-def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office) -> None:
+@taking_no_time
+async def test_after_a_restart_they_are_those_of_the_plans(asking_office: Office) -> None:
     all_offline(asking_office)
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
 
-    async def tell() -> list[TopicPartition]:
-        plan = await engine(asking_office.world, asking_office.api, MANUAL).plan(Scope((ORDERS,)))
-        digest = await journal_of(asking_office.api).record(plan)
-        recovery = asking_office.api.recovery()
-        asking_office.api.put(RECOVERIES, NAME, recovery["spec"], {"plan": {"digest": digest}})
-        asking_office.open(found=(PAYMENTS,))
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        return list(asking_office.all.claims(PROD))
+    plan = await engine(asking_office.world, asking_office.api, MANUAL).plan(Scope((ORDERS,)))
+    digest = await journal_of(asking_office.api).record(plan)
+    recovery = asking_office.api.recovery()
+    asking_office.api.put(RECOVERIES, NAME, recovery["spec"], {"plan": {"digest": digest}})
+    asking_office.takes_up(found=(PAYMENTS,))
+    await asking_office.until("AwaitingApproval")
 
-    assert in_no_time(tell()) == [ORDERS]
+    assert list(asking_office.all.claims(PROD)) == [ORDERS]
 
 
 async def crashed_in_a_wave(office: Office) -> None:
@@ -300,89 +273,78 @@ async def crashed_in_a_wave(office: Office) -> None:
     assert office.world.unrestored() == [ORDERS]
 
 
-def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(office: Office) -> None:
+@taking_no_time
+async def test_what_was_begun_is_gone_on_with_though_its_policy_is_missing_by_now(office: Office) -> None:
     all_offline(office)
 
-    async def tell() -> Object:
-        await crashed_in_a_wave(office)
-        office.api.change(RECOVERIES, NAME, abort=True)
-        office.open(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
-        office.see()
-        return await office.until("Aborted")
+    await crashed_in_a_wave(office)
+    office.api.change(RECOVERIES, NAME, abort=True)
+    office.takes_up(policy=Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules"))
+    await office.until("Aborted")
 
-    in_no_time(tell())
     assert office.world.unrestored() == []
 
 
-def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash_came_before_its_status(
+@taking_no_time
+async def test_an_election_that_nobody_was_asked_about_is_known_though_the_crash_came_before_its_status(
     office: Office,
 ) -> None:
-    async def tell() -> OpenCluster:
-        await crashed_in_a_wave(office)
-        office.api.change(RECOVERIES, NAME, abort=True)  # nothing more is elected, then
-        cluster = office.open()
-        office.see()
-        await office.until("Aborted")
-        return cluster
+    await crashed_in_a_wave(office)
+    office.api.change(RECOVERIES, NAME, abort=True)  # nothing more is elected, then
+    cluster = office.takes_up()
+    await office.until("Aborted")
 
-    assert in_no_time(tell()).cool_down.last is not None
+    assert cluster.cool_down.last is not None
 
 
-def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(office: Office) -> None:
+@taking_no_time
+async def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(office: Office) -> None:
     all_offline(office)
 
-    async def tell() -> Object:
-        office.open(found=())
-        office.see()
-        return await office.until("NothingLeft")
+    office.takes_up(found=())
 
-    assert "nothing was offline" in str(in_no_time(tell())["conditions"])
+    assert "nothing was offline" in str((await office.until("NothingLeft"))["conditions"])
 
 
-def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waiting(asking_office: Office) -> None:
+@taking_no_time
+async def test_a_long_scan_for_one_recovery_of_all_offline_keeps_no_other_waiting(asking_office: Office) -> None:
     all_offline(asking_office)
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
 
-    async def tell() -> Object:
-        asking_office.open(found=(ORDERS,), scanned_in=timedelta(seconds=50))
-        others = [f"all-{number}" for number in range(6)]
-        for name in others:
-            asking_office.another(name)
-            asking_office.api.change(RECOVERIES, name, scope={"allOffline": True})
-        asking_office.another("named", PAYMENTS)
-        for name in (NAME, *others, "named"):
-            asking_office.see(name)
-        return await asking_office.until("AwaitingApproval", "named", within=40)
+    asking_office.open(found=(ORDERS,), scanned_in=timedelta(seconds=50))
+    others = [f"all-{number}" for number in range(6)]
+    for name in others:
+        asking_office.another(name)
+        asking_office.api.change(RECOVERIES, name, scope={"allOffline": True})
+    asking_office.another("named", PAYMENTS)
+    for name in (NAME, *others, "named"):
+        asking_office.see(name)
 
-    assert in_no_time(tell())["partitions"]["total"] == 1
+    assert (await asking_office.until("AwaitingApproval", "named", within=40))["partitions"]["total"] == 1
 
 
-def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_recovered(office: Office) -> None:
+@taking_no_time
+async def test_without_a_policy_all_offline_waits_for_one_and_is_not_called_recovered(office: Office) -> None:
     all_offline(office)
     missing = Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy rules")
 
-    async def tell() -> Object:
-        cluster = office.open(policy=missing, found=(ORDERS,))
-        office.see()
-        await office.until("RecoveryPolicyMissing")
-        cluster.policy = RULES
-        office.changed()
-        return await office.until("Recovered", within=3)
+    cluster = office.takes_up(policy=missing, found=(ORDERS,))
+    await office.until("RecoveryPolicyMissing")
+    cluster.policy = RULES
+    office.changed()
 
-    assert in_no_time(tell())["partitions"]["recovered"] == 1
+    assert (await office.until("Recovered", within=3))["partitions"]["recovered"] == 1
 
 
-def test_a_kafka_that_cannot_be_gone_through_is_tried_again(office: Office) -> None:
+@taking_no_time
+async def test_a_kafka_that_cannot_be_gone_through_is_tried_again(office: Office) -> None:
     all_offline(office)
 
-    async def tell() -> Object:
-        cluster = office.open(found=ClusterFault("nobody answers"))
-        office.see()
-        await office.until("ClusterFault")
-        cluster.found = (ORDERS,)
-        return await office.until("Recovered")
+    cluster = office.takes_up(found=ClusterFault("nobody answers"))
+    await office.until("ClusterFault")
+    cluster.found = (ORDERS,)
 
-    assert in_no_time(tell())["partitions"]["recovered"] == 1
+    assert (await office.until("Recovered"))["partitions"]["recovered"] == 1
 
 
 # What is left
@@ -392,134 +354,129 @@ LEFT = Outage(ORDERS, TopicId("orders-id"), LeaderEpoch(7))
 ELSEWHERE = Outage(PAYMENTS, TopicId("payments-id"), LeaderEpoch(3))
 
 
-def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and_left_alone(asking_office: Office) -> None:
-    async def tell() -> tuple[Object, Seen]:
-        cluster = asking_office.open()
-        seen = cast(Seen, cluster.watcher)
-        seen.sees_offline(LEFT, ELSEWHERE)
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        asking_office.see()
-        while not asking_office.status().get("finished"):
-            await asyncio.sleep(0.1)
-        return await asking_office.until("Aborted"), seen
-
-    status, seen = in_no_time(tell())
+@taking_no_time
+async def test_what_an_aborted_recovery_leaves_offline_is_kept_in_its_status_and_left_alone(
+    asking_office: Office,
+) -> None:
+    cluster = asking_office.open()
+    seen = cast(Seen, cluster.watcher)
+    seen.sees_offline(LEFT, ELSEWHERE)
+    asking_office.see()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    asking_office.see()
+    while not asking_office.status().get("finished"):
+        await asyncio.sleep(0.1)
+    status = await asking_office.until("Aborted")
 
     assert status["leftOffline"] == left_offline([LEFT]), "payments is another recovery's"
     assert seen.left_alone == {LEFT: NAME}
 
 
-def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_seen(asking_office: Office) -> None:
-    async def tell() -> Object:
-        cluster = asking_office.open()
-        assert cluster.watcher.view.scanned_at is None
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        asking_office.see()
-        while not asking_office.status().get("finished"):
-            await asyncio.sleep(0.1)
-        return asking_office.status()
+@taking_no_time
+async def test_what_ends_before_the_cluster_was_seen_leaves_what_its_plan_had_seen(asking_office: Office) -> None:
+    cluster = asking_office.open()
+    assert cluster.watcher.view.scanned_at is None
+    asking_office.see()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    asking_office.see()
+    while not asking_office.status().get("finished"):
+        await asyncio.sleep(0.1)
+    (left,) = asking_office.status()["leftOffline"]
 
-    (left,) = in_no_time(tell())["leftOffline"]
     assert (left["topic"], left["partitions"]) == (ORDERS.topic, [ORDERS.partition])
 
 
-def test_a_recovered_one_leaves_nothing(office: Office) -> None:
-    async def tell() -> Object:
-        cluster = office.open()
-        cast(Seen, cluster.watcher).sees_offline(LEFT)  # as it was before
-        office.see()
-        return await office.until("Recovered")
+@taking_no_time
+async def test_a_recovered_one_leaves_nothing(office: Office) -> None:
+    cluster = office.open()
+    cast(Seen, cluster.watcher).sees_offline(LEFT)  # as it was before
+    office.see()
 
-    assert "leftOffline" not in in_no_time(tell())
+    assert "leftOffline" not in await office.until("Recovered")
 
 
 # Claims
 
 
-def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_ended(asking_office: Office) -> None:
+@taking_no_time
+async def test_the_oldest_recovery_has_a_partition_and_the_next_one_gets_it_when_that_ended(
+    asking_office: Office,
+) -> None:
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     asking_office.another("later", ORDERS, PAYMENTS)
 
-    async def tell() -> Mapping[TopicPartition, str]:
-        asking_office.open()
-        asking_office.see()
-        asking_office.see("later")
-        await asking_office.until("AwaitingApproval")
-        await asking_office.until("AwaitingApproval", "later")
-        claims = asking_office.all.claims(PROD)
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        asking_office.see()
-        await asking_office.until("Aborted")
-        await asyncio.sleep(1)
-        assert asking_office.all.claims(PROD) == {ORDERS: "later", PAYMENTS: "later"}
-        return claims
+    asking_office.takes_up()
+    asking_office.see("later")
+    await asking_office.until("AwaitingApproval")
+    await asking_office.until("AwaitingApproval", "later")
+    claims = asking_office.all.claims(PROD)
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    asking_office.see()
+    await asking_office.until("Aborted")
+    await asyncio.sleep(1)
 
-    assert in_no_time(tell()) == {ORDERS: NAME, PAYMENTS: "later"}
+    assert asking_office.all.claims(PROD) == {ORDERS: "later", PAYMENTS: "later"}
+
+    assert claims == {ORDERS: NAME, PAYMENTS: "later"}
 
 
-def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_of_a_younger_ones_hands(
+@taking_no_time
+async def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_of_a_younger_ones_hands(
     asking_office: Office,
 ) -> None:
     """Its own scan may have taken long. Two at once would take each other's temporary order for the original one."""
     asking_office.another("later", ORDERS)
 
-    async def tell() -> Mapping[TopicPartition, str]:
-        asking_office.open()
-        asking_office.see("later")
-        await asking_office.until("AwaitingApproval", "later")
-        asking_office.see()
-        await asking_office.until("InAnotherRecovery")
-        claims = asking_office.all.claims(PROD)
-        asking_office.api.change(RECOVERIES, "later", abort=True)
-        asking_office.see("later")
-        await asking_office.until("AwaitingApproval")
-        assert asking_office.all.claims(PROD) == {ORDERS: NAME}
-        return claims
+    asking_office.open()
+    asking_office.see("later")
+    await asking_office.until("AwaitingApproval", "later")
+    asking_office.see()
+    await asking_office.until("InAnotherRecovery")
+    claims = asking_office.all.claims(PROD)
+    asking_office.api.change(RECOVERIES, "later", abort=True)
+    asking_office.see("later")
+    await asking_office.until("AwaitingApproval")
 
-    assert in_no_time(tell()) == {ORDERS: "later"}
+    assert asking_office.all.claims(PROD) == {ORDERS: NAME}
+
+    assert claims == {ORDERS: "later"}
 
 
 @pytest.mark.parametrize("after", [HOUR, timedelta(0)], ids=["an hour later", "in the same second"])
-def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_office: Office, after: timedelta) -> None:
+@taking_no_time
+async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_office: Office, after: timedelta) -> None:
     """An older one may have altered the order of a partition that both have."""
     asking_office.another("x-later", ORDERS, after=after)
     made = datetime.fromisoformat(asking_office.api.recovery()["metadata"]["creationTimestamp"])
 
-    async def tell() -> Mapping[TopicPartition, str]:
-        asking_office.open(untaken={NAME: made, "x-later": made + after})
-        asking_office.see("x-later")
-        await asyncio.sleep(60)
-        assert asking_office.all.claims(PROD) == {}
-        asking_office.see()
-        await asking_office.until("InAnotherRecovery", "x-later", within=5)
-        return asking_office.all.claims(PROD)
+    asking_office.open(untaken={NAME: made, "x-later": made + after})
+    asking_office.see("x-later")
+    await asyncio.sleep(60)
+    assert asking_office.all.claims(PROD) == {}
+    asking_office.see()
+    await asking_office.until("InAnotherRecovery", "x-later", within=5)
 
-    assert in_no_time(tell()) == {ORDERS: NAME}
+    assert asking_office.all.claims(PROD) == {ORDERS: NAME}
 
 
-def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(office: Office) -> None:
+@taking_no_time
+async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(office: Office) -> None:
     """Its present order would be taken for the original one, and kept for good."""
+    plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
+    lost = ConfigMapJournal(cast(Any, office.api), NAMESPACE, "a-lost-one", "of-a-lost-one", CLUSTER)
+    office.api.put_recovery(NAMESPACE, "a-lost-one", "of-a-lost-one")
+    await begin(lost, plan)
+    office.api.remove(RECOVERIES, "a-lost-one")
+    cluster = office.takes_up()
+    await office.until("InAnotherRecovery")
+    meanwhile = office.world.changed()
+    for name in list(office.api.config_maps()):
+        if name.startswith("a-lost-one"):
+            del office.api.objects[f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"]
+    await cluster.look_for_orphans(cast(Any, office.api))
+    office.changed()
+    await office.until("Recovered")
 
-    async def tell() -> tuple[list[str], Object]:
-        plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
-        lost = ConfigMapJournal(cast(Any, office.api), NAMESPACE, "a-lost-one", "of-a-lost-one", CLUSTER)
-        office.api.put_recovery(NAMESPACE, "a-lost-one", "of-a-lost-one")
-        await begin(lost, plan)
-        office.api.remove(RECOVERIES, "a-lost-one")
-        cluster = office.open()
-        office.see()
-        await office.until("InAnotherRecovery")
-        meanwhile = office.world.changed()
-        for name in list(office.api.config_maps()):
-            if name.startswith("a-lost-one"):
-                del office.api.objects[f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"]
-        await cluster.look_for_orphans(cast(Any, office.api))
-        office.changed()
-        return meanwhile, await office.until("Recovered")
-
-    meanwhile, _ = in_no_time(tell())
     assert meanwhile == []

@@ -5,76 +5,69 @@ from __future__ import annotations
 import asyncio
 
 from kafka_recovery.domain.election import Scope
-from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS
 
 
-def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Office) -> None:
+@taking_no_time
+async def test_an_aborted_recovery_ends_though_nobody_can_take_it_up(office: Office) -> None:
     """Its cluster was deleted, or it is for all that is offline where no policy says what that is."""
     office.api.objects.pop(CLUSTERS.path(*PROD))
 
-    async def tell() -> Object:
-        office.see()
-        await office.until("WatchedClusterMissing")
-        office.api.change(RECOVERIES, NAME, abort=True)
-        office.see()
-        return await office.until("Aborted", within=2)
+    office.see()
+    await office.until("WatchedClusterMissing")
+    office.api.change(RECOVERIES, NAME, abort=True)
+    office.see()
+    status = await office.until("Aborted", within=2)
 
-    status = in_no_time(tell())
     assert (status["finished"], status["outcome"]) == (True, "Aborted")
     assert office.api.finalizers(NAMESPACE, NAME) == []
 
 
-def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
+@taking_no_time
+async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -> None:
     """Its plan had an approval that nobody could answer any more; what it leaves offline stays a person's affair."""
+    asking_office.takes_up()
+    before = await asking_office.until("AwaitingApproval")
+    await asking_office.all.stop()
+    asking_office.api.objects.pop(CLUSTERS.path(*PROD))
+    asking_office.api.approve(before["plan"]["digest"])
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    again = Office(asking_office.world, asking_office.api)
+    again.see()
+    after = await again.until("Aborted")
+    (approval,) = [each for path, each in again.api.objects.items() if "/recoveryapprovals/" in path]
 
-    async def tell() -> tuple[Object, Object, list[Object]]:
-        asking_office.open()
-        asking_office.see()
-        before = await asking_office.until("AwaitingApproval")
-        await asking_office.all.stop()
-        asking_office.api.objects.pop(CLUSTERS.path(*PROD))
-        asking_office.api.approve(before["plan"]["digest"])
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        again = Office(asking_office.world, asking_office.api)
-        again.see()
-        after = await again.until("Aborted")
-        return before, after, [each for path, each in again.api.objects.items() if "/recoveryapprovals/" in path]
-
-    before, after, (approval,) = in_no_time(tell())
     assert (after["plan"], after["partitions"]) == (before["plan"], before["partitions"])
     assert [each["topic"] for each in after["leftOffline"]] == [ORDERS.topic]
     assert [each["reason"] for each in approval["status"]["conditions"]] == ["TooLate"]
     assert all(each["metadata"].get("ownerReferences") for each in asking_office.api.config_maps().values())
 
 
-def test_an_abort_is_carried_out_by_its_run_where_that_is_only_not_there_yet(asking_office: Office) -> None:
-    async def tell() -> str:
-        asking_office.api.change(RECOVERIES, NAME, abort=True)
-        asking_office.see()  # the operator has just started
-        await asyncio.sleep(1)
-        told = str(asking_office.api.recovery().get("status", {}).get("outcome", ""))
-        asking_office.open()
-        await asking_office.until("Aborted")
-        return told
+@taking_no_time
+async def test_an_abort_is_carried_out_by_its_run_where_that_is_only_not_there_yet(asking_office: Office) -> None:
+    asking_office.api.change(RECOVERIES, NAME, abort=True)
+    asking_office.see()  # the operator has just started
+    await asyncio.sleep(1)
+    told = str(asking_office.api.recovery().get("status", {}).get("outcome", ""))
+    asking_office.open()
+    await asking_office.until("Aborted")
 
-    assert in_no_time(tell()) == ""
+    assert told == ""
 
 
-def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(office: Office) -> None:
-    async def tell() -> str:
-        plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
-        await begin(journal_of(office.api), plan)
-        office.api.objects.pop(CLUSTERS.path(*PROD))
-        office.api.change(RECOVERIES, NAME, abort=True)
-        office.see()
-        await asyncio.sleep(60)
-        return office.reason()
+@taking_no_time
+async def test_one_that_has_begun_does_not_end_before_its_orders_are_restored(office: Office) -> None:
+    plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
+    await begin(journal_of(office.api), plan)
+    office.api.objects.pop(CLUSTERS.path(*PROD))
+    office.api.change(RECOVERIES, NAME, abort=True)
+    office.see()
+    await asyncio.sleep(60)
 
-    assert in_no_time(tell()) == "WatchedClusterMissing"
+    assert office.reason() == "WatchedClusterMissing"
     assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]

@@ -16,152 +16,138 @@ from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTE
 from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE
 from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import PAYMENTS
 
 # Changes
 
 
-def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: Office) -> None:
+@taking_no_time
+async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: Office) -> None:
     """After a password was mended: the old connection will never see anything again."""
+    old = office.open()
+    cast(Any, old.watcher).view = replace(old.watcher.view, isolated=CUT)
+    office.see()
+    await office.until("Isolated")
+    made = datetime.now(UTC)
+    new = office.open(untaken={NAME: made})
+    await office.until("Recovered", within=5)
 
-    async def tell() -> None:
-        old = office.open()
-        cast(Any, old.watcher).view = replace(old.watcher.view, isolated=CUT)
-        office.see()
-        await office.until("Isolated")
-        made = datetime.now(UTC)
-        new = office.open(untaken={NAME: made})
-        await office.until("Recovered", within=5)
-        assert new.untaken == {}
+    assert new.untaken == {}
 
-    in_no_time(tell())
     assert office.world.unrestored() == []
 
 
-def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
+@taking_no_time
+async def test_who_is_resumed_goes_on_at_once(office: Office) -> None:
     office.api.change(RECOVERIES, NAME, suspend=True)
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("Suspended")
-        await asyncio.sleep(1000)
-        office.api.change(RECOVERIES, NAME, suspend=False)
-        office.see()
-        await office.until("Recovered", within=2)
-
-    in_no_time(tell())
+    office.takes_up()
+    await office.until("Suspended")
+    await asyncio.sleep(1000)
+    office.api.change(RECOVERIES, NAME, suspend=False)
+    office.see()
+    await office.until("Recovered", within=2)
 
 
-def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
-    async def tell() -> str:
-        asking_office.open()
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        asking_office.api.put(RECOVERIES, NAME, asking_office.api.recovery()["spec"], {}, uid="another")
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        return asking_office.all._open[KEY].uid
+@taking_no_time
+async def test_an_object_that_took_the_name_of_another_one_is_a_recovery_of_its_own(asking_office: Office) -> None:
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.put(RECOVERIES, NAME, asking_office.api.recovery()["spec"], {}, uid="another")
+    asking_office.see()
+    await asking_office.until("AwaitingApproval")
 
-    assert in_no_time(tell()) == "another"
+    assert asking_office.all._open[KEY].uid == "another"
 
 
-def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: Office) -> None:
-    async def tell() -> tuple[list[str], int]:
-        cluster = asking_office.open()
-        asking_office.see()
-        await asking_office.until("AwaitingApproval")
-        asking_office.api.remove(RECOVERIES, NAME)
-        asking_office.see()
-        await asyncio.sleep(5)
-        return cast(Any, cluster.watcher).forgotten, len(asking_office.all._leaving)
+@taking_no_time
+async def test_a_deleted_recovery_is_forgotten_and_its_run_ends(asking_office: Office) -> None:
+    cluster = asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.remove(RECOVERIES, NAME)
+    asking_office.see()
+    await asyncio.sleep(5)
+    forgotten, left = cast(Any, cluster.watcher).forgotten, len(asking_office.all._leaving)
 
-    forgotten, left = in_no_time(tell())
     assert (set(forgotten), left) == ({NAME}, 0)
     assert asking_office.all.claims(PROD) == {}
 
 
-def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_recovery(asking_office: Office) -> None:
+@taking_no_time
+async def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_recovery(asking_office: Office) -> None:
     asking_office.world.offline({3: 8, 4: 9}, PAYMENTS)
     asking_office.another("later", PAYMENTS)
 
-    async def tell() -> list[str]:
-        asking_office.open()
-        for name in (NAME, "later"):
-            asking_office.see(name)
-            await asking_office.until("AwaitingApproval", name)
-        asking_office.api.unread = f"/{NAME}"
-        asking_office.all._drop(KEY)
-        await asking_office.all.stop()
-        return [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("recovery ")]
+    asking_office.open()
+    for name in (NAME, "later"):
+        asking_office.see(name)
+        await asking_office.until("AwaitingApproval", name)
+    asking_office.api.unread = f"/{NAME}"
+    asking_office.all._drop(KEY)
+    await asking_office.all.stop()
 
-    assert in_no_time(tell()) == []
+    assert [task.get_name() for task in asyncio.all_tasks() if task.get_name().startswith("recovery ")] == []
 
 
-def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restored(
+@taking_no_time
+async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restored(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
     office.api.refusing = lambda what: "wave-0001-ended" in what
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("JournalUnwritable")
-        assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
-        await office.api.delete(RECOVERIES.path(*KEY))
-        office.see()
-        await asyncio.sleep(5)
+    office.takes_up()
+    await office.until("JournalUnwritable")
+    assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
+    await office.api.delete(RECOVERIES.path(*KEY))
+    office.see()
+    await asyncio.sleep(5)
 
-    in_no_time(tell())
     assert RECOVERIES.path(*KEY) not in office.api.objects
     assert ("Warning", "OrphanedJournal") in office.events.said
     assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
 
 
-def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+@taking_no_time
+async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(days=36500))
     office.api.refusing = lambda what: "wave-0001-ended" in what
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("JournalUnwritable")
-        await office.api.delete(CLUSTERS.path(*PROD))
-        del office.clusters.known[PROD]
-        await office.all.stop()
-        await office.api.delete(RECOVERIES.path(*KEY))
-        again = Office(office.world, office.api)  # the process was restarted
-        again.see()
-        await again.until("WatchedClusterMissing")
-        assert again.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
-        monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
-        await asyncio.sleep(30)
-        assert ("Warning", "OrphanedJournal") in again.events.said
+    office.takes_up()
+    await office.until("JournalUnwritable")
+    await office.api.delete(CLUSTERS.path(*PROD))
+    del office.clusters.known[PROD]
+    await office.all.stop()
+    await office.api.delete(RECOVERIES.path(*KEY))
+    again = Office(office.world, office.api)  # the process was restarted
+    again.see()
+    await again.until("WatchedClusterMissing")
+    assert again.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
+    monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
+    await asyncio.sleep(30)
 
-    in_no_time(tell())
+    assert ("Warning", "OrphanedJournal") in again.events.said
+
     assert RECOVERIES.path(*KEY) not in office.api.objects
     assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
 
 
-def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
-    async def tell() -> list[str]:
-        labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
-        await office.api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
-        cluster = office.open()
-        office.see()
-        await office.until("OrphanDamaged")
-        await asyncio.sleep(600)
-        meanwhile = office.world.changed()
-        await office.api.delete(f"{CONFIG_MAPS}/a-copy")
-        await cluster.look_for_orphans(cast(Any, office.api))
-        office.changed()
-        await office.until("Recovered", within=5)
-        return meanwhile
+@taking_no_time
+async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
+    labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
+    await office.api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
+    cluster = office.takes_up()
+    await office.until("OrphanDamaged")
+    await asyncio.sleep(600)
+    meanwhile = office.world.changed()
+    await office.api.delete(f"{CONFIG_MAPS}/a-copy")
+    await cluster.look_for_orphans(cast(Any, office.api))
+    office.changed()
+    await office.until("Recovered", within=5)
 
-    assert in_no_time(tell()) == []
+    assert meanwhile == []
 
 
 # Answers
@@ -171,19 +157,17 @@ def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(offi
     ("fields", "accepted"),
     [({}, ("True", "Accepted")), ({"maxLossClass": "Lossless"}, ("False", "LossClassExceeded"))],
 )
-def test_the_author_of_an_approval_reads_whether_it_counts(
+@taking_no_time
+async def test_the_author_of_an_approval_reads_whether_it_counts(
     asking_office: Office, fields: dict[str, Any], accepted: tuple[str, str]
 ) -> None:
-    async def tell() -> Object:
-        asking_office.open()
-        asking_office.see()
-        status = await asking_office.until("AwaitingApproval")
-        asking_office.api.approve(status["plan"]["digest"], **fields)
-        asking_office.changed()
-        await asyncio.sleep(1)
-        answered: Object = asking_office.api.objects[APPROVALS.path(NAMESPACE, "yes")]["status"]
-        return answered
+    asking_office.takes_up()
+    status = await asking_office.until("AwaitingApproval")
+    asking_office.api.approve(status["plan"]["digest"], **fields)
+    asking_office.changed()
+    await asyncio.sleep(1)
+    answered: Object = asking_office.api.objects[APPROVALS.path(NAMESPACE, "yes")]["status"]
+    (said,) = answered["conditions"]
 
-    (said,) = in_no_time(tell())["conditions"]
     assert (said["type"], said["status"], said["reason"]) == ("Accepted", *accepted)
     assert (("Warning", "LossClassExceeded") in asking_office.events.said) == (accepted[0] == "False")

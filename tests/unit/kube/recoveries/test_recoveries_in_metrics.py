@@ -16,7 +16,7 @@ from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS
 
 LABEL = "/".join(PROD)
@@ -28,111 +28,95 @@ def shown(office: Office, name: str, **labels: str) -> float:
     return found
 
 
-def test_the_time_counts_from_when_the_first_partition_was_seen_offline(office: Office) -> None:
+@taking_no_time
+async def test_the_time_counts_from_when_the_first_partition_was_seen_offline(office: Office) -> None:
     """Patience, and whatever else came before the recovery was opened, are time without a leader as well."""
-
-    async def tell() -> None:
-        cluster = office.open()
-        cluster.watcher.sees_offline(Outage(ORDERS, TopicId("id"), LeaderEpoch(5)))  # type: ignore[attr-defined]
-        cluster.watcher.view = replace(cluster.watcher.view, at=timedelta(days=400))
-        office.see()
-        await office.until("Recovered")
-
-    in_no_time(tell())
+    cluster = office.open()
+    cluster.watcher.sees_offline(Outage(ORDERS, TopicId("id"), LeaderEpoch(5)))  # type: ignore[attr-defined]
+    cluster.watcher.view = replace(cluster.watcher.view, at=timedelta(days=400))
+    office.see()
+    await office.until("Recovered")
 
     took = shown(office, "recovery_seconds_sum", outcome="Recovered")
+
     assert took == pytest.approx(timedelta(days=400).total_seconds(), abs=60)
 
 
-def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_own_beginning(office: Office) -> None:
+@taking_no_time
+async def test_without_a_watcher_that_saw_it_the_time_counts_from_the_recoverys_own_beginning(office: Office) -> None:
     made = datetime.fromisoformat(office.api.recovery()["metadata"]["creationTimestamp"])
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("Recovered")
-
-    in_no_time(tell())
+    office.takes_up()
+    await office.until("Recovered")
 
     age = (datetime.now(UTC) - made).total_seconds()
+
     assert shown(office, "recovery_seconds_sum", outcome="Recovered") == pytest.approx(max(age, 0), abs=60)
 
 
-def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> None:
+@taking_no_time
+async def test_who_only_observes_is_open_and_at_work_on_nothing(office: Office) -> None:
     office.house = House(Authority.OBSERVE)
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("ObserveOnly")
-
-    in_no_time(tell())
+    office.takes_up()
+    await office.until("ObserveOnly")
 
     assert (shown(office, "open_recoveries"), shown(office, "idle_recoveries")) == (1, 1)
     assert shown(office, "approvals_waiting") == 0, "a yes would change nothing"
 
 
-def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(office: Office) -> None:
+@taking_no_time
+async def test_who_only_observed_before_a_restart_is_never_taken_for_at_work(office: Office) -> None:
     """An alert begins to wait anew when it is taken back for a moment."""
     office.house = House(Authority.OBSERVE)
 
-    async def tell() -> set[float]:
-        office.open()
-        office.see()
-        await office.until("ObserveOnly")
-        await office.all.stop()
-        again = Office(office.world, office.api)
-        again.house = office.house
-        seen: set[float] = set()
-        tell_of = again.metrics.recoveries_open
+    office.takes_up()
+    await office.until("ObserveOnly")
+    await office.all.stop()
+    again = Office(office.world, office.api)
+    again.house = office.house
+    seen: set[float] = set()
+    tell_of = again.metrics.recoveries_open
 
-        def told(cluster: str, count: int, stuck: int = 0, idle: int = 0) -> None:
-            seen.add(idle)
-            tell_of(cluster, count, stuck, idle)
+    def told(cluster: str, count: int, stuck: int = 0, idle: int = 0) -> None:
+        seen.add(idle)
+        tell_of(cluster, count, stuck, idle)
 
-        again.metrics.recoveries_open = told  # type: ignore[method-assign]
-        again.open()
-        again.see()
-        await asyncio.sleep(20)
-        return seen
+    again.metrics.recoveries_open = told  # type: ignore[method-assign]
+    again.takes_up()
+    await asyncio.sleep(20)
 
-    assert in_no_time(tell()) == {1}
+    assert seen == {1}
 
 
-def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
+@taking_no_time
+async def test_who_can_not_even_be_taken_up_is_stuck(office: Office) -> None:
     twice = [{"topic": ORDERS.topic, "partition": ORDERS.partition}] * 2
     whole = office.api.recovery()["spec"]["scope"]
     office.api.change(RECOVERIES, NAME, scope={"partitions": twice})
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("InvalidSpec")
-        assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [1, 1, 1]
-        office.api.change(RECOVERIES, NAME, scope=whole)
-        office.see()
-        await office.until("Recovered")
-        await asyncio.sleep(1)
-
-    in_no_time(tell())
+    office.takes_up()
+    await office.until("InvalidSpec")
+    assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [1, 1, 1]
+    office.api.change(RECOVERIES, NAME, scope=whole)
+    office.see()
+    await office.until("Recovered")
+    await asyncio.sleep(1)
 
     assert [shown(office, f"{which}_recoveries") for which in ("open", "stuck", "idle")] == [0, 0, 0]
 
 
-def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: Office) -> None:
+@taking_no_time
+async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: Office) -> None:
     office.world.kafka.fence(2)
     office.world.kafka.fence(3)
 
-    async def tell() -> None:
-        office.open()
-        office.see()
-        await office.until("NoCandidate")
-        assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (1, 1)
-        office.api.change(RECOVERIES, NAME, abort=True)
-        office.see()
-        await office.until("Aborted")
-        await asyncio.sleep(1)
-
-    in_no_time(tell())
+    office.takes_up()
+    await office.until("NoCandidate")
+    assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (1, 1)
+    office.api.change(RECOVERIES, NAME, abort=True)
+    office.see()
+    await office.until("Aborted")
+    await asyncio.sleep(1)
 
     assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (0, 0)

@@ -6,14 +6,13 @@ from pathlib import Path
 
 from kafka_recovery.domain.ids import LeaderEpoch
 from kafka_recovery.fleet.manifest import Snapshot
-from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import POLICIES, RANKINGS, RECOVERIES, read_policy
 from unit.fleet.rankings import Ranked, run_in
 from unit.kube.fleet.asked import run_of
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
 from unit.kube.specs import RANKING
-from unit.kube.virtual import in_no_time
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
 
@@ -34,28 +33,26 @@ def ranked(office: Office, folder: Path, leader: int) -> None:
     office.open()
 
 
-def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office, tmp_path: Path) -> None:
-    async def tell() -> Object:
-        ranked(office, tmp_path, BEHIND)
-        office.see()
-        waiting = await office.until("LeadersRanked")
-        office.api.approve(waiting["plan"]["digest"])
-        office.all.approval_seen(("kafka", NAME))
-        return await office.until("Recovered")
+@taking_no_time
+async def test_what_was_ranked_is_elected_once_a_person_says_yes(office: Office, tmp_path: Path) -> None:
+    ranked(office, tmp_path, BEHIND)
+    office.see()
+    waiting = await office.until("LeadersRanked")
+    office.api.approve(waiting["plan"]["digest"])
+    office.all.approval_seen(("kafka", NAME))
+    status = await office.until("Recovered")
 
-    status = in_no_time(tell())
     assert office.world.kafka.partitions[ORDERS].leader == BEHIND
     assert status["ranking"] == {"run": "nightly-1", "checksum": status["ranking"]["checksum"], "leaders": 1}
 
 
-def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
-    async def tell() -> Object:
-        ranked(office, tmp_path, BEHIND)
-        office.world.kafka.nodes[BEHIND].fenced = True
-        office.see()
-        return await office.until("RankedRejected")
+@taking_no_time
+async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
+    ranked(office, tmp_path, BEHIND)
+    office.world.kafka.nodes[BEHIND].fenced = True
+    office.see()
+    status = await office.until("RankedRejected")
 
-    status = in_no_time(tell())
     assert status["refusals"][0]["message"].startswith(
         f"broker {BEHIND} was chosen by the fleet's ranking but may not lead"
     )
@@ -63,29 +60,26 @@ def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) -> None:
     assert office.world.kafka.partitions[ORDERS].leader is None
 
 
-def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_path: Path) -> None:
-    async def tell() -> str:
-        office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
-        office.open()
-        office.see()
-        await office.until("RankingMissing")
-        stalled = office.condition("Stalled")[0]
-        ranked(office, tmp_path, BEST)
-        await office.until("LeadersRanked")
-        return stalled
+@taking_no_time
+async def test_it_waits_for_a_ranking_that_is_not_there_yet(office: Office, tmp_path: Path) -> None:
+    office.api.change(RECOVERIES, NAME, rankingRef={"name": "nightly"})
+    office.takes_up()
+    await office.until("RankingMissing")
+    stalled = office.condition("Stalled")[0]
+    ranked(office, tmp_path, BEST)
+    await office.until("LeadersRanked")
 
-    assert in_no_time(tell()) == "True", "somebody has to create it"
+    assert stalled == "True", "somebody has to create it"
 
 
-def test_a_choice_for_an_outage_that_is_over_is_none(office: Office, tmp_path: Path) -> None:
-    async def tell() -> None:
-        ranked(office, tmp_path, BEHIND)
-        office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
-        office.see()
-        waiting = await office.until("LeadersRanked")
-        office.api.approve(waiting["plan"]["digest"])
-        office.all.approval_seen(("kafka", NAME))
-        await office.until("Recovered")
+@taking_no_time
+async def test_a_choice_for_an_outage_that_is_over_is_none(office: Office, tmp_path: Path) -> None:
+    ranked(office, tmp_path, BEHIND)
+    office.world.kafka.partitions[ORDERS].epoch += 2  # somebody led in between
+    office.see()
+    waiting = await office.until("LeadersRanked")
+    office.api.approve(waiting["plan"]["digest"])
+    office.all.approval_seen(("kafka", NAME))
+    await office.until("Recovered")
 
-    in_no_time(tell())
     assert office.world.kafka.partitions[ORDERS].leader == BEST

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.recoveries.progress import Progress
-from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans, story
 from unit.kube.our_objects import inhabited
+from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
@@ -36,14 +35,13 @@ def test_what_may_be_elected_by_its_rules_is_recovered_and_nothing_is_left_behin
     assert automatic.automatic == 1
 
 
-def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Operated) -> None:
+@taking_no_time
+async def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Operated) -> None:
     automatic.world.after("elect", lambda: automatic.world.kafka.elect_uncleanly(ORDERS, 3))
 
-    async def tell() -> tuple[End, str]:
-        going = Going(automatic.process())
-        return await going.end(), going.run.progress.reason.code
+    going = Going(automatic.process())
 
-    assert story(tell) == (End.FAILED, "NotVerified")
+    assert (await going.end(), going.run.progress.reason.code) == (End.FAILED, "NotVerified")
 
 
 def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
@@ -55,145 +53,134 @@ def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
 # What an earlier process left
 
 
-def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_anew(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_run_that_was_cut_short_is_resumed_before_anything_is_decided_anew(automatic: Operated) -> None:
     automatic.world.after("elect", crash)
 
-    async def tell() -> End:
-        await died(automatic)
-        assert automatic.world.unrestored() == [ORDERS]
-        return await Going(automatic.process()).end()
+    await died(automatic)
 
-    assert story(tell) is End.RECOVERED
+    assert automatic.world.unrestored() == [ORDERS]
+
+    assert await Going(automatic.process()).end() is End.RECOVERED
     assert (automatic.world.leader(), len(plans(automatic.api))) == (2, 1)
     assert automatic.phases.index(Phase.RESTORING) < automatic.phases.index(Phase.ENDED)
     assert automatic.world.kept_its_promises()
 
 
-def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: Operated) -> None:
+@taking_no_time
+async def test_a_resumed_run_still_shows_its_plan_and_who_approved_it(by_hand: Operated) -> None:
     by_hand.world.after("elect", crash)
 
-    async def tell() -> tuple[str, Any]:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        digest = going.digest
-        by_hand.api.approve(digest)
-        await asyncio.gather(going.task, return_exceptions=True)
-        by_hand.world.calm_down()
-        again = Going(by_hand.process(shown=digest))
-        await again.end()
-        return digest, again.run.progress
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    digest = going.digest
+    by_hand.api.approve(digest)
+    await asyncio.gather(going.task, return_exceptions=True)
+    by_hand.world.calm_down()
+    again = Going(by_hand.process(shown=digest))
+    await again.end()
+    plan, approval = again.run.progress.plan_shown, again.run.progress.approval
 
-    digest, progress = story(tell)
-    assert (progress.plan_shown.digest, progress.approval.by) == (digest, "ann")
+    assert plan
+    assert approval
+    assert (plan.digest, approval.by) == (digest, "ann")
 
 
-def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_hand: Operated) -> None:
-    async def tell() -> tuple[End, str, str]:
-        first = Going(by_hand.process())
-        await first.until(Phase.AWAITING_APPROVAL)
-        shown = first.digest
-        await first.killed()
-        by_hand.world.clock.advance(timedelta(seconds=10))
-        second = Going(by_hand.process(shown=shown))
-        by_hand.api.approve(shown)
-        return await second.end(), shown, second.digest
+@taking_no_time
+async def test_the_plan_that_was_shown_can_still_be_approved_after_a_restart(by_hand: Operated) -> None:
+    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    shown = first.digest
+    await first.killed()
+    by_hand.world.clock.advance(timedelta(seconds=10))
+    second = Going(by_hand.process(shown=shown))
+    by_hand.api.approve(shown)
+    end = await second.end()
+    executed = second.digest
 
-    end, shown, executed = story(tell)
     assert (end, executed, len(plans(by_hand.api))) == (End.RECOVERED, shown, 1)
 
 
-def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_hand: Operated) -> None:
+@taking_no_time
+async def test_what_an_earlier_plan_may_have_lost_is_still_said_after_a_restart(by_hand: Operated) -> None:
     by_hand.world.offline({3: 8, 4: 9}, PAYMENTS)
 
-    async def tell() -> tuple[Progress, Progress]:
-        first = Going(by_hand.process())
-        await first.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.approve(first.digest)
-        await first.end()
-        by_hand.scope = (ORDERS, PAYMENTS)  # as if it had been for both
-        again = Going(by_hand.process())
-        await again.until(Phase.AWAITING_APPROVAL)
-        again.run.progress.plan_void(SUSPENDED)
-        return first.run.progress, again.run.progress
+    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.approve(first.digest)
+    await first.end()
+    by_hand.scope = (ORDERS, PAYMENTS)  # as if it had been for both
+    again = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    again.run.progress.plan_void(SUSPENDED)
+    before, after = first.run.progress, again.run.progress
 
-    before, after = story(tell)
     assert before.known().worst is LossClass.UNKNOWN
     assert after.known().worst is LossClass.UNKNOWN
     assert [plan.digest for plan in after.known().begun] == [plan.digest for plan in before.known().begun]
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_cost(by_hand: Operated, known: bool) -> None:
-    async def tell() -> tuple[str, Known]:
-        first = Going(by_hand.process())
-        await first.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.approve(first.digest)
-        await first.end()
-        again = Going(by_hand.process(shown=first.digest if known else None))
-        await again.end()
-        return first.digest, again.run.progress.known()
+@taking_no_time
+async def test_who_dies_between_the_end_of_a_plan_and_its_status_leaves_what_it_cost(
+    by_hand: Operated, known: bool
+) -> None:
+    first = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.approve(first.digest)
+    await first.end()
+    again = Going(by_hand.process(shown=first.digest if known else None))
+    await again.end()
+    digest, told = first.digest, again.run.progress.known()
 
-    digest, told = story(tell)
     assert told.plan
     assert (told.plan.digest, told.worst) == (digest, LossClass.UNKNOWN)
 
 
-def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_hand: Operated) -> None:
-    async def tell() -> None:
-        await Going(by_hand.process(shown="ab" * 32)).until(Phase.AWAITING_APPROVAL)
+@taking_no_time
+async def test_a_plan_that_was_shown_and_is_not_there_any_more_is_made_anew(by_hand: Operated) -> None:
+    await Going(by_hand.process(shown="ab" * 32)).until(Phase.AWAITING_APPROVAL)
 
-    story(tell)
     assert len(plans(by_hand.api)) == 1
 
 
 # Approvals
 
 
-def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand: Operated) -> None:
-    async def tell() -> tuple[str, str]:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        old = going.digest
-        by_hand.world.kafka.partitions[ORDERS].ends[3] = 40
-        by_hand.world.clock.advance(2 * MINUTE)
-        while going.run.progress.plan_shown is None or going.digest == old:
-            await asyncio.sleep(1)
-        await going.until(Phase.AWAITING_APPROVAL)
-        return old, going.digest
+@taking_no_time
+async def test_a_plan_that_changed_is_discarded_and_another_one_is_made(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    old = going.digest
+    by_hand.world.kafka.partitions[ORDERS].ends[3] = 40
+    by_hand.world.clock.advance(2 * MINUTE)
+    while going.run.progress.plan_shown is None or going.digest == old:
+        await asyncio.sleep(1)
+    await going.until(Phase.AWAITING_APPROVAL)
+    new = going.digest
 
-    old, new = story(tell)
     assert [old[:16] in name for name in unowned(by_hand.api)] == [False] * len(unowned(by_hand.api))
     assert any(new[:16] in name for name in unowned(by_hand.api))
     assert by_hand.world.changed() == []
 
 
-def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Operated) -> None:
-    async def tell() -> tuple[End, Reason]:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.approve(going.digest, decision="Refuse", reason="broker 1 is on its way")
-        return await going.end(), going.run.progress.reason
+@taking_no_time
+async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.approve(going.digest, decision="Refuse", reason="broker 1 is on its way")
+    end, reason = await going.end(), going.run.progress.reason
 
-    end, reason = story(tell)
     assert (end, reason.code) == (End.REFUSED, "ApprovalRefused")
     assert reason.message == "ann refused the plan: broker 1 is on its way"
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
 
 
-def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: World) -> None:
+@taking_no_time
+async def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS))
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
 
-    async def tell() -> tuple[tuple[int | None, int | None], End]:
-        going = Going(operated.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        meanwhile = world.leader(), world.leader(PAYMENTS)
-        operated.api.approve(going.digest)
-        return meanwhile, await going.end()
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
+    meanwhile = world.leader(), world.leader(PAYMENTS)
+    operated.api.approve(going.digest)
 
-    assert story(tell) == ((2, None), End.RECOVERED)
+    assert (meanwhile, await going.end()) == ((2, None), End.RECOVERED)
     assert (world.leader(PAYMENTS), len(plans(operated.api))) == (4, 1)
     assert world.kept_its_promises()
 
@@ -201,66 +188,60 @@ def test_elections_that_need_nobody_do_not_wait_for_those_that_do(world: World) 
 # Called off
 
 
-def test_what_waits_and_is_aborted_ends_at_once(by_hand: Operated) -> None:
-    async def tell() -> End:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.change(RECOVERIES, NAME, abort=True)
-        going.run.wake()
-        return await going.end(within=5)
+@taking_no_time
+async def test_what_waits_and_is_aborted_ends_at_once(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.change(RECOVERIES, NAME, abort=True)
+    going.run.wake()
 
-    assert story(tell) is End.ABORTED
+    assert await going.end(within=5) is End.ABORTED
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
 
 
-def test_what_was_begun_and_is_aborted_gets_its_orders_back_and_elects_nobody(automatic: Operated) -> None:
+@taking_no_time
+async def test_what_was_begun_and_is_aborted_gets_its_orders_back_and_elects_nobody(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
-    async def tell() -> End:
-        await died(automatic)
-        assert automatic.world.unrestored() == [ORDERS]
-        automatic.api.change(RECOVERIES, NAME, abort=True)
-        return await Going(automatic.process()).end()
+    await died(automatic)
+    assert automatic.world.unrestored() == [ORDERS]
+    automatic.api.change(RECOVERIES, NAME, abort=True)
 
-    assert story(tell) is End.ABORTED
+    assert await Going(automatic.process()).end() is End.ABORTED
     assert automatic.world.leader() is None
     assert automatic.world.kept_its_promises()
 
 
-def test_what_is_deleted_gets_its_orders_back_before_its_finalizer_goes(automatic: Operated) -> None:
+@taking_no_time
+async def test_what_is_deleted_gets_its_orders_back_before_its_finalizer_goes(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
-    async def tell() -> None:
-        await died(automatic)
-        assert automatic.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
-        await automatic.api.delete(RECOVERIES.path(NAMESPACE, NAME))
-        await Going(automatic.process()).end()
+    await died(automatic)
+    assert automatic.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
+    await automatic.api.delete(RECOVERIES.path(NAMESPACE, NAME))
+    await Going(automatic.process()).end()
 
-    story(tell)
     assert automatic.world.kept_its_promises()
     assert RECOVERIES.path(NAMESPACE, NAME) not in automatic.api.objects
 
 
-def test_a_finalizer_that_stands_though_nothing_was_begun_holds_up_no_deletion(by_hand: Operated) -> None:
+@taking_no_time
+async def test_a_finalizer_that_stands_though_nothing_was_begun_holds_up_no_deletion(by_hand: Operated) -> None:
     """The process died between putting it on and keeping that the run begins."""
     by_hand.api.put(RECOVERIES, NAME, by_hand.api.recovery()["spec"], finalizers=[FINALIZER])
 
-    async def tell() -> None:
-        await by_hand.api.delete(RECOVERIES.path(NAMESPACE, NAME))
-        await Going(by_hand.process()).end()
+    await by_hand.api.delete(RECOVERIES.path(NAMESPACE, NAME))
+    await Going(by_hand.process()).end()
 
-    story(tell)
     assert RECOVERIES.path(NAMESPACE, NAME) not in by_hand.api.objects
 
 
-def test_what_cannot_be_put_back_yet_is_tried_until_it_can(automatic: Operated) -> None:
+@taking_no_time
+async def test_what_cannot_be_put_back_yet_is_tried_until_it_can(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
-    async def tell() -> End:
-        await died(automatic)
-        automatic.api.change(RECOVERIES, NAME, abort=True)
-        automatic.world.kafka.restore_fates = [Fate.LOST] * 12
-        return await Going(automatic.process()).end()
+    await died(automatic)
+    automatic.api.change(RECOVERIES, NAME, abort=True)
+    automatic.world.kafka.restore_fates = [Fate.LOST] * 12
 
-    assert story(tell) is End.ABORTED
+    assert await Going(automatic.process()).end() is End.ABORTED
     assert automatic.world.kept_its_promises()

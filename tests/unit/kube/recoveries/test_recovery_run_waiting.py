@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -19,8 +18,9 @@ from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, unowned
-from unit.kube.operated import Going, Operated, died, plans, story
+from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
+from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
 MINUTE = timedelta(minutes=1)
@@ -31,194 +31,175 @@ SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
 # Held
 
 
-def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_elected(automatic: Operated) -> None:
+@taking_no_time
+async def test_orders_are_restored_also_while_it_is_suspended_and_no_leader_is_elected(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
-    async def tell() -> tuple[list[Any], int | None, End]:
-        await died(automatic)
-        automatic.api.change(RECOVERIES, NAME, suspend=True)
-        going = Going(automatic.process())
-        await going.until(Phase.HELD)
-        held = automatic.world.unrestored(), automatic.world.leader()
-        automatic.api.change(RECOVERIES, NAME, suspend=False)
-        return *held, await going.end()
+    await died(automatic)
+    automatic.api.change(RECOVERIES, NAME, suspend=True)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    held = automatic.world.unrestored(), automatic.world.leader()
+    automatic.api.change(RECOVERIES, NAME, suspend=False)
 
-    assert story(tell) == ([], None, End.RECOVERED)
+    assert (*held, await going.end()) == ([], None, End.RECOVERED)
 
 
-def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspended(automatic: Operated) -> None:
+@taking_no_time
+async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspended(automatic: Operated) -> None:
     automatic.world.after("designate", crash)
 
-    async def tell() -> tuple[int, End]:
-        await died(automatic)
-        automatic.api.change(RECOVERIES, NAME, suspend=True)
-        going = Going(automatic.process())
-        await going.until(Phase.HELD)
-        await asyncio.sleep(3600)
-        waves = sum(name.endswith("-started") for name in automatic.api.config_maps())
-        automatic.api.change(RECOVERIES, NAME, suspend=False)
-        return waves, await going.end()
+    await died(automatic)
+    automatic.api.change(RECOVERIES, NAME, suspend=True)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    await asyncio.sleep(3600)
+    waves = sum(name.endswith("-started") for name in automatic.api.config_maps())
+    automatic.api.change(RECOVERIES, NAME, suspend=False)
 
-    assert story(tell) == (2, End.RECOVERED)
+    assert (waves, await going.end()) == (2, End.RECOVERED)
 
 
-def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
-    async def tell() -> tuple[str, End]:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.change(RECOVERIES, NAME, suspend=True)
-        going.run.wake()
-        await going.until(Phase.HELD, within=0.3)
-        code = going.run.progress.reason.code
-        by_hand.api.change(RECOVERIES, NAME, suspend=False)
-        by_hand.api.approve(going.digest)
-        return code, await going.end()
+@taking_no_time
+async def test_who_is_suspended_while_a_person_reads_is_told_so_and_the_plan_is_kept(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.change(RECOVERIES, NAME, suspend=True)
+    going.run.wake()
+    await going.until(Phase.HELD, within=0.3)
+    code = going.run.progress.reason.code
+    by_hand.api.change(RECOVERIES, NAME, suspend=False)
+    by_hand.api.approve(going.digest)
 
-    assert story(tell) == ("Suspended", End.RECOVERED)
+    assert (code, await going.end()) == ("Suspended", End.RECOVERED)
     assert len(plans(by_hand.api)) == 1
 
 
-def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
-    async def tell() -> tuple[End, str]:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.house = House(Authority.AUTOMATIC, SUSPENDED)
-        going.run.wake()
-        await going.until(Phase.HELD)
-        by_hand.api.approve(going.digest, name="no", decision="Refuse", reason="we wait for broker 1")
-        going.run.wake()
-        return await going.end(), going.run.progress.reason.message
+@taking_no_time
+async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.house = House(Authority.AUTOMATIC, SUSPENDED)
+    going.run.wake()
+    await going.until(Phase.HELD)
+    by_hand.api.approve(going.digest, name="no", decision="Refuse", reason="we wait for broker 1")
+    going.run.wake()
+    end, why = await going.end(), going.run.progress.reason.message
 
-    end, why = story(tell)
     assert (end, "we wait for broker 1" in why) == (End.REFUSED, True)
     assert by_hand.world.leader() is None
 
 
-def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated) -> None:
     automatic.world.kafka.fence(2)
     automatic.world.kafka.fence(3)
 
-    async def tell() -> End:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        automatic.api.approve(going.digest, name="no", decision="Refuse")
-        going.run.wake()
-        return await going.end()
+    going = await Going.up_to(Phase.STUCK, automatic.process())
+    automatic.api.approve(going.digest, name="no", decision="Refuse")
+    going.run.wake()
 
-    assert story(tell) is End.REFUSED
+    assert await going.end() is End.REFUSED
 
 
-def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operated) -> None:
     automatic.scope = (ORDERS, PAYMENTS)
     automatic.world.offline({3: 8, 4: 9}, PAYMENTS)
     automatic.api.change(POLICIES, "rules", rules=RULES, limits={"waveSizes": [1]})
 
-    async def tell() -> End:
-        going = Going(automatic.process())
+    going = Going(automatic.process())
 
-        def refuse() -> None:
-            automatic.api.approve(going.digest, name="no", decision="Refuse")
-            going.run.listen()
+    def refuse() -> None:
+        automatic.api.approve(going.digest, name="no", decision="Refuse")
+        going.run.listen()
 
-        automatic.world.after("elect", refuse)
-        return await going.end()
+    automatic.world.after("elect", refuse)
 
-    assert story(tell) is End.REFUSED
+    assert await going.end() is End.REFUSED
     assert [automatic.world.leader(id) is None for id in (ORDERS, PAYMENTS)] == [False, True]
     assert automatic.world.unrestored() == []
 
 
-def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
+@taking_no_time
+async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
     automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
 
-    async def tell() -> End:
-        going = Going(automatic.process())
-        await asyncio.sleep(1000)
-        automatic.house = House(Authority.AUTOMATIC)
-        return await going.end(within=16)
+    going = Going(automatic.process())
+    await asyncio.sleep(1000)
+    automatic.house = House(Authority.AUTOMATIC)
 
-    assert story(tell) is End.RECOVERED
+    assert await going.end(within=16) is End.RECOVERED
 
 
 # Trouble
 
 
-def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_kafka_that_cannot_be_reached_holds_it_until_it_can(automatic: Operated) -> None:
     nodes = automatic.world.kafka.nodes.values()
 
-    async def tell() -> tuple[str, End]:
-        for node in nodes:
-            node.mute = True
-        going = Going(automatic.process())
-        await going.until(Phase.HELD)
-        code = going.run.progress.reason.code
-        for node in nodes:
-            node.mute = False
-        return code, await going.end()
+    for node in nodes:
+        node.mute = True
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    code = going.run.progress.reason.code
+    for node in nodes:
+        node.mute = False
 
-    assert story(tell) == ("Unavailable", End.RECOVERED)
+    assert (code, await going.end()) == ("Unavailable", End.RECOVERED)
 
 
-def test_a_journal_that_cannot_be_written_stops_it_before_anything_is_changed(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_journal_that_cannot_be_written_stops_it_before_anything_is_changed(automatic: Operated) -> None:
     automatic.api.refusing = lambda what: what.endswith("-plan")
 
-    async def tell() -> tuple[str, list[str], End]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        stuck = going.run.progress.reason.code, automatic.world.changed()
-        automatic.api.refusing = lambda what: False
-        return *stuck, await going.end()
+    going = await Going.up_to(Phase.STUCK, automatic.process())
+    stuck = going.run.progress.reason.code, automatic.world.changed()
+    automatic.api.refusing = lambda what: False
 
-    assert story(tell) == ("JournalUnwritable", [], End.RECOVERED)
+    assert (*stuck, await going.end()) == ("JournalUnwritable", [], End.RECOVERED)
 
 
-def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_planned_anew(by_hand: Operated) -> None:
+@taking_no_time
+async def test_a_run_that_met_trouble_in_its_middle_is_gone_on_with_and_not_planned_anew(by_hand: Operated) -> None:
     """Else what a person approved would be thrown away, and they be asked again."""
     by_hand.api.refusing = lambda what: "-wave-" in what
 
-    async def tell() -> End:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        by_hand.api.approve(going.digest)
-        await going.until(Phase.STUCK)
-        by_hand.api.refusing = lambda what: False
-        return await going.end()
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.approve(going.digest)
+    await going.until(Phase.STUCK)
+    by_hand.api.refusing = lambda what: False
 
-    assert story(tell) is End.RECOVERED
+    assert await going.end() is End.RECOVERED
     assert len(plans(by_hand.api)) == 1
 
 
-def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by_hand: Operated) -> None:
-    async def tell() -> str:
-        going = Going(by_hand.process())
-        await going.until(Phase.AWAITING_APPROVAL)
-        shown = going.digest
-        await going.killed()
-        again = by_hand.process(shown=shown)
-        await again._begin()
-        await again.journal.finished(shown)
-        following = Going(again)
-        by_hand.world.clock.advance(MINUTE)
-        await following.until(Phase.AWAITING_APPROVAL)
-        assert following.digest != shown
-        return following.digest
+@taking_no_time
+async def test_a_plan_that_another_process_has_ended_is_followed_by_a_new_one(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    shown = going.digest
+    await going.killed()
+    again = by_hand.process(shown=shown)
+    await again._begin()
+    await again.journal.finished(shown)
+    following = Going(again)
+    by_hand.world.clock.advance(MINUTE)
+    await following.until(Phase.AWAITING_APPROVAL)
 
-    assert story(tell)
+    assert following.digest != shown
+
+    assert following.digest
     assert len(plans(by_hand.api)) == 2
 
 
-def test_an_error_of_our_own_is_told_and_tried_again(automatic: Operated, caplog: pytest.LogCaptureFixture) -> None:
+@taking_no_time
+async def test_an_error_of_our_own_is_told_and_tried_again(
+    automatic: Operated, caplog: pytest.LogCaptureFixture
+) -> None:
     def defect() -> None:
         raise ZeroDivisionError
 
     automatic.world.before("gather", defect)
 
-    async def tell() -> tuple[str, End]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        return going.run.progress.reason.code, await going.end()
+    going = await Going.up_to(Phase.STUCK, automatic.process())
 
-    assert story(tell) == ("InternalError", End.RECOVERED)
+    assert (going.run.progress.reason.code, await going.end()) == ("InternalError", End.RECOVERED)
     assert "ZeroDivisionError" in caplog.text
 
 
@@ -230,23 +211,22 @@ def without_candidates(world: World) -> None:
         world.kafka.nodes[broker].alive, world.kafka.nodes[broker].fenced = False, True
 
 
-def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated) -> None:
+@taking_no_time
+async def test_who_is_stuck_stays_so_while_it_is_tried_again(automatic: Operated) -> None:
     """Tools that watch would else see it fail and go on, again and again."""
     without_candidates(automatic.world)
 
-    async def tell() -> tuple[int, str]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        tries = automatic.world.steps.calls.count("gather")
-        await asyncio.sleep(600)
-        return automatic.world.steps.calls.count("gather") - tries, going.run.progress.reason.code
+    going = await Going.up_to(Phase.STUCK, automatic.process())
+    tries = automatic.world.steps.calls.count("gather")
+    await asyncio.sleep(600)
+    more, code = automatic.world.steps.calls.count("gather") - tries, going.run.progress.reason.code
 
-    more, code = story(tell)
     assert (automatic.phases, code) == ([Phase.PLANNING, Phase.STUCK], "NoCandidate")
     assert 5 <= more <= 12
 
 
-def test_who_is_refused_for_hours_does_not_fill_the_cluster_with_plans(
+@taking_no_time
+async def test_who_is_refused_for_hours_does_not_fill_the_cluster_with_plans(
     automatic: Operated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each try looks anew, and so makes another plan."""
@@ -257,98 +237,89 @@ def test_who_is_refused_for_hours_does_not_fill_the_cluster_with_plans(
 
     monkeypatch.setattr(automatic.world.kafka, "elect", refuse)
 
-    async def tell() -> tuple[int, End]:
-        going = Going(automatic.process())
-        await asyncio.sleep(3 * 3600)
-        kept = len(plans(automatic.api))
-        monkeypatch.undo()
-        going.run.wake()
-        return kept, await going.end()
+    going = Going(automatic.process())
+    await asyncio.sleep(3 * 3600)
+    kept = len(plans(automatic.api))
+    monkeypatch.undo()
+    going.run.wake()
 
-    assert story(tell) == (VAIN_KEPT, End.RECOVERED)
+    assert (kept, await going.end()) == (VAIN_KEPT, End.RECOVERED)
 
 
-def test_who_is_stuck_goes_on_as_soon_as_something_changes(automatic: Operated) -> None:
+@taking_no_time
+async def test_who_is_stuck_goes_on_as_soon_as_something_changes(automatic: Operated) -> None:
     without_candidates(automatic.world)
 
-    async def tell() -> End:
-        going = Going(automatic.process())
-        await asyncio.sleep(1000)
-        automatic.world.kafka.nodes[2].alive, automatic.world.kafka.nodes[2].fenced = True, False
-        going.run.wake()
-        return await going.end(within=1)
+    going = Going(automatic.process())
+    await asyncio.sleep(1000)
+    automatic.world.kafka.nodes[2].alive, automatic.world.kafka.nodes[2].fenced = True, False
+    going.run.wake()
 
-    assert story(tell) is End.RECOVERED
+    assert await going.end(within=1) is End.RECOVERED
 
 
-def test_however_often_something_changes_replicas_are_asked_twice_a_second_at_most(automatic: Operated) -> None:
+@taking_no_time
+async def test_however_often_something_changes_replicas_are_asked_twice_a_second_at_most(automatic: Operated) -> None:
     without_candidates(automatic.world)
 
-    async def tell() -> int:
-        going = Going(automatic.process())
-        for _ in range(1000):
-            await asyncio.sleep(0.01)
-            going.run.wake()
-        return automatic.world.steps.calls.count("gather")
+    going = Going(automatic.process())
+    for _ in range(1000):
+        await asyncio.sleep(0.01)
+        going.run.wake()
 
-    assert story(tell) <= 21
+    assert automatic.world.steps.calls.count("gather") <= 21
 
 
-def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(world: World) -> None:
+@taking_no_time
+async def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(world: World) -> None:
     world.offline({3: 8, 4: 9}, PAYMENTS)
     operated = Operated(world, inhabited(ORDERS, PAYMENTS), (ORDERS, PAYMENTS), elsewhere={ORDERS: "older"})
 
-    async def tell() -> tuple[str, Outcome, int | None, End]:
-        going = Going(operated.process())
-        await going.until(Phase.STUCK)
-        seen = going.run.progress.reason.code, going.run.progress.outcomes[PAYMENTS].outcome, world.leader()
-        operated.elsewhere = {}
-        return *seen, await going.end()
+    going = await Going.up_to(Phase.STUCK, operated.process())
+    seen = going.run.progress.reason.code, going.run.progress.outcomes[PAYMENTS].outcome, world.leader()
+    operated.elsewhere = {}
 
-    assert story(tell) == ("InAnotherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
+    assert (*seen, await going.end()) == ("InAnotherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
 
 
-def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> None:
+@taking_no_time
+async def test_refusals_are_kept_once_for_each_cause(automatic: Operated) -> None:
     without_candidates(automatic.world)
 
-    async def tell() -> tuple[int, int]:
-        going = Going(automatic.process())
-        await asyncio.sleep(1000)
-        assert going.run.progress.plan_shown
-        return len(plans(automatic.api)), going.run.progress.plan_shown.elections
+    going = Going(automatic.process())
+    await asyncio.sleep(1000)
 
-    assert story(tell) == (1, 0)
+    assert going.run.progress.plan_shown
+
+    assert (len(plans(automatic.api)), going.run.progress.plan_shown.elections) == (1, 0)
 
 
 @pytest.mark.parametrize("phase", [Phase.STUCK, Phase.AWAITING_APPROVAL])
-def test_a_process_that_ends_just_when_something_changes_ends(by_hand: Operated, phase: Phase) -> None:
+@taking_no_time
+async def test_a_process_that_ends_just_when_something_changes_ends(by_hand: Operated, phase: Phase) -> None:
     if phase is Phase.STUCK:
         without_candidates(by_hand.world)
 
-    async def tell() -> bool:
-        going = Going(by_hand.process())
-        await going.until(phase)
-        await asyncio.sleep(1)
-        going.run.wake()
-        going.task.cancel()
-        await asyncio.wait([going.task], timeout=60)
-        return going.task.cancelled()
+    going = Going(by_hand.process())
+    await going.until(phase)
+    await asyncio.sleep(1)
+    going.run.wake()
+    going.task.cancel()
+    await asyncio.wait([going.task], timeout=60)
 
-    assert story(tell)
+    assert going.task.cancelled()
 
 
-def test_a_plan_that_was_never_begun_goes_with_its_recovery(automatic: Operated) -> None:
+@taking_no_time
+async def test_a_plan_that_was_never_begun_goes_with_its_recovery(automatic: Operated) -> None:
     """A clean member came back: what was kept to explain the refusals is nobody's any more."""
     without_candidates(automatic.world)
 
-    async def tell() -> tuple[list[str], End]:
-        going = Going(automatic.process())
-        await going.until(Phase.STUCK)
-        kept = unowned(automatic.api)
-        automatic.world.kafka.start(1)
-        going.run.wake()
-        return kept, await going.end()
+    going = await Going.up_to(Phase.STUCK, automatic.process())
+    kept = unowned(automatic.api)
+    automatic.world.kafka.start(1)
+    going.run.wake()
+    end = await going.end()
 
-    kept, end = story(tell)
     assert (len(kept), end, automatic.world.leader()) == (1, End.RECOVERED, 1)
     assert unowned(automatic.api) == []

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
@@ -17,10 +14,8 @@ from kafka_recovery.kube.watching.incidents import Docket, Names, Offline, docke
 from kafka_recovery.kube.watching.waits import LONGEST_WAIT, NO_WAITS, Waits
 from kafka_recovery.kube.watching.watcher import Pace, Watcher, WatchView
 from kafka_recovery.recovery.ports import Clock
-from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.model.scheduler import Scheduler
+from unit.kube.watching.bench import Bench, FakeDesk, FakeKafka, virtually
 from unit.kube.watching.sights import offline, pulse, seconds
-from unit.kube.watching.test_watcher import FakeDesk, FakeKafka
 
 ROLLS = Reason("StrimziRolls", "Pod prod-brokers-3 of broker 3 is starting")
 MOVES = Reason("Rebalancing", "KafkaRebalance full moves partitions")
@@ -103,112 +98,88 @@ class FakeOthers:
 
 
 @dataclass
-class Bench:
-    clock: Clock
-    kafka: FakeKafka
-    desk: FakeDesk
-    others: FakeOthers
-    watcher: Watcher
+class Beside(Bench):
+    """One watched cluster, and somebody else at work in it."""
 
-    async def after(self, duration: float) -> None:
-        await self.clock.sleep(seconds(duration))
+    others: FakeOthers
 
     @property
     def left(self) -> dict[str, str]:
         return {str(id): why.code for id, why in self.watcher.view.left.items()}
 
 
-def virtually(story: Callable[[Bench], Awaitable[None]]) -> None:
-    """Play it with a watcher running, in no time."""
-    loop = VirtualLoop(Scheduler())
-    clock = VirtualClock(loop)
-
-    async def main() -> None:
-        kafka, desk, others = FakeKafka(clock), FakeDesk(clock), FakeOthers(clock)
-        watcher = Watcher("prod", kafka, desk, clock, Pace(deadline=seconds(1)), others)
-        watching = asyncio.create_task(watcher.run())
-        await story(Bench(clock, kafka, desk, others, watcher))
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-
-    loop.finish(main())
+def beside_others(clock: Clock) -> Beside:
+    kafka, desk, others = FakeKafka(clock), FakeDesk(clock), FakeOthers(clock)
+    watcher = Watcher("prod", kafka, desk, clock, Pace(deadline=seconds(1)), others)
+    return Beside(clock, kafka, desk, watcher, others)
 
 
 class TestHoldingBack:
-    def test_a_roll_that_ends_well_opens_nothing(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(3)
-            bench.others.waits = ROLLING_3
-            bench.kafka.loses(lost())
-            await bench.after(90)
-            assert bench.left == {"orders-0": "StrimziRolls"}
-            bench.kafka.seen, bench.kafka.offline, bench.others.waits = pulse(1, 2, 3), (), NO_WAITS
-            await bench.after(30)
-            assert (bench.desk.opened, bench.left) == ([], {})
+    @virtually(beside_others)
+    async def test_a_roll_that_ends_well_opens_nothing(self, bench: Beside) -> None:
+        await bench.after(3)
+        bench.others.waits = ROLLING_3
+        bench.kafka.loses(lost())
+        await bench.after(90)
+        assert bench.left == {"orders-0": "StrimziRolls"}
+        bench.kafka.seen, bench.kafka.offline, bench.others.waits = pulse(1, 2, 3), (), NO_WAITS
+        await bench.after(30)
+        assert (bench.desk.opened, bench.left) == ([], {})
 
-        virtually(story)
+    @virtually(beside_others)
+    async def test_one_that_ends_badly_lets_the_incident_go_at_once(self, bench: Beside) -> None:
+        bench.others.waits = ROLLING_3
+        bench.kafka.loses(lost())
+        await bench.after(90)
+        bench.others.waits = NO_WAITS
+        await bench.after(1.5)
+        assert bench.desk.names() == [["orders-0"]]
 
-    def test_one_that_ends_badly_lets_the_incident_go_at_once(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.others.waits = ROLLING_3
-            bench.kafka.loses(lost())
-            await bench.after(90)
-            bench.others.waits = NO_WAITS
-            await bench.after(1.5)
-            assert bench.desk.names() == [["orders-0"]]
-
-        virtually(story)
-
-    def test_what_comes_back_with_the_end_of_the_roll_is_seen_before_anything_is_opened(self) -> None:
+    @virtually(beside_others)
+    async def test_what_comes_back_with_the_end_of_the_roll_is_seen_before_anything_is_opened(
+        self, bench: Beside
+    ) -> None:
         """The Pod is ready a moment after its broker leads again, and the last scan may be older than both."""
 
-        async def story(bench: Bench) -> None:
-            bench.others.waits = ROLLING_3
-            bench.kafka.loses(lost())
-            await bench.after(90)
-            scans = len(bench.kafka.scans)
-            while len(bench.kafka.scans) == scans:
-                await bench.after(0.1)
+        bench.others.waits = ROLLING_3
+        bench.kafka.loses(lost())
+        await bench.after(90)
+        scans = len(bench.kafka.scans)
+        while len(bench.kafka.scans) == scans:
             await bench.after(0.1)
-            bench.kafka.offline, bench.others.waits = (), NO_WAITS
-            bench.watcher.look_again()
-            await bench.after(10)
-            assert bench.desk.opened == []
+        await bench.after(0.1)
+        bench.kafka.offline, bench.others.waits = (), NO_WAITS
+        bench.watcher.look_again()
+        await bench.after(10)
+        assert bench.desk.opened == []
 
-        virtually(story)
+    @virtually(beside_others)
+    async def test_a_roll_without_end_holds_it_back_for_ten_minutes(self, bench: Beside) -> None:
+        bench.others.waits = ROLLING_3
+        bench.kafka.loses(lost())
+        await bench.after(590)
+        assert bench.desk.opened == []
+        await bench.after(12)
+        assert bench.desk.names() == [["orders-0"]]
 
-    def test_a_roll_without_end_holds_it_back_for_ten_minutes(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.others.waits = ROLLING_3
-            bench.kafka.loses(lost())
-            await bench.after(590)
-            assert bench.desk.opened == []
-            await bench.after(12)
-            assert bench.desk.names() == [["orders-0"]]
+    @virtually(beside_others)
+    async def test_nobody_is_asked_while_nothing_is_due_and_once_a_second_while_something_waits(
+        self, bench: Beside
+    ) -> None:
+        await bench.after(60)
+        assert bench.others.asked == []
+        bench.others.waits = ROLLING_3
+        bench.kafka.loses(lost())
+        await bench.after(60)
+        assert 40 <= len(bench.others.asked) <= 120
 
-        virtually(story)
-
-    def test_nobody_is_asked_while_nothing_is_due_and_once_a_second_while_something_waits(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(60)
-            assert bench.others.asked == []
-            bench.others.waits = ROLLING_3
-            bench.kafka.loses(lost())
-            await bench.after(60)
-            assert 40 <= len(bench.others.asked) <= 120
-
-        virtually(story)
-
-    def test_nobody_at_work_costs_no_more_than_the_question(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(3)
-            bench.kafka.loses(lost())
-            await bench.after(0.6)
-            assert bench.desk.names() == [["orders-0"]]
-            assert len(bench.others.asked) <= 2
-
-        virtually(story)
+    @virtually(beside_others)
+    async def test_nobody_at_work_costs_no_more_than_the_question(self, bench: Beside) -> None:
+        await bench.after(3)
+        bench.kafka.loses(lost())
+        await bench.after(0.6)
+        assert bench.desk.names() == [["orders-0"]]
+        assert len(bench.others.asked) <= 2
 
 
 def test_a_status_says_whom_how_many_partitions_wait_for() -> None:

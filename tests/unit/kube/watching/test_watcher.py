@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 
@@ -13,201 +13,75 @@ import pytest
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.pulse import Pulse
-from kafka_recovery.cluster.scan import OfflinePartition, Scan, UncleanTopics
+from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.cluster.sockets import Address
-from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.policy import Policy, Rule
-from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.kube.watching.incidents import Incident
-from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
+from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.recovery.clock import SystemClock
-from kafka_recovery.recovery.ports import Clock
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.model.scheduler import Scheduler
 from testbed.faults import BlackHole
 from unit.cluster.play import Play
+from unit.kube.watching.bench import (
+    AT_ONCE,
+    CALM,
+    INTERVAL,
+    LOST,
+    PACE,
+    Bench,
+    FakeDesk,
+    FakeKafka,
+    alone,
+    now,
+    virtually,
+)
 from unit.kube.watching.sights import offline, pulse, seconds
-
-AT_ONCE = Policy((Rule("at-once", patience=seconds(0)),))
-CALM = Policy((Rule("calm", patience=seconds(20)),))
-PACE = Pace(deadline=seconds(1))
-INTERVAL = PACE.interval.total_seconds()
-LOST = ClusterFault("nobody answers")
-
-
-@dataclass
-class FakeKafka:
-    """A cluster as a watcher sees it; `*_takes` in seconds. Its metadata move on with every pulse."""
-
-    clock: Clock
-    pulse_takes: float = 0.005
-    scan_takes: float = 0.01
-    seen: Pulse = field(default_factory=lambda: pulse(1, 2, 3))
-    offline: tuple[OfflinePartition, ...] = ()
-    fault: ClusterFault | None = None
-    scan_fault: ClusterFault | None = None
-    configs_fault: ClusterFault | None = None
-    pulses: list[float] = field(default_factory=list)
-    scans: list[float] = field(default_factory=list)
-    asked: int = 0
-    asked_controller: int = 0
-
-    async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
-        assert not self.asked, "one at a time"
-        self.asked += 1
-        self.asked_controller += ask_controller
-        self.pulses.append(now(self.clock))
-        try:
-            await self.clock.sleep(seconds(self.pulse_takes))
-        finally:
-            self.asked -= 1
-        if self.fault:
-            raise self.fault
-        beats = {id: replace(beat, applied=len(self.pulses)) for id, beat in self.seen.beats.items()}
-        return replace(self.seen, beats=beats, took=seconds(self.pulse_takes))
-
-    async def scan(self, deadline: timedelta) -> Scan:
-        self.scans.append(now(self.clock))
-        found = self.offline
-        await self.clock.sleep(seconds(self.scan_takes))
-        if self.scan_fault:
-            raise self.scan_fault
-        return Scan(found, ("orders", "pay"), 7)
-
-    async def unclean_topics(self, topics: Sequence[str], deadline: timedelta) -> UncleanTopics:
-        if self.configs_fault:
-            raise self.configs_fault
-        return UncleanTopics((topics[0],), 0)
-
-    def loses(self, *partitions: OfflinePartition) -> None:
-        """Broker 3 is fenced, and that is what it leaves behind."""
-        self.seen, self.offline = pulse(1, 2, fenced=[3], silent=[3]), partitions
-
-
-@dataclass
-class FakeDesk:
-    """Opens what it is given, unless a test is against it."""
-
-    clock: Clock
-    rules: Policy | None = AT_ONCE
-    recoveries: dict[TopicPartition, str] = field(default_factory=dict)
-    opened: list[tuple[float, Incident]] = field(default_factory=list)
-    views: list[WatchView] = field(default_factory=list)
-    refuses: int = 0
-
-    def policy(self) -> Policy | None:
-        return self.rules
-
-    def open(self) -> Mapping[TopicPartition, str]:
-        return self.recoveries
-
-    def changed(self, view: WatchView) -> None:
-        self.views.append(view)
-
-    async def open_incident(self, incident: Incident) -> None:
-        if self.refuses:
-            self.refuses -= 1
-            raise NotOpened("the API server is not there")
-        self.opened.append((now(self.clock), incident))
-
-    def names(self) -> list[list[str]]:
-        return [[str(each.id) for each in incident.partitions] for _, incident in self.opened]
-
-
-def now(clock: Clock) -> float:
-    return clock.monotonic().total_seconds()
-
-
-@dataclass
-class Bench:
-    """One watched cluster on virtual time."""
-
-    clock: Clock
-    kafka: FakeKafka
-    desk: FakeDesk
-    watcher: Watcher
-
-    @property
-    def scan_fault(self) -> Reason | None:
-        return self.watcher.view.scan_fault
-
-    async def after(self, duration: float) -> None:
-        await self.clock.sleep(seconds(duration))
-
-
-def virtually(story: Callable[[Bench], Awaitable[None]]) -> None:
-    """Play it with a watcher running, in no time."""
-    loop = VirtualLoop(Scheduler())
-    clock = VirtualClock(loop)
-
-    async def main() -> None:
-        kafka, desk = FakeKafka(clock), FakeDesk(clock)
-        bench = Bench(clock, kafka, desk, Watcher("prod", kafka, desk, clock, PACE))
-        watching = asyncio.create_task(bench.watcher.run())
-        await story(bench)
-        if watching.done():
-            await watching
-        watching.cancel()
-        with suppress(asyncio.CancelledError):
-            await watching
-        assert asyncio.all_tasks() == {asyncio.current_task()}, "it leaves nothing behind"
-
-    loop.finish(main())
 
 
 class TestPace:
-    def test_pulses_keep_their_beat_however_long_they_take(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(60)
-            assert bench.kafka.pulses == pytest.approx([n * INTERVAL for n in range(241)][: len(bench.kafka.pulses)])
-            assert len(bench.kafka.pulses) >= 240
+    @virtually(alone)
+    async def test_pulses_keep_their_beat_however_long_they_take(self, bench: Bench) -> None:
+        await bench.after(60)
+        assert bench.kafka.pulses == pytest.approx([n * INTERVAL for n in range(241)][: len(bench.kafka.pulses)])
+        assert len(bench.kafka.pulses) >= 240
 
-        virtually(story)
+    @virtually(alone)
+    async def test_what_a_slow_pulse_missed_is_left_out_and_never_caught_up_with(self, bench: Bench) -> None:
+        bench.kafka.pulse_takes = 0.6
+        await bench.after(3)
+        bench.kafka.pulse_takes = 0.005
+        await bench.after(1)
+        assert bench.kafka.pulses[:4] == pytest.approx([0, 0.75, 1.5, 2.25])
+        assert bench.kafka.pulses[4:] == pytest.approx([3, 3.25, 3.5, 3.75])
 
-    def test_what_a_slow_pulse_missed_is_left_out_and_never_caught_up_with(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.pulse_takes = 0.6
-            await bench.after(3)
-            bench.kafka.pulse_takes = 0.005
-            await bench.after(1)
-            assert bench.kafka.pulses[:4] == pytest.approx([0, 0.75, 1.5, 2.25])
-            assert bench.kafka.pulses[4:] == pytest.approx([3, 3.25, 3.5, 3.75])
+    @virtually(alone)
+    async def test_a_pulse_that_never_ends_is_cut_off_and_we_know_that_we_see_nothing(self, bench: Bench) -> None:
+        bench.kafka.pulse_takes = 1e9
+        await bench.after(10)
+        assert bench.watcher.view.isolated
+        assert bench.watcher.view.isolated.code == "Silent"
+        assert len(bench.kafka.pulses) == 3
+        bench.kafka.pulse_takes = 0.005
+        await bench.after(4)
+        assert bench.watcher.view.isolated is None
 
-        virtually(story)
+    @virtually(alone)
+    async def test_a_cluster_that_refuses_us_is_asked_less_and_less_often_but_at_least_every_two_seconds(
+        self, bench: Bench
+    ) -> None:
+        bench.kafka.fault = LOST
+        await bench.after(20.1)
+        assert bench.kafka.pulses[:6] == pytest.approx([0, 0.5, 1, 2, 4, 6])
+        bench.kafka.fault = None
+        await bench.after(3)
+        assert bench.kafka.pulses[-1] - bench.kafka.pulses[-2] == pytest.approx(INTERVAL)
 
-    def test_a_pulse_that_never_ends_is_cut_off_and_we_know_that_we_see_nothing(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.pulse_takes = 1e9
-            await bench.after(10)
-            assert bench.watcher.view.isolated
-            assert bench.watcher.view.isolated.code == "Silent"
-            assert len(bench.kafka.pulses) == 3
-            bench.kafka.pulse_takes = 0.005
-            await bench.after(4)
-            assert bench.watcher.view.isolated is None
-
-        virtually(story)
-
-    def test_a_cluster_that_refuses_us_is_asked_less_and_less_often_but_at_least_every_two_seconds(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.fault = LOST
-            await bench.after(20.1)
-            assert bench.kafka.pulses[:6] == pytest.approx([0, 0.5, 1, 2, 4, 6])
-            bench.kafka.fault = None
-            await bench.after(3)
-            assert bench.kafka.pulses[-1] - bench.kafka.pulses[-2] == pytest.approx(INTERVAL)
-
-        virtually(story)
-
-    def test_pulses_go_on_while_a_long_scan_does(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.scan_takes = 20
-            await bench.after(10)
-            assert len(bench.kafka.scans) == 1
-            assert len(bench.kafka.pulses) >= 40
-
-        virtually(story)
+    @virtually(alone)
+    async def test_pulses_go_on_while_a_long_scan_does(self, bench: Bench) -> None:
+        bench.kafka.scan_takes = 20
+        await bench.after(10)
+        assert len(bench.kafka.scans) == 1
+        assert len(bench.kafka.pulses) >= 40
 
     def test_of_ten_clusters_a_hung_one_costs_the_others_nothing(self) -> None:
         loop = VirtualLoop(Scheduler())
@@ -232,181 +106,153 @@ class TestPace:
 
 
 class TestIncidents:
-    def test_without_patience_one_opens_within_an_interval_and_a_scan(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(5.001)
-            bench.kafka.loses(offline(), offline(partition=1))
-            fenced_at = now(bench.clock)
-            await bench.after(5)
-            assert bench.desk.names() == [["orders-0", "orders-1"]]
-            took = bench.desk.opened[0][0] - fenced_at
-            assert took <= INTERVAL + bench.kafka.pulse_takes + bench.kafka.scan_takes + 0.001
+    @virtually(alone)
+    async def test_without_patience_one_opens_within_an_interval_and_a_scan(self, bench: Bench) -> None:
+        await bench.after(5.001)
+        bench.kafka.loses(offline(), offline(partition=1))
+        fenced_at = now(bench.clock)
+        await bench.after(5)
+        assert bench.desk.names() == [["orders-0", "orders-1"]]
+        took = bench.desk.opened[0][0] - fenced_at
+        assert took <= INTERVAL + bench.kafka.pulse_takes + bench.kafka.scan_takes + 0.001
 
-        virtually(story)
+    @virtually(alone)
+    async def test_with_patience_one_opens_when_that_is_over_from_a_fresh_scan(self, bench: Bench) -> None:
+        bench.desk.rules = CALM
+        await bench.after(5)
+        bench.kafka.loses(offline(), offline(partition=1))
+        await bench.after(15)
+        bench.kafka.offline = (offline(),)  # the other one came back, and no broker changed
+        await bench.after(15)
+        assert bench.desk.names() == [["orders-0"]]
+        opened_at = bench.desk.opened[0][0]
+        assert 25 < opened_at < 26.5
+        assert min(opened_at - at for at in bench.kafka.scans if at <= opened_at) < 0.1
 
-    def test_with_patience_one_opens_when_that_is_over_from_a_fresh_scan(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.desk.rules = CALM
-            await bench.after(5)
-            bench.kafka.loses(offline(), offline(partition=1))
-            await bench.after(15)
-            bench.kafka.offline = (offline(),)  # the other one came back, and no broker changed
-            await bench.after(15)
-            assert bench.desk.names() == [["orders-0"]]
-            opened_at = bench.desk.opened[0][0]
-            assert 25 < opened_at < 26.5
-            assert min(opened_at - at for at in bench.kafka.scans if at <= opened_at) < 0.1
+    @virtually(alone)
+    async def test_one_that_could_not_be_opened_is_tried_again(self, bench: Bench) -> None:
+        bench.desk.refuses = 3
+        bench.kafka.loses(offline())
+        await bench.after(6)
+        assert bench.desk.names() == [["orders-0"]]
+        assert 3 <= bench.desk.opened[0][0] < 5
 
-        virtually(story)
+    @virtually(alone)
+    async def test_it_is_opened_once_though_it_stays_offline(self, bench: Bench) -> None:
+        bench.kafka.loses(offline())
+        await bench.after(600)
+        assert bench.desk.names() == [["orders-0"]]
+        assert [reason.code for reason in bench.watcher.view.left.values()] == ["HadRecovery"]
 
-    def test_one_that_could_not_be_opened_is_tried_again(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.desk.refuses = 3
-            bench.kafka.loses(offline())
-            await bench.after(6)
-            assert bench.desk.names() == [["orders-0"]]
-            assert 3 <= bench.desk.opened[0][0] < 5
+    @virtually(alone)
+    async def test_a_policy_that_comes_later_is_asked_at_once(self, bench: Bench) -> None:
+        bench.desk.rules = None
+        bench.kafka.loses(offline())
+        await bench.after(10)
+        assert [reason.code for reason in bench.watcher.view.left.values()] == ["NoPolicy"]
+        bench.desk.rules = AT_ONCE
+        bench.watcher.look_again()
+        await bench.after(0.5)
+        assert bench.desk.names() == [["orders-0"]]
 
-        virtually(story)
+    @virtually(alone)
+    async def test_a_deleted_recovery_makes_room_for_another_one(self, bench: Bench) -> None:
+        bench.kafka.loses(offline())
+        await bench.after(5)
+        bench.watcher.forget(bench.desk.opened[0][1].name)
+        await bench.after(1)
+        assert bench.desk.names() == [["orders-0"], ["orders-0"]]
 
-    def test_it_is_opened_once_though_it_stays_offline(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.loses(offline())
-            await bench.after(600)
-            assert bench.desk.names() == [["orders-0"]]
-            assert [reason.code for reason in bench.watcher.view.left.values()] == ["HadRecovery"]
-
-        virtually(story)
-
-    def test_a_policy_that_comes_later_is_asked_at_once(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.desk.rules = None
-            bench.kafka.loses(offline())
-            await bench.after(10)
-            assert [reason.code for reason in bench.watcher.view.left.values()] == ["NoPolicy"]
-            bench.desk.rules = AT_ONCE
-            bench.watcher.look_again()
-            await bench.after(0.5)
-            assert bench.desk.names() == [["orders-0"]]
-
-        virtually(story)
-
-    def test_a_deleted_recovery_makes_room_for_another_one(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.loses(offline())
-            await bench.after(5)
-            bench.watcher.forget(bench.desk.opened[0][1].name)
-            await bench.after(1)
-            assert bench.desk.names() == [["orders-0"], ["orders-0"]]
-
-        virtually(story)
-
-    def test_nothing_is_opened_while_we_see_nothing_and_all_of_it_when_we_do(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(5)
-            bench.kafka.fault = LOST
-            bench.kafka.loses(offline())
-            await bench.after(60)
-            assert not bench.desk.opened
-            bench.kafka.fault = None
-            await bench.after(2.5)
-            assert bench.desk.names() == [["orders-0"]]
-
-        virtually(story)
+    @virtually(alone)
+    async def test_nothing_is_opened_while_we_see_nothing_and_all_of_it_when_we_do(self, bench: Bench) -> None:
+        await bench.after(5)
+        bench.kafka.fault = LOST
+        bench.kafka.loses(offline())
+        await bench.after(60)
+        assert not bench.desk.opened
+        bench.kafka.fault = None
+        await bench.after(2.5)
+        assert bench.desk.names() == [["orders-0"]]
 
 
 class TestWaking:
-    def test_who_is_woken_goes_through_all_partitions_at_the_next_pulse(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(62)
-            before = len(bench.kafka.scans)
-            last = bench.kafka.scans[-1]
+    @virtually(alone)
+    async def test_who_is_woken_goes_through_all_partitions_at_the_next_pulse(self, bench: Bench) -> None:
+        await bench.after(62)
+        before = len(bench.kafka.scans)
+        last = bench.kafka.scans[-1]
+        bench.watcher.wake()
+        woken = now(bench.clock)
+        await bench.after(2 * INTERVAL)
+        assert len(bench.kafka.scans) == before + 1
+        assert woken - last < 4, "it was not due by itself"
+
+    @virtually(alone)
+    async def test_being_woken_all_the_time_is_a_scan_a_second_and_no_more(self, bench: Bench) -> None:
+        await bench.after(10)
+        before = len(bench.kafka.scans)
+        for _ in range(1000):
             bench.watcher.wake()
-            woken = now(bench.clock)
-            await bench.after(2 * INTERVAL)
-            assert len(bench.kafka.scans) == before + 1
-            assert woken - last < 4, "it was not due by itself"
+            await bench.after(0.01)
+        assert 8 <= len(bench.kafka.scans) - before <= 10
 
-        virtually(story)
-
-    def test_being_woken_all_the_time_is_a_scan_a_second_and_no_more(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(10)
-            before = len(bench.kafka.scans)
-            for _ in range(1000):
-                bench.watcher.wake()
-                await bench.after(0.01)
-            assert 8 <= len(bench.kafka.scans) - before <= 10
-
-        virtually(story)
-
-    def test_who_sees_nothing_looks_once_it_sees_again(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(5)
-            bench.kafka.fault = LOST
-            await bench.after(5)
-            before = len(bench.kafka.scans)
-            bench.watcher.wake()
-            await bench.after(5)
-            assert len(bench.kafka.scans) == before
-            bench.kafka.fault = None
-            await bench.after(3)
-            assert len(bench.kafka.scans) > before
-
-        virtually(story)
+    @virtually(alone)
+    async def test_who_sees_nothing_looks_once_it_sees_again(self, bench: Bench) -> None:
+        await bench.after(5)
+        bench.kafka.fault = LOST
+        await bench.after(5)
+        before = len(bench.kafka.scans)
+        bench.watcher.wake()
+        await bench.after(5)
+        assert len(bench.kafka.scans) == before
+        bench.kafka.fault = None
+        await bench.after(3)
+        assert len(bench.kafka.scans) > before
 
 
 class TestView:
-    def test_it_tells_what_was_seen_and_only_when_it_is_new(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(100)
-            before = len(bench.desk.views)
-            await bench.after(100)
-            assert len(bench.desk.views) == before
-            bench.kafka.loses(offline())
-            await bench.after(5)
-            view = bench.desk.views[-1]
-            assert [broker.state.value for broker in view.brokers] == ["Online", "Online", "Fenced"]
-            assert [str(each.partition.id) for each in view.offline] == ["orders-0"]
-            assert (view.cluster_id, view.topics, view.partitions, view.isolated) == ("abc", 2, 7, None)
-            assert bench.watcher.view.pulsed_at
-            assert now(bench.clock) - bench.watcher.view.pulsed_at.total_seconds() < 2 * INTERVAL
+    @virtually(alone)
+    async def test_it_tells_what_was_seen_and_only_when_it_is_new(self, bench: Bench) -> None:
+        await bench.after(100)
+        before = len(bench.desk.views)
+        await bench.after(100)
+        assert len(bench.desk.views) == before
+        bench.kafka.loses(offline())
+        await bench.after(5)
+        view = bench.desk.views[-1]
+        assert [broker.state.value for broker in view.brokers] == ["Online", "Online", "Fenced"]
+        assert [str(each.partition.id) for each in view.offline] == ["orders-0"]
+        assert (view.cluster_id, view.topics, view.partitions, view.isolated) == ("abc", 2, 7, None)
+        assert bench.watcher.view.pulsed_at
+        assert now(bench.clock) - bench.watcher.view.pulsed_at.total_seconds() < 2 * INTERVAL
 
-        virtually(story)
+    @virtually(alone)
+    async def test_a_scan_that_fails_says_why_and_is_tried_again(self, bench: Bench) -> None:
+        bench.kafka.scan_fault = LOST
+        await bench.after(5)
+        assert bench.scan_fault == LOST.reason
+        assert 3 <= len(bench.kafka.scans) <= 6
+        bench.kafka.scan_fault = None
+        await bench.after(2)
+        assert bench.watcher.view.scanned_at
+        assert bench.watcher.view.scan_fault is None
 
-    def test_a_scan_that_fails_says_why_and_is_tried_again(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.scan_fault = LOST
-            await bench.after(5)
-            assert bench.scan_fault == LOST.reason
-            assert 3 <= len(bench.kafka.scans) <= 6
-            bench.kafka.scan_fault = None
-            await bench.after(2)
-            assert bench.watcher.view.scanned_at
-            assert bench.watcher.view.scan_fault is None
+    @virtually(alone)
+    async def test_topics_in_which_kafka_elects_by_itself_are_shown(self, bench: Bench) -> None:
+        bench.kafka.configs_fault = LOST
+        await bench.after(10)
+        assert bench.watcher.view.unclean is None
+        bench.kafka.configs_fault = None
+        await bench.after(2)
+        assert bench.watcher.view.unclean == UncleanTopics(("orders",), 0)
 
-        virtually(story)
-
-    def test_topics_in_which_kafka_elects_by_itself_are_shown(self) -> None:
-        async def story(bench: Bench) -> None:
-            bench.kafka.configs_fault = LOST
-            await bench.after(10)
-            assert bench.watcher.view.unclean is None
-            bench.kafka.configs_fault = None
-            await bench.after(2)
-            assert bench.watcher.view.unclean == UncleanTopics(("orders",), 0)
-
-        virtually(story)
-
-    def test_the_controller_is_asked_only_in_doubt(self) -> None:
-        async def story(bench: Bench) -> None:
-            await bench.after(60)
-            assert not bench.kafka.asked_controller
-            bench.kafka.seen = pulse(1, 2, 3, silent=[1, 2, 3])
-            await bench.after(3)
-            assert bench.kafka.asked_controller
-
-        virtually(story)
+    @virtually(alone)
+    async def test_the_controller_is_asked_only_in_doubt(self, bench: Bench) -> None:
+        await bench.after(60)
+        assert not bench.kafka.asked_controller
+        bench.kafka.seen = pulse(1, 2, 3, silent=[1, 2, 3])
+        await bench.after(3)
+        assert bench.kafka.asked_controller
 
 
 async def test_on_real_sockets_too_a_black_hole_costs_only_its_own_task() -> None:
