@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, T
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 
-PINNED = 2, "64d66c58a8ee9d0f855f1c879f9200c96f284d52746eacd916d327da8030a5cc"
+PINNED = 3, "a121a06ab895054ab28faa15d7f3445fb62fb0e0cc5289931d496855477e3a7d"
 """The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here."""
 
 
