@@ -26,11 +26,16 @@ class Said:
 
 
 def the_engine_recovers(
-    story: Story, *, approval: Approval = Approval.AUTO_LOSSLESS, driver: Driver = Driver.ASSIGNMENT_ORDER
+    story: Story,
+    *,
+    approval: Approval = Approval.AUTO_LOSSLESS,
+    approves: bool = False,
+    thinking: float = 1.0,
+    driver: Driver = Driver.ASSIGNMENT_ORDER,
 ) -> Said:
     """One run. It knows the ISR history; what is not proven lossless it asks a person for, who says no."""
-    scenario = replace(_scenario(story, approval), driver=driver)
-    ran = call_engine(scenario, story.chronicle, EngineRun(story.scheduler.now, approves=False))
+    run = EngineRun(story.scheduler.now, approves=approves, thinking=thinking)
+    ran = call_engine(replace(_scenario(story, approval), driver=driver), story.chronicle, run)
     assert ran.report is not None, f"{ran.error or ran.sentence}\n{story.timeline}"
     outcome = next(outcome for outcome in ran.report.outcomes if outcome.id == ORDERS)
     plans = [plan for _, plan in story.chronicle.plans()]
