@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_recovery.domain.election import Answer, Scope
@@ -156,8 +156,9 @@ class Story:
                 assert (outcome.id, outcome.leader) not in world.kafka.elected
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture])
 @given(
-    st.builds(
+    story=st.builds(
         Story,
         ends,
         policies,
@@ -169,6 +170,6 @@ class Story:
         st.booleans(),
     )
 )
-def test_promises_are_kept(story: Story) -> None:
-    with TemporaryDirectory() as directory:
+def test_promises_are_kept(memory: Path, story: Story) -> None:
+    with TemporaryDirectory(dir=memory) as directory:
         in_no_time(story.happens(Path(directory)))
