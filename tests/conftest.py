@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from testbed.cluster import RealKafka
+    from testbed.warm import WarmKafka
 
 # Programs that tests start are those of this checkout, whatever is installed and whatever a shell exports.
 ROOT = Path(__file__).parents[1]
@@ -57,36 +58,42 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def warm_kafka() -> Iterator[RealKafka]:
-    """The newest Kafka, one for all tests of the operator in this process; ask for `kafka`."""
-    from testbed.cluster import RealKafka
+def warm() -> Iterator[WarmKafka]:
+    """The cluster of this process: tests that want the same one after the other share it, each finds it whole."""
+    from testbed.warm import WarmKafka
 
-    with RealKafka(session_timeout=2) as cluster:
-        yield cluster
+    with WarmKafka() as clusters:
+        yield clusters
 
 
 @pytest.fixture
-def kafka(warm_kafka: RealKafka) -> Iterator[RealKafka]:
-    """The newest Kafka: one controller, three brokers, nothing in it. What a test breaks is mended after it.
+def kafka(warm: WarmKafka) -> Iterator[RealKafka]:
+    """The newest Kafka: one controller, three brokers, nothing in it.
 
     Freeze brokers rather than kill them where death is not the subject: to the controller both are the same.
     """
-    from apiserver.outages import healed
-
-    with healed(warm_kafka) as cluster:
+    with warm.lent() as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
-def secured_kafka() -> Iterator[RealKafka]:
-    """One broker with TLS, passwords and ACLs, for all tests of the operator in this process.
+def warm_and_secured() -> Iterator[WarmKafka]:
+    """The same for `secured_kafka`."""
+    from testbed.warm import WarmKafka
+
+    with WarmKafka() as clusters:
+        yield clusters
+
+
+@pytest.fixture
+def secured_kafka(warm_and_secured: WarmKafka) -> Iterator[RealKafka]:
+    """One broker with TLS, passwords and ACLs, and a topic.
 
     Users ann and kafka-recovery may do everything, whichever password a test gives them.
     """
-    from testbed.cluster import RealKafka
     from testbed.security import Security
 
     everything = "User:ann", "User:kafka-recovery", "User:CN=kafka-recovery"
-    with RealKafka(brokers=1, security=Security(super_users=everything)) as cluster:
+    with warm_and_secured.lent(brokers=1, security=Security(super_users=everything)) as cluster:
         cluster.create_topic("orders", [[1]])
         yield cluster

@@ -152,7 +152,7 @@ def caught_in_the_middle(kafka: RealKafka, operator: Freezable, topic: str = "or
         return not set(orders(kafka, topic).values()) <= ORIGINAL
 
     while True:
-        wait_until("an order is altered", altered, bool)
+        wait_until("an order is altered", altered, bool, passes=True)
         operator.freeze()
         time.sleep(0.5)  # what it had sent before takes effect
         if altered():

@@ -5,17 +5,9 @@ Nothing is killed, brokers only freeze: an outage takes two session timeouts, it
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
-
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from testbed.cluster import RealKafka
-from testbed.topics import ADMIN_DEADLINE, client
-from testbed.waiting import wait_until
 
 LAST, BETTER, SURVIVOR = 1, 2, 3
 """The brokers: who leads alone in the end and freezes, who may hold more than the survivor, and the survivor."""
@@ -71,35 +63,3 @@ class Outages:
         self.kafka.produce_to(topic, range(partitions), 1, f"record-{upto}")
         for broker in brokers:
             self.kafka.wait_for_log_ends(broker, topic, dict.fromkeys(range(partitions), upto))
-
-
-@contextmanager
-def healed(kafka: RealKafka) -> Iterator[RealKafka]:
-    """For one test: at its end every broker is back, and every topic is gone."""
-    try:
-        yield kafka
-    finally:
-        kafka.revive()
-        for topic in _topics(kafka):
-            wait_until(f"{topic} is deleted", partial(_deleted, kafka, topic), bool)
-
-
-@contextmanager
-def outages(kafka: RealKafka) -> Iterator[Outages]:
-    """The same as what happens to the Kafka."""
-    with healed(kafka):
-        yield Outages(kafka)
-
-
-def _topics(kafka: RealKafka) -> list[str]:
-    admin = AdminClient(client(kafka.bootstrap))
-    return sorted(each for each in admin.list_topics(timeout=ADMIN_DEADLINE).topics if not each.startswith("__"))
-
-
-def _deleted(kafka: RealKafka, topic: str) -> bool:
-    """Whether it is now. librdkafka drops a request now and then when it learns where brokers are."""
-    try:
-        kafka.delete_topic(topic)
-    except KafkaException as trouble:
-        return bool(trouble.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART)
-    return True

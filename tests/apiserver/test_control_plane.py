@@ -92,7 +92,7 @@ def test_definitions_of_a_folder_are_served_when_that_returns(
     assert kubectl.json("get", "gadgets,gizmos")["items"] == []
 
 
-@pytest.mark.parametrize("abruptly", [False, True])
+@pytest.mark.parametrize("abruptly", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_what_was_written_outlives_a_restart_of_the_api_server(
     control_plane: ControlPlane, kubectl: Kubectl, namespace: str, abruptly: bool
 ) -> None:

@@ -169,7 +169,7 @@ def looked_at(kubectl: Kubectl, shown: Object) -> None:
 def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_order_changes(
     made: Outages, control_plane: ControlPlane, kubectl: Kubectl, eve: Kubectl, namespace: str, start: Start
 ) -> None:
-    """All of her ways one after another, for an outage of a real Kafka takes longer than each.
+    """All of her ways one after another, for an outage of a real Kafka takes longer than each: a minute and more.
 
     A forged approval and beginning of the plan that is shown; a forged plan by which the shorter log would lead; a
     journal of a recovery that never was, whose "original" order is another one; a fact that unpacks to 200 MiB. Then

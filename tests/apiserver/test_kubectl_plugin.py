@@ -21,9 +21,11 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner, Result
 
 from apiserver.calling import calling
+from apiserver.conftest import served
 from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
 from kafka_recovery.cli.kubectl.access import Loop, Reach, opened
@@ -114,12 +116,23 @@ def operator(kubectl: Kubectl, namespace: str) -> Operator:
 @pytest.fixture
 def ann(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubectl:
     """A person with the roles that people get: viewer, responder and approver."""
-    kubectl("apply", "--server-side", "--force-conflicts", "-f", str(PEOPLE))
-    for role in ("viewer", "responder", "approver"):
-        kubectl("create", "rolebinding", role, f"--clusterrole=kafka-recovery-{role}", "--user=ann@example.com")
+    kubectl.apply(*yaml.safe_load_all(PEOPLE.read_text()))
+    kubectl.apply(*(bound("ann@example.com", role) for role in ("viewer", "responder", "approver")))
     ann = control_plane.kubectl(control_plane.user("ann@example.com", namespace=namespace))
-    wait_until("ann may", lambda: ann.attempt("get", "prec,rappr,cm").returncode, lambda status: status == 0)
+    wait_until("ann may", lambda: all(served(ann, kind) for kind in ("prec", "rappr", "cm")), bool)
     return ann
+
+
+def bound(person: str, role: str) -> dict[str, Any]:
+    """In a namespace, to one of the roles that people get."""
+    rbac = "rbac.authorization.k8s.io"
+    return {
+        "apiVersion": f"{rbac}/v1",
+        "kind": "RoleBinding",
+        "metadata": {"name": role},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"kafka-recovery-{role}"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": person}],
+    }
 
 
 @pytest.fixture
@@ -175,7 +188,10 @@ def test_from_status_to_an_approval_in_ones_own_name(
 def test_the_first_evening_as_its_page_types_it(
     operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl
 ) -> None:
-    """Ann answers one plan with yes and another one with no; who administers the cluster stops everything."""
+    """Ann answers one plan with yes and another one with no; who administers the cluster stops everything.
+
+    Half a minute on a busy machine: each command is kubectl and a Python of its own, as a person has them.
+    """
     page = [line for line in EVENING.read_text().splitlines() if line.startswith("kubectl ")]
     typed = []
 

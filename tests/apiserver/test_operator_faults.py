@@ -85,6 +85,7 @@ def test_killed_again_and_again_before_it_has_begun(
 def test_killed_before_it_could_write_down(
     kafka: RealKafka, kubectl: Kubectl, start: Start, gate: Gate, fact: str
 ) -> None:
+    """Half a minute on a busy machine: the next operator may wait for what the dead one asked."""
     accident(kafka)
     gate.shut(fact)
     operator = start("--no-lease")

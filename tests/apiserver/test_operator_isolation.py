@@ -26,13 +26,14 @@ from apiserver.incidents import (
     recoveries,
     seen,
 )
-from apiserver.outages import LAST, SURVIVOR, Outages, outages
+from apiserver.outages import LAST, SURVIVOR, Outages
 from testbed.cluster import RealKafka
 from testbed.faults import BlackHole
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.waiting import wait_until
+from testbed.warm import WarmKafka
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
 
@@ -42,17 +43,11 @@ BEAT = 0.5
 """Seconds until a metric shows the last look."""
 
 
-@pytest.fixture(scope="module")
-def shared() -> Iterator[RealKafka]:
-    with RealKafka(session_timeout=2, proxied=(1, 2, 3)) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def made(shared: RealKafka) -> Iterator[Outages]:
-    """What happens to the Kafka; all is well again after the test."""
-    with outages(shared) as started:
-        yield started
+def kafka(warm: WarmKafka) -> Iterator[RealKafka]:
+    """The operator reaches each broker through a proxy, and no other way."""
+    with warm.lent(proxied=(1, 2, 3)) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -88,6 +83,7 @@ def isolated(kubectl: Kubectl, status: str) -> Object:
 def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
     made: Outages, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
+    """Half a minute on a busy machine: a Kafka behind proxies is started for it."""
     kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
     isolated(kubectl, "False")
 
@@ -141,11 +137,11 @@ def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_alt
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("well", [1, pytest.param(9, marks=pytest.mark.full)])
 def test_one_hung_cluster_of_several_does_not_hold_up_the_others(
-    shared: RealKafka, kubectl: Kubectl, operator: OperatorProcess, well: int
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess, well: int
 ) -> None:
     """Looks on for ten seconds, after which a silent broker is given up."""
     with ExitStack() as stack:
-        kafkas = [shared, *(stack.enter_context(RealKafka(brokers=1, heap=64)) for _ in range(well - 1))]
+        kafkas = [kafka, *(stack.enter_context(RealKafka(brokers=1, heap=64)) for _ in range(well - 1))]
         hung = stack.enter_context(BlackHole())
         watched = [incidents.watched_cluster(kafka, f"well-{number}") for number, kafka in enumerate(kafkas)]
         silent = incidents.watched_cluster(

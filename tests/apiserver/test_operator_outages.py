@@ -61,6 +61,7 @@ def test_a_holder_that_stood_still_for_too_long_ends_and_changes_nothing(
 
 
 def test_after_a_clean_stop_the_next_one_takes_over_at_once(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    """Half a minute on a busy machine: twelve partitions, and two operators one after the other."""
     accident(kafka)
     old = start(lease=60)
     kubectl.apply(policy(approval="ManualApprove"), incidents.watched_cluster(kafka))
@@ -113,8 +114,8 @@ def is_led_in_order(seen: tuple[set[int | None], set[tuple[int, ...]]]) -> bool:
 def test_the_api_server_goes_away_in_the_middle_of_a_recovery(
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane, how: str
 ) -> None:
-    """Up to half a minute: longer than one try of a call may take, and then the rest of twelve waves."""
-    accident(kafka)
+    """Up to half a minute: longer than one try of a call may take, and then the rest of six waves."""
+    accident(kafka, 6)
     operator = start(lease=60)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
     operator.says("wave 2 of", within=60)
@@ -147,7 +148,7 @@ def test_an_operator_whose_lease_ran_out_with_the_api_server_away_ends_and_the_n
     kafka: RealKafka, kubectl: Kubectl, start: Start, control_plane: ControlPlane
 ) -> None:
     """Half a minute: a Lease runs out twice, and what was asked of Kafka before is waited for."""
-    accident(kafka)
+    accident(kafka, 6)
     operator = start(lease=6)
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
     operator.says("wave 2 of", within=60)

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from apiserver import incidents
-from apiserver.conftest import DEFINITIONS, MANIFESTS
+from apiserver.conftest import DEFINITIONS, MANIFESTS, shown
 from apiserver.forked import launched
-from apiserver.incidents import Start, reason
+from apiserver.incidents import Start, condition, reason
+from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -28,6 +29,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.timeout(240)]
 KINDS = ("partitionrecoveries", "recoveryapprovals", "recoverypolicies", "watchedclusters")
 GROUP = "kafka-recovery.dev"
 LOOP = "loop_age_s"
+UNANSWERED = "the API server answers no"
 PROBES_KEPT = 10.0
 """Seconds for which kopf gives the same answer to a probe."""
 
@@ -102,6 +104,24 @@ def test_one_that_was_there_before_its_definitions_names_them_and_goes_on_when_t
     has_no_traceback(operator.log)
 
 
+@pytest.mark.brokers
+def test_one_operator_can_watch_every_namespace(
+    kubectl: Kubectl, control_plane: ControlPlane, tmp_path: Path, defined: None
+) -> None:
+    elsewhere = control_plane.create_namespace("home-of-the-operator")
+    options = "--all-namespaces", "--authority=Automatic", "--lease-duration=6"
+    with RealKafka(brokers=1, heap=64) as kafka:
+        kubectl.apply(incidents.policy(), incidents.watched_cluster(kafka))
+        with shown(OperatorProcess(control_plane.administrator(), elsewhere, tmp_path, *options, launch=launched())):
+            watched = wait_until(
+                "the cluster is watched",
+                lambda: kubectl.api.get("watchedcluster", "prod"),
+                lambda each: condition(each, "Ready").get("status") == "True",
+            )
+
+    assert reason(watched, "KafkaHealthy") == "AllLed"
+
+
 def test_a_namespace_without_the_role_is_named_in_a_line_and_the_others_are_looked_after(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl, start: Start, defined: None
 ) -> None:
@@ -155,13 +175,16 @@ def test_an_api_server_that_is_away_is_told_once_and_what_comes_afterwards_is_se
     kubectl.apply(incidents.policy())
     is_looked_at(kubectl)
 
-    away = control_plane.apiserver_stopped if how == "stopped" else control_plane.apiserver_frozen
-    with away():
-        time.sleep(8 if how == "stopped" else 35)  # longer than an answer is waited for
+    if how == "stopped":
+        with control_plane.apiserver_stopped():
+            operator.says(UNANSWERED)
+    else:
+        with control_plane.apiserver_frozen():
+            time.sleep(35)  # longer than an answer is waited for
     kubectl.apply(incidents.policy("afterwards"))
 
     is_looked_at(kubectl, "afterwards")
-    assert operator.log.read_text().count("the API server answers no") == (how == "stopped")
+    assert operator.log.read_text().count(UNANSWERED) == (how == "stopped")
     assert operator.stop() == 0
     has_no_traceback(operator.log)
 
@@ -169,6 +192,7 @@ def test_an_api_server_that_is_away_is_told_once_and_what_comes_afterwards_is_se
 def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
     kubectl: Kubectl, start: Start, defined: None
 ) -> None:
+    """Half a minute on a busy machine: a hundred statuses are written."""
     operator = start()
     operator.says("the Lease is ours")
     kubectl.apply(incidents.policy(), nowhere(), *(by_hand(number) for number in range(100)))

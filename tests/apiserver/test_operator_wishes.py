@@ -79,6 +79,7 @@ class TestPolicy:
     def test_a_policy_made_stricter_between_waves_asks_for_the_rest(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
+        """Half a minute on a busy machine: eight waves, that there is time between them."""
         kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
         made.lose(orders=8)
         name = opened(kubectl)
@@ -150,6 +151,7 @@ class TestAuthority:
     def test_authority_lowered_between_waves_stops_the_rest_and_raised_goes_on(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
+        """Half a minute on a busy machine: eight waves, that there is time between them."""
         kubectl.apply(policy(limits=ONE_BY_ONE), incidents.watched_cluster(made.kafka))
         made.lose(orders=8)
         name = opened(kubectl)

@@ -154,13 +154,6 @@ def recovery(tmp_path: Path) -> Callable[[RealKafka], Recovery]:
     return lambda kafka: Recovery(kafka, tmp_path / "journal")
 
 
-@pytest.fixture(scope="session")
-def warm() -> Iterator[WarmKafka]:
-    """The cluster of this process: tests that want the same one after the other share it, each finds it whole."""
-    with WarmKafka() as clusters:
-        yield clusters
-
-
 @pytest.fixture
 def kafka(request: pytest.FixtureRequest, warm: WarmKafka) -> Iterator[RealKafka]:
     """A cluster with nothing in it: the newest release, a controller and three brokers, unless parametrized."""

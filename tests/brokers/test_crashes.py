@@ -337,7 +337,9 @@ def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(site:
         said(resumed, "waiting 60 s: Quarantine")
         left = site.state(LATE)
         proxy.restore()
-        altered_all_along = wait_until("it is led", lambda: site.state(LATE), lambda state: state.leader == BEST)
+        altered_all_along = wait_until(
+            "it is led", lambda: site.state(LATE), lambda state: state.leader == BEST, passes=True
+        )
         shown, rest = resumed.communicate(timeout=PATIENCE)
 
     assert (left.leader, left.replicas) == (None, DESIGNATING)

@@ -20,6 +20,7 @@ OLDER = [script for script in SCRIPTS if not script.elr and not script.newest_on
     [pytest.param(script, id=script.name, marks=WITH_ELR if script.elr else WITHOUT_ELR) for script in SCRIPTS],
 )
 def test_the_model_sees_what_real_brokers_show(script: Script, warm: WarmKafka) -> None:
+    """Up to half a minute on a busy machine: sessions of three seconds end, and brokers are started again."""
     with warm.lent(**on_brokers.wish("newest", script.elr)) as kafka:
         real = on_brokers.play(script, kafka)
 

@@ -30,7 +30,10 @@ SURVIVOR = 3
 def test_a_partition_whose_whole_isr_was_killed_is_led_by_a_replica_from_outside_it(
     kafka: RealKafka, installed: Command, tmp_path: Path
 ) -> None:
-    """The tool writes down whom it would elect, then elects. 4.0 without ELR is full only: 3.9 has none either."""
+    """The tool writes down whom it would elect, then elects. 4.0 without ELR is full only: 3.9 has none either.
+
+    Half a minute on a busy machine: a cluster of its own, and the program as a user has it, twice.
+    """
     file = tmp_path / "leaders.json"
     lost = kafka.offline_by_freezing("orders", survivors=(SURVIVOR,), partitions=2, records=10, missed=5)
     before = kafka.describe("orders")

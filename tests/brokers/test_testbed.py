@@ -179,6 +179,20 @@ def test_a_wait_in_vain_says_for_what_and_what_it_saw(kafka: RealKafka) -> None:
         kafka.wait_for("orders", lambda state: state.leader == 2, patience=0.3)
 
 
+def test_a_cluster_that_nobody_has_stands_still_and_whoever_has_it_next_finds_it_whole(warm: WarmKafka) -> None:
+    with warm.lent(**USUAL) as kafka:
+        kafka.create_topic("orders", [[1, 2, 3]])
+        kafka.freeze(1)
+        kafka.kill(2)
+
+    assert kafka.running == ()
+
+    with warm.lent(**USUAL) as again:
+        assert again is kafka
+        assert again.unfenced() == {1, 2, 3}
+        assert racks_and_topics(again)[1] == set()
+
+
 @pytest.mark.full
 def test_without_a_controller_brokers_still_answer(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[1, 2, 3]])

@@ -77,7 +77,10 @@ async def test_a_new_leader_below_min_isr_is_recovered_with_its_true_log_end(
 async def test_an_old_leader_below_min_isr_that_is_cut_off_is_seen_to_lead_still(
     kafka: RealKafka, recovery: Recoveries
 ) -> None:
-    """KRaft brokers do not fence themselves: without a controller it goes on as what it was when it was frozen."""
+    """KRaft brokers do not fence themselves: without a controller it goes on as what it was when it was frozen.
+
+    Half a minute on a busy machine: brokers are fenced one after the other until the last one is.
+    """
     offline_with_one_survivor(kafka, [1, SURVIVOR])
     kafka.unclean_elect("orders", [0])
     kafka.wait_for("orders", lambda state: state.leader == SURVIVOR)

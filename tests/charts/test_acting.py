@@ -21,6 +21,7 @@ from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
 from testbed.security import Credentials, Mechanism, Security
 from testbed.waiting import wait_until
+from testbed.warm import WarmKafka
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers]
 
@@ -33,9 +34,9 @@ Run = Callable[[], OperatorProcess]
 
 
 @pytest.fixture
-def guarded() -> Iterator[RealKafka]:
-    """Three brokers with TLS, passwords and ACLs."""
-    with RealKafka(security=Security()) as cluster:
+def kafka(warm: WarmKafka) -> Iterator[RealKafka]:
+    """Three brokers with TLS, passwords and ACLs, and a listener where nobody asks who is there."""
+    with warm.lent(security=Security()) as cluster:
         yield cluster
 
 
@@ -88,30 +89,33 @@ def looking_only(kafka: RealKafka, kubectl: Kubectl) -> Object:
 
 
 def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one_in_kafka(
-    guarded: RealKafka, kubectl: Kubectl, install: Install, defined: None, run: Run
+    kafka: RealKafka, kubectl: Kubectl, install: Install, defined: None, run: Run
 ) -> None:
-    """Neither its own authority nor the broker lets it, whatever cluster, policy and approver say."""
+    """Neither its own authority nor the broker lets it, whatever cluster, policy and approver say.
+
+    Up to a minute on a busy machine: a Kafka with TLS is started for it, and the chart installed twice.
+    """
     install(secretNames=["kafka-ca", "kafka-user"])
     operator = run()
-    kubectl.apply(policy(approval="AutoApprove"), looking_only(guarded, kubectl))
-    incidents.accident(guarded, 1)
+    kubectl.apply(policy(approval="AutoApprove"), looking_only(kafka, kubectl))
+    incidents.accident(kafka, 1)
 
     name = only_recovery(kubectl, within=60)["metadata"]["name"]
     planned = seen(kubectl, name, lambda each: reason(each) == "ObserveOnly")
     yes = approval(planned)
     kubectl.apply(yes)
     assert reason(answered(kubectl, yes["metadata"]["name"]), "Accepted") == "ObserveOnly"
-    assert guarded.describe("orders")[0].leader is None
+    assert kafka.describe("orders")[0].leader is None
 
     install(secretNames=["kafka-ca", "kafka-user"], authority="Automatic")
     run()
     seen(kubectl, name, lambda each: "not authorized (31); our principal lacks ALTER" in incidents.told(each))
-    assert guarded.describe("orders")[0].leader is None
+    assert kafka.describe("orders")[0].leader is None
 
-    guarded.grant(f"User:{USER}", *CLUSTER, "alter")
+    kafka.grant(f"User:{USER}", *CLUSTER, "alter")
     ended = finished(kubectl, name)
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
-    assert guarded.describe("orders")[0].leader == SURVIVOR
+    assert kafka.describe("orders")[0].leader == SURVIVOR
     assert "lacks the right" not in operator.log.read_text()
 
 

@@ -7,13 +7,14 @@ from datetime import timedelta
 from itertools import islice, permutations
 
 from exhaustive.naive_logs import contradict, lacking, under
-from exhaustive.naive_rules import Ruling, fallbacks, interchangeable, ruling, with_a_named_leader
+from exhaustive.naive_rules import Ruling, fallbacks, ruling, with_a_named_leader
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Loss, LossClass
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.simulator.histories.judging.naive_order import firsts
 
 AT_ONCE = 5000
 """Partitions in one plan: all of a space at once would need gigabytes."""
@@ -38,7 +39,7 @@ def hold_for_each(
                 expected = with_a_named_leader(expected, partition, designated, "Designated")
             elif ranked is not None and ranked.leader_epoch == partition.leader_epoch:
                 expected, named = with_a_named_leader(expected, partition, ranked.leader, "Ranked"), ranked.leader
-            wrong = [*_wrong_verdict(decision, expected), *_wrong_choice(decision, expected, partition, named)]
+            wrong = [*_wrong_verdict(decision, expected), *_wrong_choice(decision, expected, partition, cluster, named)]
             assert not wrong, (wrong, partition, cluster.brokers, policy.rules, waited, designated, ranked)
             elected += decision.leader is not None
     return elected
@@ -53,7 +54,7 @@ def _wrong_verdict(decision: Decision, expected: Ruling) -> Iterator[str]:
 
 
 def _wrong_choice(
-    decision: Decision, expected: Ruling, partition: PartitionEvidence, named: BrokerId | None
+    decision: Decision, expected: Ruling, partition: PartitionEvidence, cluster: ClusterState, named: BrokerId | None
 ) -> Iterator[str]:
     failed = {rejection.broker: rejection.reason.code for rejection in decision.rejections}
     if failed not in ({}, expected.failed):
@@ -62,7 +63,7 @@ def _wrong_choice(
         if decision.leader is not None or decision.order or decision.loss is not None:
             yield f"leader {decision.leader}, order {decision.order} and {decision.loss} of an election that is none"
         return
-    equals = interchangeable(partition, expected.best_first)
+    equals = firsts(partition, cluster, decision.candidate_order)
     if failed != expected.failed or decision.ranking != expected.best_first:
         yield f"ranked {decision.ranking} instead of {expected.best_first}, all but {expected.failed}"
     if not set(decision.equals) <= equals:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from kafka_recovery.domain.evidence import ReplicaLog
 
 NEVER_WRITTEN = -1
-EPOCH_UNKNOWN = -2
 
 
 def under(log: ReplicaLog, offset: int) -> int:
@@ -16,13 +15,6 @@ def under(log: ReplicaLog, offset: int) -> int:
         if entry.start <= offset:
             epoch = entry.epoch
     return epoch
-
-
-def last_epoch(log: ReplicaLog) -> int:
-    """Of the last record, also where retention removed it."""
-    if log.epochs is None:
-        return EPOCH_UNKNOWN
-    return under(log, log.end - 1) if log.end > 0 else NEVER_WRITTEN
 
 
 def same_records(one: ReplicaLog, other: ReplicaLog) -> bool:

@@ -7,6 +7,7 @@ which differ by their names only are one.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,8 +43,14 @@ Record = tuple[int, int]
 """Its offset and its epoch: an epoch has one leader, so this names it."""
 
 
+NONE: frozenset[Record] = frozenset()
+
+
 class State(NamedTuple):
-    """The partition. `seen`: epoch and high watermark that somebody once saw its leader at."""
+    """The partition. `seen`: epoch and high watermark that somebody once saw its leader at.
+
+    `lost_before`: acknowledged since the history began, and lost by an unclean election in it.
+    """
 
     epoch: int
     high_watermark: int
@@ -51,6 +58,7 @@ class State(NamedTuple):
     min_isr: int
     steps: tuple[Step, ...]
     acknowledged: frozenset[Record]
+    lost_before: frozenset[Record]
     seen: tuple[int, int] | None
     copies: tuple[Copy, ...]
 
@@ -72,22 +80,34 @@ class Bounds:
     looks: bool = False
 
 
-def every_state(bounds: Bounds) -> Iterator[State]:
-    """Each state that can be reached, once."""
+def first_state(bounds: Bounds) -> State:
+    """All replicas are in sync and hold nothing."""
     follower = Copy(1, True, False, True, True, NEVER, 0, ())
     copies = (*(follower,) * (bounds.replicas - 1), follower._replace(leads=True, fresh=1))
-    first = State(1, 0, 0, bounds.min_isrs[0], (Step(bounds.min_isrs[0], False),), frozenset(), None, copies)
-    known, new = {first}, [first]
+    return State(1, 0, 0, bounds.min_isrs[0], (Step(bounds.min_isrs[0], False),), NONE, NONE, None, copies)
+
+
+def every_state(bounds: Bounds) -> Iterator[State]:
+    """Each state that can be reached, once."""
+    known, new = {first_state(bounds)}, [first_state(bounds)]
     while new:
         state = new.pop()
         yield state
-        for after in _next(state, bounds):
+        for after in following(state, bounds):
             if after not in known and len(after.steps) <= bounds.steps:
                 known.add(after)
                 new.append(after)
 
 
-def _next(state: State, bounds: Bounds) -> Iterator[State]:
+def walk(bounds: Bounds, chance: random.Random, events: int) -> Iterator[State]:
+    """So many states, each one of those that may follow the one before."""
+    state = first_state(bounds)
+    for _ in range(events):
+        state = chance.choice([after for after in following(state, bounds) if after != state] or [state])
+        yield state
+
+
+def following(state: State, bounds: Bounds) -> Iterator[State]:
     """What comes of one event. Nobody is elected in the last epoch: that is one without a leader."""
     leader, may_elect = state.leader, state.epoch + 1 < bounds.epochs
     for copy in set(state.copies):
@@ -111,20 +131,45 @@ def _next(state: State, bounds: Bounds) -> Iterator[State]:
 
 def _goes_on(state: State, leader: Copy, bounds: Bounds) -> Iterator[State]:
     if len(leader.log) < bounds.records:
-        longer = leader._replace(log=(*leader.log, state.epoch), fresh=0)
-        yield _settled(state, (*_without(state.copies, leader), longer))
+        yield _written(state, leader)
     if bounds.looks and state.seen is None:
         yield state._replace(seen=(state.epoch, state.high_watermark))
 
 
+def _written(state: State, leader: Copy) -> State:
+    longer = leader._replace(log=(*leader.log, state.epoch), fresh=0)
+    return _settled(state, (*_without(state.copies, leader), longer))
+
+
+def behind_the_controller_s_back(state: State, bounds: Bounds) -> Iterator[State]:
+    """What a leader can still do whom the controller has overthrown: write, and feed who has not heard of that."""
+    known, new = {state}, [state]
+    while new:
+        state = new.pop()
+        yield state
+        leader = state.leader
+        assert leader is not None
+        fed = (c for c in set(state.copies) if c.alive and not c.leads)
+        after = [_fetched(state, copy, _without(state.copies, copy), leader) for copy in fed]
+        if len(leader.log) < bounds.records:
+            after.append(_written(state, leader))
+        new.extend(set(after) - known)
+        known.update(after)
+
+
 def _follows(state: State, copy: Copy, others: tuple[Copy, ...], leader: Copy) -> Iterator[State]:
-    """A fetch truncates, says where it is, and gets a record (KIP-101). The leader changes the ISR at will."""
-    common = _same_up_to(copy.log, leader.log)
-    yield _settled(state, (*others, copy._replace(log=leader.log[: common + 1], fetched=common, fresh=0)))
+    """It fetches; the leader changes the ISR at will."""
+    yield _fetched(state, copy, others, leader)
     if copy.in_isr:
         yield _stepped(state, (*others, copy._replace(in_isr=False)))
     elif copy.fetched >= max(state.high_watermark, state.began_at):  # KAFKA-7128
         yield _stepped(state, (*others, copy._replace(in_isr=True, intact=True)))
+
+
+def _fetched(state: State, copy: Copy, others: tuple[Copy, ...], leader: Copy) -> State:
+    """It truncates, says where it is, and gets a record (KIP-101)."""
+    common = _same_up_to(copy.log, leader.log)
+    return _settled(state, (*others, copy._replace(log=leader.log[: common + 1], fetched=common, fresh=0)))
 
 
 def _stops(state: State, copy: Copy, others: tuple[Copy, ...], may_elect: bool) -> Iterator[State]:
@@ -157,7 +202,7 @@ def _elected(state: State, leader: Copy, others: tuple[Copy, ...], *, unclean: b
     new = state._replace(epoch=epoch, high_watermark=0, began_at=len(leader.log))
     if unclean:
         held = frozenset(record for record in state.acknowledged if holds(leader.log, record))
-        new = new._replace(acknowledged=held)
+        new = new._replace(acknowledged=held, lost_before=state.lost_before | (state.acknowledged - held))
     leads = leader._replace(in_isr=True, leads=True, intact=True, fetched=NEVER, fresh=epoch)
     following = (other._replace(fetched=NEVER, in_isr=other.in_isr and not unclean) for other in others)
     return _stepped(new, (*following, leads), unclean=unclean)
@@ -172,7 +217,9 @@ def _stepped(state: State, copies: tuple[Copy, ...], *, unclean: bool = False) -
     """Write it into the history if it is a change. Whenever all are in sync the history begins anew."""
     step = Step(state.min_isr, unclean)
     if all(copy.in_isr for copy in copies) and not unclean:
-        return _settled(state._replace(steps=(step,)), tuple(copy._replace(was_in=1) for copy in copies))
+        return _settled(
+            state._replace(steps=(step,), lost_before=NONE), tuple(copy._replace(was_in=1) for copy in copies)
+        )
     if not unclean and state.steps[-1].min_isr == state.min_isr and all(c.in_isr == c.was_in & 1 for c in copies):
         return _settled(state, copies)
     moved = tuple(copy._replace(was_in=copy.was_in << 1 | copy.in_isr) for copy in copies)
@@ -190,8 +237,8 @@ def _settled(state: State, copies: tuple[Copy, ...]) -> State:
         if len(isr) >= min(state.min_isr, len(copies)):
             acknowledged = acknowledged.union(enumerate(leader.log[:high_watermark]))
     return State(
-        state.epoch, high_watermark, state.began_at, state.min_isr, state.steps, acknowledged, state.seen,
-        tuple(sorted(copies)),
+        state.epoch, high_watermark, state.began_at, state.min_isr, state.steps, acknowledged, state.lost_before,
+        state.seen, tuple(sorted(copies)),
     )  # fmt: skip
 
 

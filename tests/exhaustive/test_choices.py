@@ -11,7 +11,9 @@ import pytest
 from exhaustive.conftest import Count
 from exhaustive.every_log import every_log
 from exhaustive.judging import hold_for_each
+from exhaustive.naive_logs import contradict, lacking, same_records
 from exhaustive.scenes import HEALTHY, of_logs, one_arrangement, policies
+from kafka_recovery.decision.logs import common_point, contains, equal
 from kafka_recovery.domain.evidence import PartitionEvidence, ReplicaLog
 
 NOBODY_WAITED = timedelta(0)
@@ -39,6 +41,27 @@ def test_any_three_logs_of_up_to_two_offsets(counted: Count) -> None:
     for policy in policies():
         assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
         counted(len(arranged))
+
+
+def test_what_two_vectors_prove_is_true_and_is_all_that_they_can_prove(counted: Count) -> None:
+    """Of logs that both still hold a record of, all is known; of others, nothing is claimed that is not so."""
+    logs = every_log(3)
+    for one, other in product(logs, repeat=2):
+        common, whole = common_point(one, other), contains(one, other)
+        parted = [offset for offset in lacking(other, one) if other.start <= offset < other.end]
+
+        assert (common is None) == (one.epochs is None or other.epochs is None)
+        assert not (whole and lacking(one, other))
+        assert equal(one, other) == equal(other, one)
+        assert not equal(one, other) or same_records(one, other)
+        if common is None or contradict(one, other):
+            continue
+        assert common == common_point(other, one)
+        assert common <= min([one.end, other.end, *parted])
+        assert equal(one, other) or not same_records(one, other) or one.start == one.end
+        if other.start < other.end:
+            assert whole is (not lacking(one, other))
+    counted(len(logs) ** 2)
 
 
 @pytest.mark.full

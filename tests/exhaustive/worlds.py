@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import combinations
 from typing import NamedTuple
 
 from exhaustive.every_log import measured
 from exhaustive.scenes import HEALTHY, partition
-from exhaustive.small_kafka import Copy, State, Step, holds
+from exhaustive.small_kafka import Bounds, Copy, State, Step, behind_the_controller_s_back, holds
 from kafka_recovery.decision.witnesses import Seen, with_witnesses
 from kafka_recovery.domain.evidence import EpochEntry, Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
@@ -25,7 +26,8 @@ class Visible(NamedTuple):
 
 
 Losses = dict[Visible, list[tuple[int, int]]]
-"""For each copy the least and the most acknowledged records that its election loses, of all states that look alike."""
+"""For each copy what its election costs, of all states that look alike: the least of what was not lost before, and the
+most of all that was ever acknowledged."""
 
 
 def losses_behind(states: Iterable[State]) -> Losses:
@@ -35,16 +37,18 @@ def losses_behind(states: Iterable[State]) -> Losses:
         if state.leader is not None:
             continue
         visible = _visible(state)
-        lost = sorted((_shown(copy), _lost(state, copy)) for copy in state.copies)
-        known = losses.setdefault(visible, [(n, n) for _, n in lost])
-        for place, (_, n) in enumerate(lost):
+        lost = sorted((_shown(copy), *_lost(state, copy)) for copy in state.copies)
+        known = losses.setdefault(visible, [(by_this, in_all) for _, by_this, in_all in lost])
+        for place, (_, by_this, in_all) in enumerate(lost):
             least, most = known[place]
-            known[place] = min(least, n), max(most, n)
+            known[place] = min(least, by_this), max(most, in_all)
     return losses
 
 
-def _lost(state: State, copy: Copy) -> int:
-    return sum(not holds(copy.log, record) for record in state.acknowledged)
+def _lost(state: State, copy: Copy) -> tuple[int, int]:
+    """By this election, and in all."""
+    by_this = sum(not holds(copy.log, record) for record in state.acknowledged)
+    return by_this, by_this + sum(not holds(copy.log, record) for record in state.lost_before)
 
 
 def _visible(state: State) -> Visible:
@@ -56,6 +60,40 @@ def _visible(state: State) -> Visible:
 def _shown(copy: Copy) -> Copy:
     """Nobody sees the log of who is away."""
     return copy if copy.alive else copy._replace(fresh=0, log=())
+
+
+class Overthrown(NamedTuple):
+    """What is seen while a leader goes on that the controller has fenced: `told` are the copies that follow nobody."""
+
+    visible: Visible
+    told: tuple[int, ...]
+
+
+def losses_beside_an_old_leader(states: Iterable[State], bounds: Bounds) -> dict[Overthrown, list[int]]:
+    """The most acknowledged records that each copy lacks who was told, once the old leader has done what it can."""
+    worst: dict[Overthrown, list[int]] = {}
+    for state in states:
+        followers = [place for place, copy in enumerate(state.copies) if copy.alive and not copy.leads]
+        if state.leader is None:
+            continue
+        for told in (told for size in range(1, len(followers) + 1) for told in combinations(followers, size)):
+            deaf = tuple(c._replace(alive=False) if n in told else c for n, c in enumerate(state.copies))
+            later = behind_the_controller_s_back(state._replace(copies=tuple(sorted(deaf))), bounds)
+            acknowledged = {after.acknowledged for after in later}
+            lost = [max(sum(not holds(state.copies[n].log, r) for r in some) for some in acknowledged) for n in told]
+            for last, copy in enumerate(state.copies):
+                if copy.in_isr and last not in told:
+                    seen = Overthrown(_fenced_but_for(last, state), told)
+                    worst[seen] = [max(both) for both in zip(lost, worst.get(seen, lost), strict=True)]
+    return worst
+
+
+def _fenced_but_for(last: int, state: State) -> Visible:
+    """The controller has taken all others out of the ISR."""
+    if sum(copy.in_isr for copy in state.copies) == 1:
+        return Visible(state.steps, state.copies, None, 0)
+    copies = tuple(copy._replace(was_in=copy.was_in << 1 | (n == last)) for n, copy in enumerate(state.copies))
+    return Visible((*state.steps, Step(state.min_isr, False)), copies, None, 0)
 
 
 def evidence(visible: Visible) -> tuple[PartitionEvidence, PartitionHistory]:

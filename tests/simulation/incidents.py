@@ -15,12 +15,13 @@ PATIENT = Settings(elr=False, preferred_check=None, lag_max=30.0)
 """Replicas leave the ISR when they are fenced, long before they lag out."""
 
 
-def led_by_turns(*off: str) -> Story:
+def led_by_turns(*off: str, records: int = 1, settings: Settings | None = None, turns: int = 1) -> Story:
     """KIP-279: A leads, then B, then A, then B again, faster than either hears of the other; r is of B's first turn.
 
-    A wrote s in its second turn, where B has r. In B's second turn r is written again, which B knows, and acknowledged.
+    A wrote s in its second turn, where B has r, and u in further ones. In B's last turn r is written again, which B
+    knows, and acknowledged.
     """
-    story = Story(A, B, brokers=(A, B), min_isr=2, off=off)
+    story = Story(A, B, brokers=(A, B), min_isr=2, off=off, settings=settings)
     story.write("m")
     story.run_for(0.6)
     prefer(story, B)
@@ -29,17 +30,23 @@ def led_by_turns(*off: str) -> Story:
     story.run_for(0.1)
     assert (story.holds(A), story.holds(B)) == (["m"], ["m", "r"])
     prefer(story, A)
-    story.begin_to_write("s", acks="1")
+    story.begin_to_write("s", acks="1", records=records)
     story.run_for(0.1)
-    assert (story.holds(A), story.holds(B)) == (["m", "s"], ["m", "r"])
+    for turn in range(1, turns):
+        prefer(story, B)
+        prefer(story, A)
+        story.begin_to_write(f"u{turn}", acks="1")
+        story.run_for(0.1)
+    assert (story.holds(A)[:2], story.holds(B)) == (["m", "s"], ["m", "r"])
     prefer(story, B)
     story.begin_to_write("t", acks="1")
     story.run_for(0.1)
     story.heal(A)
     story.heal(B)
-    assert not story.run_while(lambda: r.acknowledged_at is None)
-    story.run_for(1)
-    assert set(story.isr) == {A, B}, "nobody has left the ISR all the time"
+    if settings is None:
+        assert not story.run_while(lambda: r.acknowledged_at is None)
+        assert set(story.isr) == {A, B}, "nobody has left the ISR all the time"
+    story.run_for(6)
     return story
 
 

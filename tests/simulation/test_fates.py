@@ -71,7 +71,7 @@ def test_what_an_overthrown_leader_acknowledges_is_not_lost_by_a_later_election(
     later = replace(
         OVERTHROWN,
         traffic=(Traffic("orders-0", True, 0, 100, 35),),
-        faults=(*OVERTHROWN.faults, Fault(50, Kind.KILL, 2), Fault(50, Kind.KILL, 3), Fault(52, Kind.START, 3)),
+        faults=(*OVERTHROWN.faults, Fault(42.5, Kind.KILL, 3), Fault(50, Kind.KILL, 2), Fault(52, Kind.START, 3)),
         engines=(EngineRun(36), EngineRun(56)),
         quiet_at=110.0,
     )

@@ -88,6 +88,22 @@ def test_a_replica_under_another_epoch_says_which_side_is_behind() -> None:
     assert (newest.offset, newest.leader_epoch) == (0, 0)
 
 
+def test_the_newest_timestamp_may_be_that_of_a_former_leader_whose_clock_was_ahead() -> None:
+    """ListOffsets MAX_TIMESTAMP names that record's epoch: a hint at the last one's, and no proof."""
+    story = Story(A, B, C)
+    story.jump_clock(A, 3600)
+    story.write("ahead")
+    story.kill(A)
+    assert story.until_led() == B
+    story.write("later")
+    story.run_for(1)
+    asked = ListOffsets({ORDERS: story.state.leader_epoch}, At.MAX_TIMESTAMP, debugging=True)
+    newest = story.ask(C, asked).partitions[ORDERS]
+
+    assert story.holds(C) == ["ahead", "later"]
+    assert (newest.offset, newest.leader_epoch) == (0, 0)
+
+
 def test_a_dead_process_refuses_and_a_dead_host_is_silent() -> None:
     story = offline()
     assert story.ask(A, ApiVersions()) == Refused(A)
@@ -152,6 +168,21 @@ def test_a_failed_log_directory_is_answered_as_a_storage_error_and_cannot_lead()
     assert found.error is Error.KAFKA_STORAGE_ERROR
     story.ask(C, unclean())
     assert story.until_led() == C
+
+
+def test_a_leader_whose_log_directory_fails_is_followed_by_an_in_sync_replica() -> None:
+    """Its followers' fetches are answered with a storage error until they know better."""
+    story = Story(A, B, C, min_isr=2)
+    story.write("r")
+    heartbeats = story.hold(A, "controller-1", "Heartbeat")
+    story.log_dir_offline(A, [ORDERS])
+    story.run_for(2)
+    assert story.leader == A
+    heartbeats.release()
+    assert story.until_led() == B
+    story.write("s")
+
+    assert (set(story.isr), story.lost()) == ({B, C}, set())
 
 
 def test_a_reassignment_by_others_ends_when_the_new_replicas_are_in_sync() -> None:

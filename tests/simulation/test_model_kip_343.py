@@ -80,6 +80,29 @@ def test_a_legacy_broker_counts_as_active_without_reaching_the_controller() -> N
     kafka.kill(1)
     kafka.run_for(10)
     assert kafka.truth.fenced(1)
+    kafka.heal(1)
+    kafka.start(1)
+    kafka.run_for(10)
+    assert not kafka.truth.fenced(1)
+
+
+def test_a_registration_whose_answer_was_lost_is_answered_again_with_the_same_incarnation() -> None:
+    story = Story(A, B, C, settings=Settings(elr=False, forward_timeout=2.0))
+    story.kill(B)
+    story.until_fenced(B)
+    lost = story.hold(CONTROLLER, B, "Registration answer")
+    story.start(B)
+    assert not story.run_while(lambda: lost.held == 0)
+    story.network.holds.clear()
+    story.until_isr(A, B, C)
+
+    assert len(list(story.timeline.of(What.REGISTERED))) == 1
+
+
+def test_a_heartbeat_of_a_broker_that_never_registered_is_refused() -> None:
+    stranger = Heartbeat(BrokerId(9), 1, BrokerStatus.ACTIVE, 1)
+    answer = Story(A, B, C).controllers.membership.heartbeat(stranger)
+    assert (answer.error, answer.current) == (Error.BROKER_ID_NOT_REGISTERED, BrokerStatus.INITIAL)
 
 
 def proposal(story: Story, **changed: object) -> IsrProposal:
@@ -123,6 +146,8 @@ def test_alter_partition_is_answered_with_krafts_errors() -> None:
     assert propose(proposal(story, leader_epoch=epoch - 1)).error is Error.FENCED_LEADER_EPOCH
     assert propose(proposal(story, partition_epoch=version - 1)).error is Error.INVALID_UPDATE_VERSION
     assert propose(proposal(story, isr={B: -1})).error is Error.INVALID_REQUEST
+    by_b = {"broker": B, "broker_epoch": story.truth.broker_epoch(B)}
+    assert propose(proposal(story, **by_b)).error is Error.INVALID_REQUEST
     assert propose(proposal(story, isr={A: -1, BrokerId(9): -1})).error is Error.INVALID_REQUEST
     assert propose(proposal(story, isr={A: -1, B: 10**6})).error is Error.INELIGIBLE_REPLICA
     assert propose(proposal(story, isr={A: -1, B: -1})).error is Error.NONE

@@ -325,7 +325,7 @@ FOUND_BY_ITSELF = incident(
     rules=Rules(min_replication_factor=4), engines=(EngineRun(30, whole_cluster=True),), quiet_at=60.0
 )
 """Nobody names a partition, and no plan elects one."""
-NOBODY_ANSWERS = incident(*(Fault(30, Kind.HIDE, broker, upon=Upon.ELECT) for broker in (1, 2, 3)))
+NOBODY_ANSWERS = incident(*(Fault(30, Kind.HIDE, broker, upon=Upon.ELECT) for broker in (1, 2, 3)), quiet_at=240.0)
 
 CORNERS = (
     Corner("no time limit", no_time_limit, TWO_TURNS, "the_deadline_is_kept"),

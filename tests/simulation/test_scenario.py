@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import VERSION, Fault, Kind
 from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
 from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.histories.shrink import shrink
+from kafka_recovery.simulator.model.switches import AS_RELEASED
 
 SMALL = f"""version: {VERSION}
 seed: 7
@@ -43,6 +45,18 @@ def test_a_fault_of_a_machine_where_no_engine_runs_is_not_written() -> None:
     assert load_scenario(written(nowhere), "a.yaml") == small
 
 
+def test_a_scenario_names_the_safety_rules_that_differ_and_is_played_by_them() -> None:
+    alone = "- {at: 5, kind: isolate, broker: 1}\nswitches: {brokers_fence_themselves: true}\n"
+    cut_off = load_scenario(SMALL.split("- {at: 5")[0] + alone, "a.yaml")
+
+    assert cut_off.switches == replace(AS_RELEASED, brokers_fence_themselves=True)
+    assert "switches: {brokers_fence_themselves: true}" in written(cut_off)
+    assert load_scenario(written(cut_off), "a.yaml") == cut_off
+    for scenario, fenced in ((cut_off, True), (replace(cut_off, switches=AS_RELEASED), False)):
+        told = str(happen(scenario, timeline=True).story.kafka.timeline)
+        assert ("broker 1       fenced itself" in told) is fenced
+
+
 def test_a_seed_always_gives_the_same_scenario() -> None:
     assert draw(11) == draw(11)
     assert draw(11) != draw(12)
@@ -60,6 +74,11 @@ def test_a_seed_always_gives_the_same_scenario() -> None:
         ("kind: cut", "kind: xyz", "a.yaml:10: faults.1.kind: there is no kind 'xyz'; known are kill, start, stop, "),
         ("other: 2", "otherr: 2", "a.yaml:12: faults.1.otherr: is an unknown field; did you mean other?"),
         ("seed: 7", "elrs: true\nseed: 7", "a.yaml:2: elrs: is an unknown field; did you mean elr?"),
+        (
+            "seed: 7",
+            "switches: {truncate_by_epoch: false}\nseed: 7",
+            "a.yaml:2: switches.truncate_by_epoch: is an unknown field; did you mean truncate_by_epochs?",
+        ),
         ("seed: 7\n", "", "a.yaml:1: seed: is missing"),
         ("other: 2", "other: 9", "a.yaml:12: faults.1.other: there is no broker 9; there are 1 to 3"),
         ("other: 2", "other: 1", "a.yaml:12: faults.1.other: broker 1 can't be cut off from itself"),

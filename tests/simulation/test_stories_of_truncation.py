@@ -18,10 +18,13 @@ from simulation.telling import ORDERS, A, B, C, Story, unless
 switched = pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 
 
+@pytest.mark.parametrize("records", [1, 2], ids=["equally long", "longer"])
 @switched
-def test_kip_279_without_the_epoch_of_the_answer_a_follower_keeps_what_the_leader_never_had(on: bool) -> None:
-    """Both logs are equally long, so the offset alone tells A nothing; with the epoch it goes back further."""
-    story = led_by_turns(*unless(on, "truncate_to_common_epochs"))
+def test_kip_279_without_the_epoch_of_the_answer_a_follower_keeps_what_the_leader_never_had(
+    on: bool, records: int
+) -> None:
+    """The offset in the answer of B is behind the first s of A; with its epoch A goes back further."""
+    story = led_by_turns(*unless(on, "truncate_to_common_epochs"), records=records)
     assert story.holds(A) == (["m", "r", "t"] if on else ["m", "s", "t"])
     story.kill(B)
     assert story.until_led() == A
@@ -120,6 +123,36 @@ def test_kafka_1211_a_leader_that_has_forgotten_a_generation_does_not_say_where_
     assert story.until_led() == A
 
     assert story.lost() == (set() if on else {"x"})
+
+
+@switched
+def test_kafka_1211_a_follower_that_has_forgotten_a_generation_does_not_guess_where_to_cut(on: bool) -> None:
+    """B says where the generation of its r ended, and A had generations before and after that one: it kept the newest.
+
+    It would cut where that one begins, and keep s, where B has r.
+    """
+    one = Settings(elr=False, preferred_check=None, vector_limit=1)
+    story = led_by_turns(*unless(on, "refuse_forgotten_epochs"), settings=one, turns=2)
+    assert story.holds(A) == (["m", "s", "u1"] if on else ["m", "s", "t"])
+    story.run_for(12)
+    assert (A in story.isr) is not on
+    story.kill(B)
+    story.until_fenced(B)
+    story.start(A)
+    story.start(B) if on else None
+    story.until_led()
+
+    assert story.lost() == (set() if on else {"r"})
+
+
+def test_kafka_1211_who_keeps_one_generation_and_cuts_all_of_it_still_knows_the_one_before() -> None:
+    """B's answer is exact there, and A finds the common end with it. Before that nobody can tell any more."""
+    one = Settings(elr=False, preferred_check=None, vector_limit=1)
+    story = led_by_turns(settings=one)
+
+    assert story.holds(A) == ["m"]
+    assert story.truth.epochs(A, ORDERS) == ()
+    assert story.brokers[A].copies[ORDERS].log.forgotten == 0
 
 
 @pytest.mark.parametrize("limit", [2, 3, None])

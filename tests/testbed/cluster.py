@@ -154,6 +154,10 @@ class RealKafka:
             address = self._view.address(broker)
             self._view.wait_until(f"broker {broker} answers", lambda: metadata.applied(address), lambda _: True)
 
+    def rest(self) -> None:
+        """Everything stands still and costs nothing, until it is revived."""
+        self._nodes.rest()
+
     def revive(self) -> None:
         """Every node runs, thawed or started, every proxy passes all on, and each broker could be made a leader."""
         self._nodes.revive()

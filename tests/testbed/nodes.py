@@ -98,6 +98,12 @@ class Nodes:
         for node in self._nodes.values():
             node.check()
 
+    def rest(self) -> None:
+        """Freezes every node that runs."""
+        for node in self._nodes.values():
+            if node.state is State.RUNNING:
+                node.freeze()
+
     def revive(self) -> None:
         """Every node runs and every proxy passes all on, as at first; does not wait for it."""
         for proxy in (*self.proxies.values(), *([self.detour] if self.detour else [])):

@@ -127,7 +127,8 @@ class OperatorProcess:
 
     def says(self, text: str, within: float = 60) -> None:
         """Wait until its log holds this."""
-        wait_until(f"the operator's log says {text!r}", self.log.read_text, lambda log: text in log, within)
+        what = f"the operator's log says {text!r}"
+        wait_until(what, self.log.read_text, lambda log: text in log, within, passes=True)
 
     @property
     def _running(self) -> Process:

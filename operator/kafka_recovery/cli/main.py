@@ -12,6 +12,7 @@ from kafka_recovery.cli.cluster import changing, looking
 from kafka_recovery.cli.cluster.changing import Site
 from kafka_recovery.cli.cluster.wiring import Target
 from kafka_recovery.cli.fleet import commands as fleet
+from kafka_recovery.cli.fleet import play as playing
 from kafka_recovery.cli.fleet import rehearse as rehearsing
 from kafka_recovery.cli.fleet import snapshot as snapshots
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
@@ -241,6 +242,30 @@ def rehearse(
         policy, tuple(scenario or ()), seeds, Allowed(max_lost, max_refused, max_failed), plot, jobs, output
     )
     run(lambda _: rehearsing.tell(call) if timeline else rehearsing.rehearse(call))
+
+
+@app.command()
+def play(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A scenario of the simulator, in YAML.", show_default=False)
+    ] = None,
+    incident: Annotated[
+        str | None,
+        typer.Option("--incident", metavar="NAME", help="One that comes with the program. [default: divergent]"),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_435, help="The first broker's port; 0: any that are free.")
+    ] = playing.FIRST_PORT,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Let it happen before your eyes, instead of showing what is left.")
+    ] = False,
+) -> None:
+    """Serve a simulated Kafka on this machine, with an incident in it, to try recoveries on. Needs no Kafka.
+
+    Ctrl-C ends it.
+    """
+    call = playing.Call(file, incident, port, from_start)
+    run(lambda interrupts: playing.play(call, interrupts))
 
 
 @app.command()

@@ -61,9 +61,26 @@ def lacks(chosen: ReplicaLog, other: ReplicaLog, broker: BrokerId) -> Lack | Non
 
 
 def contains(chosen: ReplicaLog, other: ReplicaLog) -> bool | None:
-    """Whether the chosen log provably holds the other's whole log and starts no later; None if a vector is unknown."""
+    """Whether the chosen log provably holds the other's whole log and starts no later.
+
+    None if a vector is unknown, or if they contradict each other: then one of them is false, and nothing is proven.
+    """
     common = common_point(chosen, other)
-    return None if common is None else common == other.end and chosen.start <= other.start
+    if common is None or contradict(chosen, other):
+        return None
+    return common == other.end and chosen.start <= other.start
+
+
+def contradict(one: ReplicaLog, other: ReplicaLog) -> bool:
+    """Whether both hold a record of different epochs below the point up to which their vectors say they are the same.
+
+    No two logs of one Kafka do: who knows an epoch has all that is below its beginning (KIP-101).
+    """
+    common = common_point(one, other)
+    if common is None or one.epochs == other.epochs:
+        return False
+    begin = max(one.start, other.start)
+    return _written(one, begin, common) != _written(other, begin, common)
 
 
 def equal(one: ReplicaLog, other: ReplicaLog) -> bool:
@@ -74,12 +91,12 @@ def equal(one: ReplicaLog, other: ReplicaLog) -> bool:
     """
     if one.end != other.end or one.start != other.start or common_point(one, other) != one.end:
         return False
-    return one.epochs == other.epochs or _written(one) == _written(other)
+    return one.epochs == other.epochs or not contradict(one, other)
 
 
-def _written(log: ReplicaLog) -> EpochVector:
-    """The entries that hold records which are still there."""
+def _written(log: ReplicaLog, begin: Offset, end: Offset) -> EpochVector:
+    """The entries that hold records from `begin` on, before `end`."""
     epochs = log.epochs or ()
     ends = [*[entry.start for entry in epochs[1:]], log.end]
-    held = [(entry, end) for entry, end in zip(epochs, ends, strict=False) if max(entry.start, log.start) < end]
-    return tuple(EpochEntry(entry.epoch, max(entry.start, log.start)) for entry, _ in held)
+    held = [entry for entry, until in zip(epochs, ends, strict=False) if max(entry.start, begin) < min(until, end)]
+    return tuple(EpochEntry(entry.epoch, max(entry.start, begin)) for entry in held)

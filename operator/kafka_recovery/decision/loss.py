@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
-from kafka_recovery.decision.logs import contains, lacks
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.decision.logs import contains, contradict, lacks
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Lack, Loss, LossClass
@@ -153,8 +153,7 @@ def _by_containment(leader: Replica, intact: Sequence[Replica], enough: str) -> 
     others = [(replica.broker, replica.log) for replica in intact if replica.log is not None]
     held = {broker: contains(chosen, log) for broker, log in others}
     if None in held.values():
-        unread = [leader.broker] if chosen.epochs is None else [broker for broker, log in others if log.epochs is None]
-        return _unknown(f"broker {broker}'s leader-epoch vector" for broker in unread)
+        return _unknown(_vectors_wanted(leader, others))
     if all(held.values()):
         why = f"{enough}, and broker {leader.broker}'s log contains them all"
         return Loss(LossClass.LOSSLESS, at_most=0, proof=why)
@@ -167,6 +166,17 @@ def _by_containment(leader: Replica, intact: Sequence[Replica], enough: str) -> 
     named = ", ".join(str(broker) for broker, whole in held.items() if not whole)
     why = f"{enough}; broker {leader.broker}'s log lacks {at_most} offsets of the intact copies on {named}"
     return Loss(LossClass.BOUNDED, at_most=at_most, proof=why)
+
+
+def _vectors_wanted(leader: Replica, others: Sequence[tuple[BrokerId, ReplicaLog]]) -> Iterable[str]:
+    """Without these nothing can be compared."""
+    chosen = leader.log
+    known = chosen is not None and chosen.epochs is not None
+    for broker in [b for b, log in others if log.epochs is None] if known else [leader.broker]:
+        yield f"broker {broker}'s leader-epoch vector"
+    for broker, log in others:
+        if chosen and contradict(chosen, log):
+            yield f"leader-epoch vectors of brokers {leader.broker} and {broker} that do not contradict each other"
 
 
 def _offsets(lacking: Sequence[tuple[int, int, int]]) -> int:

@@ -8,16 +8,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.simulator.histories.field import judge_journal
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.many import Told, many
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario, written
 from kafka_recovery.simulator.histories.schedules import VERSION, draw, seeds, the_seed
 from kafka_recovery.simulator.histories.shrink import shrink
-from kafka_recovery.simulator.histories.tables import Vacuity
+from kafka_recovery.simulator.histories.tables import Coverage, Vacuity
 
 _FOUND, _MISUSED = 1, 2
 
@@ -34,9 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     replay = commands.add_parser("replay", help="let one history happen and print all of it")
     replay.add_argument("--seed", help="the seed of a run, as it printed it (v2:17)")
     replay.add_argument("--scenario", type=Path, help="a scenario file, as a run writes it")
+    trace = commands.add_parser("trace", help="print what all that happened in each history comes to, as one number")
+    trace.add_argument("--seeds", default="4", help="as of run")
+    journal = commands.add_parser("judge", help="judge a journal from the field by what needs no true logs")
+    journal.add_argument("journal", type=Path, help="the folder that --journal named")
     given = parser.parse_args(arguments)
+    does = {"run": _run, "replay": _replay, "trace": _trace, "judge": _judge}
     try:
-        return _run(given) if given.command == "run" else _replay(given)
+        return does[given.command](given)
     except InvalidDocument as problem:
         print(problem, file=sys.stderr)
         return _MISUSED
@@ -44,11 +51,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(given: argparse.Namespace) -> int:
     began, failed, outcomes, runs = time.monotonic(), [], Counter[str](), 0
-    vacuity = Vacuity()
+    vacuity, coverage, known = Vacuity(), Coverage(), Counter[str]()
     for told in many(seeds(given.seeds), given.jobs):
         runs += 1
         outcomes.update(told.outcomes)
         vacuity.add(told.examined)
+        coverage.add(told.marks)
+        known.update({finding.named for finding in told.known if finding.named})
         if told.findings:
             failed.append(told)
             print(f"seed v{VERSION}:{told.seed}: {told.findings[0]}", flush=True)
@@ -56,7 +65,9 @@ def _run(given: argparse.Namespace) -> int:
     happened = _so_many(runs, "history", "histories")
     print(f"{happened} in {took:.1f} s, {runs / took:.1f} a second; {len(failed)} with findings")
     print("outcomes: " + ", ".join(f"{name} {count}" for name, count in sorted(outcomes.items())))
-    print(f"\n{vacuity}")
+    for name, histories in sorted(known.items()):
+        print(f"known defect {name}: shown by {_so_many(histories, 'history', 'histories')}")
+    print(f"\n{vacuity}\n\n{coverage}")
     for told in failed[: given.failures]:
         _shorten(told, given.scenarios)
     return _FOUND if failed else 0
@@ -80,6 +91,22 @@ def _shorten(told: Told, folder: Path) -> None:
 
 def _so_many(count: int, one: str, more: str | None = None) -> str:
     return f"{count} {one if count == 1 else more or one + 's'}"
+
+
+def _trace(given: argparse.Namespace) -> int:
+    for seed in seeds(given.seeds):
+        told = str(happen(draw(seed), timeline=True))
+        print(f"v{VERSION}:{seed} {sha256(told.encode()).hexdigest()}")
+    return 0
+
+
+def _judge(given: argparse.Namespace) -> int:
+    verdict, vacuity = judge_journal(given.journal), Vacuity()
+    vacuity.add(verdict.examined)
+    for finding in verdict.findings:
+        print(finding)
+    print(f"{_so_many(len(verdict.findings), 'finding')}\n\n{vacuity}")
+    return _FOUND if verdict.findings else 0
 
 
 def _replay(given: argparse.Namespace) -> int:

@@ -169,6 +169,15 @@ def test_an_unread_vector_can_not_prove_containment() -> None:
     assert (loss.loss_class, loss.missing) == (LossClass.UNKNOWN, ("broker 3's leader-epoch vector",))
 
 
+def test_vectors_that_contradict_each_other_prove_nothing() -> None:
+    """Epoch 2 began at offset 15 by the one, at 0 by the other: one of them is false, or a copy is not Kafka's."""
+    seen = copies(_1=None, _2=log(27, (2, 0)), _3=log(20, (1, 0), (2, 15)))
+    loss = lossof(seen, 2, history(*TWO_LEFT, intact=(2, 3)))
+
+    assert loss.loss_class is LossClass.UNKNOWN
+    assert loss.missing == ("leader-epoch vectors of brokers 2 and 3 that do not contradict each other",)
+
+
 # What spoils a history
 
 

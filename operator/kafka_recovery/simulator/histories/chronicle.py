@@ -7,9 +7,10 @@ elected replica lacks) is noted at that moment.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -21,15 +22,22 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest_of_canonical, read
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.log import RecordId
+from kafka_recovery.simulator.model.log import Batch, RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.timeline import Event, What
 
 ENGINE = "engine"
 """Every engine's process has a name that begins so."""
 
+LAST = f"{ENGINE}-last"
+"""The process that recovers what is left when all is quiet."""
+
 CREATION = "creation"
 """Who set the first assignment of a topic."""
+
+
+_STEPS = {"plan.json": "planned", "started.json": "begun", "ended.json": "ended"}
+"""What an engine has done when such a file is durable."""
 
 
 def is_engine(by: str) -> bool:
@@ -37,13 +45,32 @@ def is_engine(by: str) -> bool:
     return by.startswith(ENGINE)
 
 
+class Copy(NamedTuple):
+    """A replica's true log at one moment."""
+
+    start: int
+    end: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Witnessed:
+    """Somebody has seen how far a leader's high watermark is. `epoch`: under which it led."""
+
+    at: float
+    topic_id: TopicId
+    epoch: int
+    end: int
+
+
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """An engine has gathered evidence."""
+    """An engine has gathered evidence. `copies`: what the replicas that it measured really hold at that moment."""
 
     at: float
     process: str
     evidence: Evidence
+    copies: Mapping[tuple[TopicPartition, BrokerId], Copy] = field(default_factory=dict)
 
     def partition(self, id: TopicPartition) -> PartitionEvidence | None:
         """What it saw of one partition."""
@@ -52,7 +79,10 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file of a machine's journal has become durable. `wave`: the partitions whose requests it allows."""
+    """A file of a machine's journal has become durable.
+
+    `wave`: the partitions whose requests it allows; `outcomes`: what it says of those of a wave that has ended.
+    """
 
     at: float
     process: str
@@ -60,6 +90,7 @@ class Kept:
     digest: str
     name: str
     wave: frozenset[TopicPartition] = frozenset()
+    outcomes: tuple[PartitionOutcome, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +112,15 @@ class Asked:
     machine: str
     what: str
     ballots: tuple[Ballot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """An engine takes a step, for whoever lies in wait for it: a word of `scenario.Upon`, and who is to lead by it."""
+
+    what: str
+    machine: int
+    designated: BrokerId | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +180,15 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True)
+class Configured:
+    """A topic has a min.insync.replicas from this moment on."""
+
+    at: float
+    topic: str
+    min_isr: int
+
+
+@dataclass(frozen=True, slots=True)
 class Led:
     """A broker took over as leader."""
 
@@ -171,6 +220,15 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True)
+class Delayed:
+    """An engine waits, for whatever reason."""
+
+    at: float
+    process: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Paused:
     """An engine's process was stopped and let go on (SIGSTOP, SIGCONT): it noticed nothing but the time."""
 
@@ -181,7 +239,7 @@ class Paused:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A run of an engine is over. `scope` None: all offline.
+    """A run of an engine is over. `scope` None: all offline; `leaderless`: what had no leader when it began.
 
     `report` None: it was killed, or ended with `error`, or with a `sentence` for a person instead. `timed_from`: when
     the time it may take began to count.
@@ -197,6 +255,7 @@ class Ran:
     error: BaseException | None = None
     sentence: Exception | None = None
     hangs: bool = False
+    leaderless: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(slots=True)
@@ -216,10 +275,16 @@ class Chronicle:
     led: list[Led] = field(default_factory=list)
     concluded: list[Concluded] = field(default_factory=list)
     waited: list[Waited] = field(default_factory=list)
+    delayed: list[Delayed] = field(default_factory=list)
     paused: list[Paused] = field(default_factory=list)
+    configured: list[Configured] = field(default_factory=list)
+    witnessed: dict[TopicPartition, Witnessed] = field(default_factory=dict)
+    """The last of each partition that no later leader contradicts."""
+    committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)
+    """How far anybody who led was ever seen to have committed."""
     ran: list[Ran] = field(default_factory=list)
-    when_asked: list[Callable[[Asked], object]] = field(default_factory=list)
-    """Called when an engine is about to send a change."""
+    when_step: list[Callable[[Step], object]] = field(default_factory=list)
+    """Called when an engine takes a step."""
     _plans: dict[str, Plan] = field(default_factory=dict)
     _lost: dict[tuple[TopicPartition, TopicId], set[RecordId]] = field(default_factory=dict)
 
@@ -268,6 +333,10 @@ class Chronicle:
     def plan(self, digest: str) -> Plan:
         """A plan that some journal holds; raises KeyError if none does."""
         return self._plans[digest]
+
+    def known(self, digest: str, plan: Plan) -> None:
+        """A plan that no machine of this history holds."""
+        self._plans[digest] = plan
 
     def plans(self) -> Iterator[tuple[Kept, Plan]]:
         """Every plan that became durable, and when."""
@@ -323,10 +392,32 @@ class Chronicle:
                 return looked
         return None
 
+    def copies(self, evidence: Evidence) -> Iterator[tuple[tuple[TopicPartition, BrokerId], Copy]]:
+        """The true logs of the replicas that were measured."""
+        for partition in evidence.partitions:
+            for replica in partition.replicas:
+                log = self.kafka.brokers[replica.broker].storage.peek(partition.id) if replica.log else None
+                if log is not None:
+                    yield (partition.id, replica.broker), Copy(log.start, log.end, tuple(log.batches))
+
+    def step(self, what: str, machine: str, designated: BrokerId | None = None) -> None:
+        """An engine of this machine takes a step."""
+        place = machine.rpartition("-")[2]
+        for listener in self.when_step:
+            listener(Step(what, int(place) if place.isdigit() else 0, designated))
+
+    def _leader_by(self, digest: str, wave: frozenset[TopicPartition]) -> BrokerId | None:
+        """Whom a plan is to make leader of the first partition of a wave, or of any."""
+        decisions = [d for d in self.plan(digest).decisions if d.leader is not None and (not wave or d.id in wave)]
+        return decisions[0].leader if decisions else None
+
     def _hear(self, event: Event) -> None:
         id, details = event.partition, event.details
         if event.what is What.TOPIC and "created" in details:
             self._created(event.at, details["created"])
+        if event.what is What.TOPIC and ("created" in details or "configured" in details):
+            topic = str(details.get("created", details.get("configured")))
+            self.configured.append(Configured(event.at, topic, self.kafka.controllers.state.topics[topic].min_isr))
         if id is None:
             return
         if event.what is What.LEADS:
@@ -366,7 +457,11 @@ class Chronicle:
             self._plans[digest] = read(Plan, plan, "plan.json")
         begun = json.loads(files[name].raw)["partitions"] if name.endswith("-started.json") else ()
         wave = frozenset(map(TopicPartition.parse, begun))
-        self.kept.append(Kept(self.now, process, disk.name, digest, name, wave))
+        ended = json.loads(files[name].raw)["outcomes"] if name.endswith("-ended.json") else ()
+        outcomes = read(tuple[PartitionOutcome, ...], json.dumps(ended).encode(), name)
+        self.kept.append(Kept(self.now, process, disk.name, digest, name, wave, outcomes))
+        if step := _STEPS.get(name.rpartition("-")[2]):
+            self.step(step, disk.name, self._leader_by(digest, wave))
 
 
 def _wanted(decision: Decision) -> Ballot | None:
@@ -388,7 +483,9 @@ class Ears:
 
     def looked(self, evidence: Evidence) -> None:
         """Evidence was gathered."""
-        self.chronicle.looked.append(Looked(self.chronicle.now, self.process, evidence))
+        copies = dict(self.chronicle.copies(evidence))
+        self.chronicle.looked.append(Looked(self.chronicle.now, self.process, evidence, copies))
+        self.chronicle.step("looked", self.machine)
 
     def asked(self, what: str, ballots: Sequence[Ballot]) -> None:
         """A change is about to be sent."""
@@ -398,8 +495,7 @@ class Ears:
         self.chronicle.kafka.note(self.process, f"asks to {what}: {told}")
         asked = Asked(self.chronicle.now, self.process, self.machine, what, tuple(ballots))
         self.chronicle.asked.append(asked)
-        for listener in self.chronicle.when_asked:
-            listener(asked)
+        self.chronicle.step(what, self.machine, ballots[0].designated)
 
     def decided(self, plan: Plan, took: timedelta) -> None:
         """Nothing: what will be done is told when it is durable."""
@@ -433,10 +529,13 @@ class Ears:
                 chronicle.assignment(outcome.id),
             )
         )
+        chronicle.step("said", self.machine)
 
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """The engine waits."""
+        self.chronicle.delayed.append(Delayed(self.chronicle.now, self.process, why.code))
         if why.code == "Quarantine":
             now = self.chronicle.now
             self.chronicle.waited.append(Waited(now, self.process, now + duration.total_seconds()))
         self.chronicle.kafka.note(self.process, f"waits {duration.total_seconds():g} s: {why}")
+        self.chronicle.step("waits", self.machine)

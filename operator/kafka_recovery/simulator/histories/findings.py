@@ -43,10 +43,14 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Every finding in the order of time, and how many things each invariant has examined."""
+    """Every finding in the order of time, how many things each invariant has examined, and what the history contained.
+
+    `marks`: see `judging.marks`.
+    """
 
     findings: tuple[Finding, ...]
     examined: Mapping[str, int]
+    marks: frozenset[str] = frozenset()
 
 
 def unless(kept: bool, at: float, message: str) -> Broken | None:

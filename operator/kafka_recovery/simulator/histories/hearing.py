@@ -1,20 +1,22 @@
-"""Hearing what an engine sees and asks for: around its ports, and in the frames that it sends."""
+"""What stands between an engine and its adapters: who hears what it sees and asks for, and who adds what was seen."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
-from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
+from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.recovery.ports import Election
-from kafka_recovery.simulator.histories.chronicle import Answered, Chronicle
+from kafka_recovery.simulator.histories.chronicle import Answered, Chronicle, Witnessed
+from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.model.timeline import Event, What
 
 Answers = Mapping[TopicPartition, ElectionAnswer]
 
@@ -23,31 +25,77 @@ _ELECTIONS, _ORDERS = ElectLeadersRequest.API_KEY, AlterPartitionReassignmentsRe
 
 
 @dataclass(frozen=True, slots=True)
+class Witnesses:
+    """Somebody who looks every so often how far each leader's high watermark is, and keeps what nobody contradicts.
+
+    A later leader that begins below what was seen has lost it already: that is no loss of the next election.
+    """
+
+    story: Chronicle
+    partitions: Sequence[TopicPartition]
+    every: float
+
+    def begin(self) -> None:
+        """Look from now on."""
+        self.story.kafka.timeline.subscribe(self._hear)
+        self._look()
+
+    def _look(self) -> None:
+        truth = self.story.kafka.truth
+        for id in self.partitions:
+            state = truth.state(id)
+            if state is None or state.leader is None or not truth.leads(state.leader, id):
+                continue
+            end, key = truth.high_watermark(state.leader, id), (id, state.topic_id)
+            self.story.committed[key] = max(self.story.committed.get(key, 0), end)
+            self.story.witnessed[id] = Witnessed(self.story.now, state.topic_id, state.leader_epoch, end)
+        self.story.kafka.scheduler.after(self.every, self._look)
+
+    def _hear(self, event: Event) -> None:
+        seen = self.story.witnessed.get(event.partition) if event.partition else None
+        if event.partition is None or seen is None or event.what is not What.LEADS:
+            return
+        if event.details["leader_epoch"] > seen.epoch and event.details["log_end"] < seen.end:
+            del self.story.witnessed[event.partition]
+
+
+@dataclass(frozen=True, slots=True)
 class HeardCluster:
-    """Port `Cluster`: the real client. `looked` hears of every evidence that it gathers."""
+    """Port `Cluster` of one process: the real client, and what witnesses have to add to its evidence.
+
+    `looked` hears of every evidence as the client gathered it.
+    """
 
     cluster: KafkaCluster
     looked: Callable[[Evidence], object]
+    story: Chronicle
+    scenario: Scenario
 
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
-        """See the port."""
+        """As the client does."""
         evidence = await self.cluster.gather(scope, rules, known)
         self.looked(evidence)
-        return evidence
+        return replace(evidence, partitions=tuple(map(self._witnessed, evidence.partitions)))
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta
     ) -> Mapping[TopicPartition, Leadership]:
-        """See the port."""
+        """As the client does."""
         return await self.cluster.leaders(partitions, deadline)
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
-        """See the port."""
+        """As the client does."""
         return await self.cluster.answering(candidates, deadline)
+
+    def _witnessed(self, partition: PartitionEvidence) -> PartitionEvidence:
+        seen = self.story.witnessed.get(partition.id)
+        if self.scenario.witnessed is None or seen is None or seen.topic_id != partition.topic_id:
+            return partition
+        return replace(partition, witnessed_ends=(WitnessedEnd("watcher", Offset(seen.end)),))
 
 
 @dataclass(slots=True)

@@ -21,25 +21,27 @@ from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.supervision import Authority, Mandate
 from kafka_recovery.recovery.wave import Timing
-from kafka_recovery.simulator.histories.chronicle import ENGINE, Chronicle, Ears, Granted, Ran, Wished
+from kafka_recovery.simulator.histories.chronicle import ENGINE, LAST, Chronicle, Ears, Granted, Paused, Ran, Wished
 from kafka_recovery.simulator.histories.findings import Finding, Verdict
-from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests
+from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests, Witnesses
 from kafka_recovery.simulator.histories.oracle import judge
+from kafka_recovery.simulator.histories.pauses import StoppableLoop
 from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.disks import SimulatedStorage
-from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
+from kafka_recovery.simulator.host.loop import VirtualClock
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
 from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.settings import Settings
 
 TIMING = Timing(poll=timedelta(milliseconds=250))
 """As always, but a new leader is asked less often: a history has better things to do."""
@@ -64,12 +66,13 @@ class History:
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The promises that were broken, in the order of time."""
-        return self.verdict.findings
+        """The promises that were broken, in the order of time; known defects of the engine do not count."""
+        return tuple(finding for finding in self.verdict.findings if finding.named is None)
 
     def __str__(self) -> str:
         lines = [str(self.story.kafka.timeline)]
-        lines += ["", "Findings:" if self.findings else "No finding.", *map(str, self.findings)]
+        found = self.verdict.findings
+        lines += ["", "Findings:" if found else "No finding.", *map(str, found)]
         return "\n".join(lines)
 
 
@@ -81,12 +84,12 @@ def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     kafka = SimulatedKafka(
         seed=scenario.seed,
         brokers=tuple(range(1, scenario.brokers + 1)),
-        settings=Settings(elr=scenario.elr),
+        settings=replace(scenario.settings, elr=scenario.elr),
         switches=switches,
-        controllers=2,
+        controllers=scenario.controllers,
     )
     kafka.timeline.keep = timeline
-    loop = VirtualLoop(kafka.scheduler)
+    loop = StoppableLoop(kafka.scheduler)
     theatre = _Theatre(scenario, kafka, loop)
     loop.set_exception_handler(theatre.unheard)
     with _chance_of(scenario.seed):
@@ -99,7 +102,7 @@ def call_engine(scenario: Scenario, story: Chronicle, run: EngineRun) -> Ran:
 
     `story` has heard that cluster from the beginning; of the scenario the rules count, and what the engine knows.
     """
-    loop = VirtualLoop(story.kafka.scheduler)
+    loop = StoppableLoop(story.kafka.scheduler)
     theatre = _Theatre(scenario, story.kafka, loop)
     theatre.story = story
     loop.set_exception_handler(theatre.unheard)
@@ -125,7 +128,7 @@ class _Theatre:
 
     scenario: Scenario
     kafka: SimulatedKafka
-    loop: VirtualLoop
+    loop: StoppableLoop
     story: Chronicle = field(init=False)
     names: Names = field(init=False)
     weather: Weather = field(init=False)
@@ -144,8 +147,10 @@ class _Theatre:
         for topic in scenario.topics:
             kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
         self.story.listen()
+        if scenario.witnessed is not None:
+            Witnesses(self.story, scenario.partitions, scenario.witnessed).begin()
         names = [f"{ENGINE}-{place + 1}" for place in range(len(scenario.engines))]
-        troubles = Troubles(self.story, scenario, self.machine, names)
+        troubles = Troubles(self.story, scenario, self.machine, names, self._pause)
         self._start_traffic()
         troubles.schedule()
         runs = [asyncio.create_task(self._run_at(run, name)) for run, name in zip(scenario.engines, names, strict=True)]
@@ -156,6 +161,7 @@ class _Theatre:
         await asyncio.sleep(LATE_REQUESTS)
         for number in scenario.machines:
             await self._tidy_up(number)
+        await self._recover_what_is_left()
         await asyncio.sleep(2)
 
     def machine(self, number: int) -> Machine:
@@ -164,6 +170,14 @@ class _Theatre:
             name = f"machine-{number}"
             self._machines[number] = Machine(name, VirtualClock(self.loop), self.story.disk(name))
         return self._machines[number]
+
+    def _pause(self, process: Process, seconds: float) -> None:
+        """The process notices nothing of so many seconds, but that they are over."""
+        if process.dead or process.name in self.loop.stopped:
+            return
+        self.story.paused.append(Paused(self.story.now, process.name, self.story.now + seconds))
+        self.kafka.note(process.name, f"is stopped for {seconds:g} s")
+        self.loop.stop_for(process.name, seconds)
 
     def unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a task nobody waited for; of a killed process it is no surprise."""
@@ -197,6 +211,12 @@ class _Theatre:
         for place, command in enumerate((first, Command.UNDO)):
             await self._run(Process(f"{ENGINE}-tidy-{number}-{place}"), EngineRun(self.story.now, command, number))
 
+    async def _recover_what_is_left(self) -> None:
+        """Some brokers may be lost for good: whoever then runs an engine gets their partitions back, or is told why."""
+        if self.scenario.engines and self.kafka.controllers.state.leaderless:
+            number = self.scenario.machines[0]
+            await self._run(Process(LAST), EngineRun(self.story.now, machine=number, thinking=0, whole_cluster=True))
+
     async def _run(self, process: Process, run: EngineRun) -> None:
         """One process of an engine from its start to its end or death."""
         machine = self.machine(run.machine)
@@ -204,8 +224,10 @@ class _Theatre:
         looks_anew = run.command in (Command.RECOVER, Command.EXECUTE)
         scope = self.scenario.partitions if looks_anew and not run.whole_cluster else None
         began, result = self.story.now, _Result()
+        leaderless = tuple(self.kafka.controllers.state.leaderless)
         self.kafka.note(process.name, f"starts on {machine.name} to {run.command.value}")
-        task = asyncio.create_task(self._live(process, machine, ears, run, result))
+        task = self.loop.belonging_to(process.name, self._live(process, machine, ears, run, result))
+        process.when_dead(lambda: self.loop.go_on(process.name))
         process.when_dead(task.cancel)
         _, late = await asyncio.wait({task}, timeout=LONGEST_RUN)
         if late:
@@ -226,6 +248,7 @@ class _Theatre:
                 error,
                 result.sentence,
                 bool(late),
+                leaderless,
             )
         )
 
@@ -253,17 +276,18 @@ class _Theatre:
         cluster: KafkaCluster, requests: Requests,
     ) -> Engine:  # fmt: skip
         scenario = self.scenario
+        within = None if process.name == LAST else scenario.within
         driver = AssignmentOrderElection(cluster)
         return Engine(
-            HeardCluster(cluster, ears.looked),
+            HeardCluster(cluster, ears.looked, self.story, scenario),
             HeardElection(driver, requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
-            scenario.rules.policy,
+            _Owners(self.story),
             clock=MortalClock(process, machine.clock),
             observer=ears,
             timing=TIMING,
-            effort=Effort(None if scenario.within is None else timedelta(seconds=scenario.within)),
+            effort=Effort(None if within is None else timedelta(seconds=within)),
             histories=_Watcher(self.kafka, process) if scenario.knows_history else None,
         )
 
@@ -331,6 +355,19 @@ class _Person:
         """What was said in this process or written down on this machine, as on the command line."""
         said = [each.by for each in self.story.granted if (each.process, each.digest) == (self.process.name, digest)]
         return said[-1] if said and said[-1] else await self.journal.approver(digest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Owners:
+    """Port `Supervision`: what the owners want now."""
+
+    story: Chronicle
+
+    async def mandate(self) -> Mandate:
+        """As the chronicle has it."""
+        wish = self.story.wished[-1]
+        halt = Reason("Suspended", "its owners have suspended it") if wish.suspended else None
+        return Mandate(wish.policy, Authority(wish.authority), halt)
 
 
 @dataclass(frozen=True, slots=True)

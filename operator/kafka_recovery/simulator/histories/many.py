@@ -15,12 +15,17 @@ from kafka_recovery.simulator.histories.schedules import draw
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What one history came to: its findings, how its runs' partitions ended, how much each invariant examined."""
+    """What one history came to: its findings, how its runs' partitions ended, how much each invariant examined.
+
+    `known`: findings of defects that have a name; `marks`: what the history contained.
+    """
 
     seed: int
     findings: tuple[Finding, ...]
+    known: tuple[Finding, ...]
     outcomes: Mapping[str, int]
     examined: Mapping[str, int]
+    marks: frozenset[str]
 
 
 def tell(seed: int) -> Told:
@@ -30,8 +35,10 @@ def tell(seed: int) -> Told:
     return Told(
         seed,
         history.findings,
+        tuple(finding for finding in history.verdict.findings if finding.named),
         dict(sorted(outcomes.items())),
         dict(history.verdict.examined),
+        history.verdict.marks,
     )
 
 

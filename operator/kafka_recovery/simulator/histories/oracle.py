@@ -7,7 +7,8 @@ step of `recovery` is asked what would be right.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.findings import Broken, Finding, Invariant, Verdict
@@ -18,7 +19,17 @@ from kafka_recovery.simulator.histories.judging.choices import (
     the_rest_in_order,
     the_rule_is_its_topics_own,
 )
-from kafka_recovery.simulator.histories.judging.ends import engines_never_break, everybody_has_an_outcome
+from kafka_recovery.simulator.histories.judging.ends import (
+    engines_never_break,
+    everybody_has_an_outcome,
+    the_quiet_end_is_explained,
+)
+from kafka_recovery.simulator.histories.judging.journals import (
+    facts_in_their_order,
+    finished_is_finished,
+    outcomes_fit_the_plan,
+    waves_are_of_their_plan,
+)
 from kafka_recovery.simulator.histories.judging.limits import (
     a_failed_wave_stops_the_next,
     approval_is_for_this_plan,
@@ -29,10 +40,14 @@ from kafka_recovery.simulator.histories.judging.limits import (
     waves_hold,
 )
 from kafka_recovery.simulator.histories.judging.losses import (
+    at_least_is_lost,
     class_has_its_number,
     class_is_proven,
+    lacks_are_true,
     loss_stays_in_its_class,
 )
+from kafka_recovery.simulator.histories.judging.marks import marks
+from kafka_recovery.simulator.histories.judging.named import named
 from kafka_recovery.simulator.histories.judging.orders import (
     no_order_is_left_behind,
     nothing_that_was_not_asked,
@@ -62,6 +77,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     loss_stays_in_its_class,
     class_has_its_number,
     class_is_proven,
+    at_least_is_lost,
+    lacks_are_true,
     nobody_from_silence,
     nothing_forbids_it,
     best_first,
@@ -91,16 +108,26 @@ INVARIANTS: tuple[Invariant, ...] = (
     the_deadline_is_kept,
     everybody_has_an_outcome,
     engines_never_break,
+    the_quiet_end_is_explained,
+    facts_in_their_order,
+    waves_are_of_their_plan,
+    finished_is_finished,
+    outcomes_fit_the_plan,
 )
 
 
 def judge(story: Chronicle, scenario: Scenario) -> Verdict:
-    """Every finding of every invariant, in the order of time, and how much each one had to examine."""
-    told = {invariant.__name__: tuple(invariant(story, scenario)) for invariant in INVARIANTS}
+    """Every finding of every invariant, in the order of time, how much each had to examine, and the marks reached."""
+    return replace(judged(story, scenario, INVARIANTS), marks=marks(story, scenario))
+
+
+def judged(story: Chronicle, scenario: Scenario, invariants: Sequence[Invariant]) -> Verdict:
+    """The same by these invariants, without marks."""
+    told = {invariant.__name__: tuple(invariant(story, scenario)) for invariant in invariants}
     found = [finding for name, examined in told.items() for finding in _broken(name, examined)]
     findings = tuple(sorted(found, key=lambda finding: finding.at))
     return Verdict(findings, {name: len(examined) for name, examined in told.items()})
 
 
 def _broken(invariant: str, examined: Iterable[Broken | None]) -> Iterable[Finding]:
-    return (Finding(invariant, one.at, one.message) for one in examined if one is not None)
+    return (named(Finding(invariant, one.at, one.message)) for one in examined if one is not None)

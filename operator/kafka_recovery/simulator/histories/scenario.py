@@ -23,7 +23,11 @@ from kafka_recovery.domain.policy import (
     RequiredAnswers,
     Rule,
 )
+from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
+
+USUAL = Settings()
+"""Times and sizes of a cluster of which nothing else is said."""
 
 VERSION = 1
 """What a scenario means: raised whenever the same one would give another history. Seeds have one of their own."""
@@ -77,24 +81,109 @@ class Kind(StrEnum):
     """The engine that runs on a machine is killed wherever it is."""
     DISK_FULL = "disk-full"
     """A machine can't write its journal for a while."""
+    PAUSE_ENGINE = "pause-engine"
+    """The engine that runs on a machine is stopped where it is, and goes on after `lasting` seconds (SIGSTOP, CONT)."""
+    SUSPEND = "suspend"
+    """The owners suspend every run."""
+    AUTHORITY = "authority"
+    """The owners let engines do what `authority` says, and no more."""
+    RULES = "rules"
+    """The owners have other `rules` from now on."""
+    MIN_ISR = "min-isr"
+    """Somebody sets min.insync.replicas of a partition's topic to `count`."""
+    UNCLEAN = "unclean"
+    """Somebody sets unclean.leader.election.enable for a partition's topic."""
+    DELETE_RECORDS = "delete-records"
+    """A partition's leader deletes all but its last `count` records."""
+    ELECT = "elect"
+    """Another admin holds an unclean election of a partition."""
+    PREFER = "prefer"
+    """Another admin holds an election of a partition's preferred leader."""
+    CANCEL = "cancel"
+    """Another admin cancels a partition's reassignment."""
+    MUTE = "mute"
+    """The controllers hear nothing from a broker; it hears them."""
+    DEAF = "deaf"
+    """A broker hears nothing from the controllers; they hear it."""
+    KILL_CONTROLLER = "kill-controller"
+    """The active controller's process dies, and is back after `lasting` seconds."""
 
 
 class Upon(StrEnum):
-    """A request of an engine that is about to be sent, or a plan it has made and waits to carry out."""
+    """A step of an engine: a request that is about to be sent, or what it has just done."""
 
     APPROVE = "approve"
     DESIGNATE = "designate"
     ELECT = "elect"
     RESTORE = "restore"
+    LOOKED = "looked"
+    """It has gathered evidence."""
+    PLANNED = "planned"
+    """A plan of it is durable."""
+    BEGUN = "begun"
+    """That a wave begins is durable."""
+    ENDED = "ended"
+    """That a wave has ended is durable."""
+    SAID = "said"
+    """It has given a partition its outcome."""
+    WAITS = "waits"
+    """It waits for something."""
+
+
+REQUESTS = frozenset({Upon.APPROVE, Upon.DESIGNATE, Upon.ELECT, Upon.RESTORE})
+"""Steps that name a broker which is to lead."""
+
+
+class Authority(StrEnum):
+    """How far owners let an engine go."""
+
+    OBSERVE = "Observe"
+    APPROVE = "Approve"
+    AUTOMATIC = "Automatic"
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The policy, flat: one rule for all topics."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
+
+    candidate_order: CandidateOrder = CandidateOrder.EPOCH_FIRST
+    approval: Approval = Approval.AUTO
+    required_answers: RequiredAnswers = RequiredAnswers.ALL
+    patience: float = 30.0
+    deadline: float = 5.0
+    attempts: int = 3
+    max_age: float = 60.0
+    min_replication_factor: int = 1
+    partitions: int = 5000
+    brokers_down_percent: int = 100
+    wave_sizes: tuple[int, ...] = (1, 50)
+
+    @property
+    def policy(self) -> Policy:
+        """As the engine takes it."""
+        evidence = EvidenceRules(
+            timedelta(seconds=self.deadline), self.attempts, self.required_answers, timedelta(seconds=self.max_age)
+        )
+        rule = Rule(
+            "all",
+            min_replication_factor=self.min_replication_factor,
+            candidate_order=self.candidate_order,
+            approval=self.approval,
+            evidence=evidence,
+            patience=timedelta(seconds=self.patience),
+        )
+        return Policy((rule,), Limits(self.partitions, self.brokers_down_percent, self.wave_sizes))
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
     """One thing that happens at a moment. `leader_of` names a broker by what it leads then, instead of `broker`.
 
-    `upon`: not before an engine sends such a request, and `later` seconds after that; `designated` then names the
-    broker that this request is to make leader. `lasting`: when it is over by itself; None: it stays until something
-    else ends it.
+    `upon`: not before an engine takes such a step for the `turn`-th time since `at`, and `later` seconds after that;
+    `designated` then names the broker that this request is to make leader, and no `machine` is the engine's own.
+    `lasting`: when it is over by itself; None: it stays until something else ends it.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -106,12 +195,16 @@ class Fault:
     leader_of: str | None = None
     designated: bool = False
     upon: Upon | None = None
+    turn: int = 1
     later: float = 0.0
     partition: str | None = None
     replicas: tuple[int, ...] = ()
     machine: int | None = None
     delay: float = 0.0
     chance: float = 0.0
+    count: int = 0
+    authority: Authority | None = None
+    rules: Rules | None = None
     lasting: float | None = None
 
 
@@ -168,41 +261,6 @@ class EngineRun:
     whole_cluster: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """The policy, flat: one rule for all topics."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = _STRICT
-
-    candidate_order: CandidateOrder = CandidateOrder.EPOCH_FIRST
-    approval: Approval = Approval.AUTO
-    required_answers: RequiredAnswers = RequiredAnswers.ALL
-    patience: float = 30.0
-    deadline: float = 5.0
-    attempts: int = 3
-    max_age: float = 60.0
-    min_replication_factor: int = 1
-    partitions: int = 5000
-    brokers_down_percent: int = 100
-    wave_sizes: tuple[int, ...] = (1, 50)
-
-    @property
-    def policy(self) -> Policy:
-        """As the engine takes it."""
-        evidence = EvidenceRules(
-            timedelta(seconds=self.deadline), self.attempts, self.required_answers, timedelta(seconds=self.max_age)
-        )
-        rule = Rule(
-            "all",
-            min_replication_factor=self.min_replication_factor,
-            candidate_order=self.candidate_order,
-            approval=self.approval,
-            evidence=evidence,
-            patience=timedelta(seconds=self.patience),
-        )
-        return Policy((rule,), Limits(self.partitions, self.brokers_down_percent, self.wave_sizes))
-
-
 class Driver(StrEnum):
     """How a leader is designated."""
 
@@ -212,11 +270,14 @@ class Driver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """One history's whole cause. `quiet_at`: from then on nothing goes wrong and everybody is back.
+    """One history's whole cause. `quiet_at`: from then on nothing goes wrong, and everybody but `lost` is back.
 
-    `within`: how long one run of the engine may take before it begins no more waves; None: as long as it wants.
-    `knows_history`: whether the engine is handed the ISR history a proof of losslessness stands on.
-    `switches`: which of Kafka's safety rules hold; as released where nothing is said.
+    `lost`: brokers that never come back; whoever then runs an engine must still finish, or say why not.
+    `settings`: how fast everything is; `controllers`: how many of these. `within`: how long one run of the engine may
+    take before it begins no more waves; None: as long as it wants. `knows_history`: whether the engine is handed the
+    ISR history a proof of losslessness stands on. `witnessed`: every so many seconds somebody notes how far each
+    leader's high watermark is; None: nobody does. `switches`: which of Kafka's safety rules hold; as released where
+    nothing is said.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = _STRICT
@@ -229,12 +290,16 @@ class Scenario:
     driver: Driver = Driver.ASSIGNMENT_ORDER
     knows_history: bool = False
     switches: Switches = AS_RELEASED
+    witnessed: float | None = None
     rules: Rules = Rules()
     within: float | None = None
     traffic: tuple[Traffic, ...] = ()
     faults: tuple[Fault, ...] = ()
     engines: tuple[EngineRun, ...] = ()
     quiet_at: float = 120.0
+    lost: tuple[int, ...] = ()
+    controllers: int = 2
+    settings: Settings = USUAL
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 from kafka_recovery.formats.documents import InvalidDocument, as_data
 from kafka_recovery.formats.plain_yaml import Path, PlainLoader, repeated
 from kafka_recovery.simulator.histories.scenario import (
+    USUAL,
     VERSION,
     EngineRun,
     Fault,
@@ -36,12 +37,19 @@ _MOST_RECORDS = 10_000
 _OF_A_BROKER = frozenset(
     {
         Kind.KILL, Kind.START, Kind.STOP, Kind.CRASH, Kind.REPLACE_DISK, Kind.FREEZE, Kind.THAW, Kind.SLOW, Kind.CUT,
-        Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR,
+        Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF,
     }
 )  # fmt: skip
-_OF_A_MACHINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL})
+_OF_A_PARTITION = frozenset(
+    {
+        Kind.REASSIGN, Kind.CANCEL, Kind.RECREATE, Kind.MIN_ISR, Kind.UNCLEAN, Kind.DELETE_RECORDS, Kind.ELECT,
+        Kind.PREFER,
+    }
+)  # fmt: skip
+_OF_A_MACHINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.PAUSE_ENGINE})
 
 _SCENARIO = TypeAdapter(Scenario)
+_USUAL_SETTINGS, _USUAL_SWITCHES = as_data(USUAL), as_data(AS_RELEASED)
 _BELOW: dict[str, type] = {
     "topics": Topic,
     "traffic": Traffic,
@@ -59,10 +67,10 @@ def written(scenario: Scenario) -> str:
     Those strike nobody: the history is the same, and whoever reads the file is spared them.
     """
     faults = tuple(fault for fault in scenario.faults if _machine_of(fault) in (None, *scenario.machines))
-    whole = as_data(replace(scenario, faults=faults))
-    usual = as_data(AS_RELEASED)
-    whole["switches"] = {name: on for name, on in whole["switches"].items() if on is not usual[name]} or None
-    data = _told(whole)
+    data = as_data(replace(scenario, faults=faults))
+    data["settings"] = {key: value for key, value in data["settings"].items() if value != _USUAL_SETTINGS[key]}
+    switches = {name: on for name, on in data["switches"].items() if on is not _USUAL_SWITCHES[name]}
+    data = _told(data | {"switches": switches or None})
     text: str = yaml.safe_dump(data, sort_keys=False, default_flow_style=None, width=120)
     return text
 
@@ -147,6 +155,9 @@ def _unknown_brokers(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         for place, topic in enumerate(scenario.topics)
         for index, replicas in enumerate(topic.assignments)
     ]
+    for place, lost in enumerate(scenario.lost):
+        if lost not in known:
+            yield ("lost", place), f"there is no broker {lost}; there are 1 to {scenario.brokers}"
     for place, fault in enumerate(scenario.faults):
         if fault.replicas:
             assigned.append((("faults", place, "replicas"), fault.replicas))
@@ -179,7 +190,9 @@ def _hollow_faults(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 def _machine_of(fault: Fault) -> int | None:
     """The machine that is struck; None: this kind strikes none."""
-    return (fault.machine or 0) if fault.kind in _OF_A_MACHINE else None
+    if fault.kind not in _OF_A_MACHINE or (fault.machine is None and fault.upon is not None):
+        return None
+    return fault.machine or 0
 
 
 def _needed(fault: Fault) -> Iterator[tuple[str, bool]]:
@@ -188,10 +201,16 @@ def _needed(fault: Fault) -> Iterator[tuple[str, bool]]:
         yield "broker", fault.broker is not None or fault.leader_of is not None or fault.designated
     if fault.kind is Kind.CUT:
         yield "other", fault.other is not None
-    if fault.kind in (Kind.REASSIGN, Kind.RECREATE):
+    if fault.kind in _OF_A_PARTITION:
         yield "partition", fault.partition is not None
     if fault.kind is Kind.REASSIGN:
-        yield "replicas", bool(fault.replicas)
+        yield "replicas", bool(fault.replicas) or fault.designated
+    if fault.kind is Kind.MIN_ISR:
+        yield "count", fault.count > 0
+    if fault.kind is Kind.RULES:
+        yield "rules", fault.rules is not None
+    if fault.kind is Kind.AUTHORITY:
+        yield "authority", fault.authority is not None
     if fault.kind in (Kind.LOSE, Kind.REORDER):
         yield "chance", fault.chance != 0
 
@@ -203,6 +222,8 @@ def _out_of_range(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         (("brokers",), scenario.brokers, 1, _MOST_BROKERS),
         (("quiet_at",), scenario.quiet_at, 1, _LONGEST),
         (("within",), scenario.within, 0, _LONGEST),
+        (("witnessed",), scenario.witnessed, 0.1, _LONGEST),
+        (("controllers",), scenario.controllers, 1, 9),
     ]
     for place, topic in enumerate(scenario.topics):
         if names.index(topic.name) != place:
@@ -220,6 +241,8 @@ def _out_of_range(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 _FARTHEST_JUMP,
             ),
             (("faults", place, "lasting"), fault.lasting, 0, _LONGEST),
+            (("faults", place, "turn"), fault.turn, 1, 1000),
+            (("faults", place, "count"), fault.count, 0, _MOST_RECORDS),
             (("faults", place, "chance"), fault.chance, 0, 1),
         ]
     for place, traffic in enumerate(scenario.traffic):
@@ -258,13 +281,17 @@ def _line(node: yaml.Node, path: Path) -> int:
     return line
 
 
-_USUAL: dict[str, object] = {"delay": 0.0, "chance": 0.0, "later": 0.0, "designated": False}
+_USUAL: dict[str, object] = {
+    "delay": 0.0, "chance": 0.0, "later": 0.0, "designated": False, "turn": 1, "count": 0,
+}  # fmt: skip
 
 
 def _told(data: object) -> object:
     """Without nulls and empty lists, which say nothing."""
     if isinstance(data, dict):
-        return {key: _told(value) for key, value in data.items() if value not in (None, []) and not _usual(key, value)}
+        return {
+            key: _told(value) for key, value in data.items() if value not in (None, [], {}) and not _usual(key, value)
+        }
     return [_told(value) for value in data] if isinstance(data, list) else data
 
 

@@ -13,52 +13,31 @@ from dataclasses import dataclass
 
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.simulator.histories.accidents import Accidents
+from kafka_recovery.simulator.histories.incidents import Incident, Incidents
+from kafka_recovery.simulator.histories.ordeals import Ordeals
 from kafka_recovery.simulator.histories.scenario import VERSION as SCENARIOS
 from kafka_recovery.simulator.histories.scenario import (
     Command,
     Driver,
     EngineRun,
-    Fault,
-    Kind,
     Rules,
     Scenario,
     Topic,
     Traffic,
-    Upon,
 )
+from kafka_recovery.simulator.model.settings import Settings
 
-VERSION = 2
+VERSION = 3
 """What a seed means: raised whenever the same seed would draw another scenario than before."""
 
-_TROUBLE = (
-    *(Kind.KILL,) * 4, *(Kind.START,) * 5, Kind.STOP, *(Kind.CRASH,) * 2, Kind.REPLACE_DISK, *(Kind.FREEZE,) * 2,
-    *(Kind.SLOW,) * 2, *(Kind.CUT,) * 2, *(Kind.ISOLATE,) * 2, *(Kind.HIDE,) * 2, Kind.FAILOVER, Kind.NO_CONTROLLER,
-    Kind.REASSIGN, Kind.RECREATE, Kind.LOG_DIR, Kind.JUMP, *(Kind.KILL_ENGINE,) * 2, Kind.DISK_FULL,
-    *(Kind.LOSE,) * 2, *(Kind.REORDER,) * 2, *(Kind.REBALANCE,) * 2,
-)  # fmt: skip
-_AMBUSHES = (
-    *(Kind.KILL,) * 3, Kind.CRASH, Kind.FREEZE, *(Kind.ISOLATE,) * 2, *(Kind.HIDE,) * 3, *(Kind.START,) * 3,
-    *(Kind.REASSIGN,) * 2, Kind.FAILOVER, *(Kind.NO_CONTROLLER,) * 2, *(Kind.KILL_ENGINE,) * 2,
-    Kind.LOSE, Kind.REORDER, Kind.REBALANCE,
-)  # fmt: skip
-_PASSING = frozenset(
-    {
-        Kind.NO_CONTROLLER, Kind.FREEZE, Kind.SLOW, Kind.CUT, Kind.ISOLATE, Kind.HIDE, Kind.DISK_FULL, Kind.LOSE,
-        Kind.REORDER,
-    }
-)  # fmt: skip
-_WITHOUT_A_PLACE = frozenset({Kind.FAILOVER, Kind.NO_CONTROLLER, Kind.LOSE, Kind.REORDER, Kind.REBALANCE})
-_LOST = (0.01, 0.05, 0.2, 0.5)
-_OVERTAKEN = (0.1, 0.3, 0.9)
-_DIVERGING = 14.0
-"""Seconds from the first leader's fall to the second one's."""
 _MOST_SEEDS = 1_000_000
-_MANY_STEPS = 150
-"""An engine's run seldom takes more IO steps than this."""
+_STEPS = (40, 100, 150, 250)
+"""An engine's run seldom takes more IO steps than the last of these."""
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v2:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v3:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -76,7 +55,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v2:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v3:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -97,38 +76,47 @@ def draw(seed: int) -> Scenario:
 
 @dataclass(frozen=True, slots=True)
 class _Draw:
+    """Every probability is drawn anew for each seed: some histories are full of one thing, others free of it."""
+
     chance: random.Random
 
     def scenario(self, seed: int) -> Scenario:
         chance = self.chance
         brokers = chance.randint(3, 5)
         topics = tuple(self._topics(brokers))
-        fallen = self._moment(18, 30)
-        called = fallen + chance.uniform(1, 25)
+        fallen = self._moment(20, 32)
+        called = fallen + chance.uniform(3, 28)
         quiet = called + chance.uniform(60, 110)
-        diverges = chance.random() < 0.3
-        burst = Traffic(f"{topics[0].name}-0", False, fallen - _DIVERGING, fallen - _DIVERGING + 2.5, 0.2, 3)
+        incident = Incidents(chance, brokers).drawn(topics, fallen, called)
         engines = tuple(sorted(self._engines(called, quiet), key=lambda run: run.at))
         machines = sorted({run.machine for run in engines})
+        settings = self._settings()
+        accidents = Accidents(chance, topics, brokers, tuple(machines))
         faults = [
-            *(self._divergence if diverges else self._incident)(topics, fallen),
-            *self._trouble(topics, brokers, machines, quiet),
-            *self._ambushes(topics, brokers, called),
+            *incident.faults,
+            *accidents.retention(fallen),
+            *accidents.anywhere(quiet),
+            *accidents.in_wait(called, self._rules),
+            *Ordeals(chance, incident.partition, incident.replicas, fallen, called, self._rules).drawn(),
         ]
         return Scenario(
             SCENARIOS,
             seed,
             brokers,
             topics,
-            elr=chance.random() < 0.5,
-            driver=Driver.DESIGNATED if chance.random() < 0.25 else Driver.ASSIGNMENT_ORDER,
+            elr=settings.fenced_listed and chance.random() < 0.5,
+            driver=Driver.DESIGNATED if chance.random() < 0.1 else Driver.ASSIGNMENT_ORDER,
             knows_history=chance.random() < 0.5,
+            witnessed=chance.choice((None, 0.5, 5.0)),
             rules=self._rules(),
-            within=chance.choice((None, None, 30.0, 90.0)),
-            traffic=(*self._traffic(topics, quiet), *([burst] if diverges else [])),
+            within=chance.choice((None, None, 15.0, 30.0, 90.0)),
+            traffic=(*self._traffic(topics, quiet, incident), *incident.traffic),
             faults=tuple(sorted(faults, key=lambda fault: fault.at)),
             engines=engines,
             quiet_at=self._moment(quiet, quiet),
+            lost=tuple(sorted(chance.sample(range(1, brokers + 1), chance.choice((0, 0, 0, 1, 2))))),
+            controllers=chance.choice((1, 2, 3, 3)),
+            settings=settings,
         )
 
     def _topics(self, brokers: int) -> Iterator[Topic]:
@@ -139,127 +127,74 @@ class _Draw:
             )
             yield Topic(name, assignments, self.chance.randint(1, min(replication, 3)))
 
-    def _traffic(self, topics: tuple[Topic, ...], quiet: float) -> Iterator[Traffic]:
+    def _traffic(self, topics: tuple[Topic, ...], quiet: float, incident: Incident) -> Iterator[Traffic]:
         for topic in topics:
             for index in range(len(topic.assignments)):
                 for acks_all in (True, False):
                     if acks_all or self.chance.random() < 0.3:
                         first, every = self._moment(1, 4), round(self.chance.uniform(0.5, 3), 2)
                         records = self.chance.randint(1, 4)
-                        yield Traffic(f"{topic.name}-{index}", acks_all, first, quiet + 20, every, records)
+                        name = f"{topic.name}-{index}"
+                        alone = incident.alone if name == incident.partition else None
+                        last = round(quiet + 20 if alone is None else alone, 2)
+                        yield Traffic(name, acks_all, first, last, every, records)
 
-    def _incident(self, topics: tuple[Topic, ...], fallen: float) -> Iterator[Fault]:
-        """Followers fall behind one after the other, then the leader falls, then some of them come back."""
-        topic = self.chance.choice(topics)
-        replicas = self.chance.choice(topic.assignments)
-        leader, followers = replicas[0], list(replicas[1:])
-        self.chance.shuffle(followers)
-        way = self.chance.choice((Kind.KILL, Kind.KILL, Kind.FREEZE, Kind.ISOLATE, Kind.CRASH))
-        for broker in followers:
-            yield Fault(self._moment(3, fallen - 3), way, broker)
-        end = self.chance.choice((Kind.KILL,) * 5 + (Kind.CRASH,) * 2 + (Kind.ISOLATE,))
-        yield Fault(self._moment(fallen, fallen + 2), end, leader)
-        back = {Kind.FREEZE: Kind.THAW, Kind.ISOLATE: Kind.HEAL}.get(way, Kind.START)
-        if way is end is Kind.ISOLATE:
-            return
-        for broker in followers:
-            if self.chance.random() < 0.85:
-                yield Fault(self._moment(fallen + 1, fallen + 15), back, broker)
-        if self.chance.random() < 0.1:
-            yield from _flicker(leader, followers, fallen)
+    def _settings(self) -> Settings:
+        """How fast everything is: half of it as usual. What Kafka fixes, and what is no time, stays as it is."""
+        old = self.chance.random() < 0.15
+        heartbeat = self._some(1.0, 0.3, 2.0)
+        session = self._some(3.0, 2 * heartbeat, 4 * heartbeat)
+        return Settings(
+            release="3.9" if old else "4.1",
+            fenced_listed=not old,
+            delay=self._some(0.001, 0.0002, 0.02),
+            jitter=self._some(0.002, 0.0, 0.03),
+            fetch_max_wait=self._some(0.5, 0.1, 1.0),
+            fetch_timeout=self._some(5.0, 2.0, 10.0),
+            fetch_backoff=self._some(1.0, 0.2, 2.0),
+            fetch_records=self.chance.choice((10_000, 10_000, 40, 5)),
+            lag_max=self._some(10.0, 2.0, 15.0),
+            heartbeat=heartbeat,
+            session=session,
+            self_fencing=round(1.5 * session, 4),
+            registration_retry=self._some(0.5, 0.1, 2.0),
+            no_op=self._some(0.5, 0.2, 0.5),
+            linger=self._some(0.002, 0.0, 0.02),
+            forward_retry=self._some(1.0, 0.1, 2.0),
+            forward_timeout=self._some(30.0, 5.0, 30.0),
+            controller_election=self._some(1.5, 0.3, 5.0),
+            writeback=self._some(5.0, 0.5, 30.0),
+            watermark_checkpoint=self._some(5.0, 0.5, 15.0),
+            startup=self._some(1.0, 0.2, 3.0),
+            recovery=self._some(0.01, 0.0, 0.5),
+            leading=self._some(0.005, 0.001, 0.2),
+            preferred_check=self.chance.choice((300.0, 60.0, 20.0, 3600.0)),
+            unclean_check=self._some(300.0, 10.0, 60.0),
+        )
 
-    def _divergence(self, topics: tuple[Topic, ...], fallen: float) -> Iterator[Fault]:
-        """The first leader dies with records nobody has; the next one writes others, loses its follower and falls."""
-        first, second, *others = topics[0].assignments[0]
-        at = fallen - _DIVERGING
-        for broker in (second, *others):
-            yield Fault(at, Kind.CUT, first, other=broker, lasting=4)
-        yield Fault(self._moment(at + 1, at + 2.5), Kind.KILL, first)
-        for broker in others:
-            yield Fault(self._moment(at + 5, at + 8), Kind.KILL, broker)
-        yield Fault(self._moment(fallen, fallen + 1), Kind.KILL, second)
-        for broker in (first, *others):
-            if self.chance.random() < 0.9:
-                yield Fault(self._moment(fallen + 5, fallen + 12), Kind.START, broker)
-
-    def _trouble(self, topics: tuple[Topic, ...], brokers: int, machines: list[int], quiet: float) -> Iterator[Fault]:
-        """Anything, at any time, to anybody."""
-        for _ in range(self.chance.choice((0, 1, 2, 4, 7, 12))):
-            kind, at = self.chance.choice(_TROUBLE), self._moment(2, quiet - 1)
-            lasting = round(self.chance.uniform(0.5, 40), 2) if kind in _PASSING else None
-            broker, other = self.chance.sample(range(1, brokers + 1), 2)
-            topic = self.chance.choice(topics)
-            index = self.chance.randrange(len(topic.assignments))
-            partition = f"{topic.name}-{index}"
-            if kind is Kind.REASSIGN:
-                yield Fault(at, kind, partition=partition, replicas=self._others(topic.assignments[index], brokers))
-            elif kind is Kind.RECREATE:
-                yield Fault(at, kind, partition=partition)
-            elif kind in (Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL):
-                delay = self.chance.choice((-86400.0, -30.0, 45.0, 86400.0)) if kind is Kind.JUMP else 0.0
-                yield Fault(at, kind, machine=self.chance.choice(machines), delay=delay, lasting=lasting)
-            elif kind in _WITHOUT_A_PLACE:
-                yield Fault(at, kind, chance=self._probability(kind), lasting=lasting)
-            elif kind in (Kind.KILL, Kind.CRASH) and self.chance.random() < 0.4:
-                yield Fault(at, kind, leader_of=partition)
-            else:
-                delay = round(self.chance.uniform(0.1, 6), 2) if kind is Kind.SLOW else 0.0
-                yield Fault(
-                    at, kind, broker, other=other if kind is Kind.CUT else None, delay=delay, lasting=lasting
-                )  # fmt: skip
-
-    def _ambushes(self, topics: tuple[Topic, ...], brokers: int, called: float) -> Iterator[Fault]:
-        """What goes wrong at the worst moment: just as an engine changes something."""
-        for _ in range(self.chance.choice((0, 1, 1, 2, 3))):
-            upon, kind = self.chance.choice(tuple(Upon)), self.chance.choice(_AMBUSHES)
-            at = self._moment(called - 1, called + self.chance.choice((0, 0, 0, 30)))
-            later = self.chance.choice((0.0, 0.0, 0.003, 0.5, 2.0))
-            lasting = round(self.chance.uniform(0.5, 40), 2) if kind in _PASSING else None
-            topic = self.chance.choice(topics)
-            index = self.chance.randrange(len(topic.assignments))
-            if kind is Kind.REASSIGN:
-                others = self._others(topic.assignments[index], brokers)
-                yield Fault(at, kind, upon=upon, later=later, partition=f"{topic.name}-{index}", replicas=others)
-            elif kind is Kind.KILL_ENGINE:
-                yield Fault(at, kind, upon=upon, later=later, machine=0)
-            elif kind in _WITHOUT_A_PLACE:
-                yield Fault(at, kind, upon=upon, later=later, chance=self._probability(kind), lasting=lasting)
-            elif kind is Kind.START:
-                yield Fault(at, kind, self.chance.randint(1, brokers), upon=upon, later=later)
-            else:
-                yield Fault(at, kind, designated=True, upon=upon, later=later, lasting=lasting)
-
-    def _probability(self, kind: Kind) -> float:
-        """How many of the messages are concerned."""
-        return self.chance.choice({Kind.LOSE: _LOST, Kind.REORDER: _OVERTAKEN}.get(kind, (0.0,)))
-
-    def _others(self, replicas: tuple[int, ...], brokers: int) -> tuple[int, ...]:
-        """The same replicas in another order, or with one of them somewhere else."""
-        new = list(replicas)
-        spare = sorted(set(range(1, brokers + 1)) - set(replicas))
-        if spare and self.chance.random() < 0.5:
-            new[self.chance.randrange(len(new))] = self.chance.choice(spare)
-        self.chance.shuffle(new)
-        return tuple(new)
+    def _some(self, usual: float, least: float, most: float) -> float:
+        return usual if self.chance.random() < 0.5 else round(self.chance.uniform(least, most), 4)
 
     def _engines(self, called: float, quiet: float) -> Iterator[EngineRun]:
         """One run, often killed and followed by others; sometimes on two machines at once."""
-        machines = (0, 1) if self.chance.random() < 0.25 else (0,)
+        machines = (0, 1) if self.chance.random() < 0.2 else (0,)
+        dies, agrees = self.chance.choice((0.0, 0.3, 0.6)), self.chance.choice((1.0, 1.0, 0.6))
+        steps = self.chance.choice(_STEPS)
         for machine in machines:
-            at = called + self.chance.uniform(0, 10)
+            at = called + self.chance.uniform(0, 10) * self.chance.choice((0.1, 1))
             command = self.chance.choice((Command.RECOVER,) * 3 + (Command.EXECUTE,))
             while at < quiet:
-                kill_at = self.chance.randint(1, _MANY_STEPS) if self.chance.random() < 0.5 else None
+                kill_at = self.chance.randint(10, steps) if self.chance.random() < dies else None
                 yield EngineRun(
                     self._moment(at, at),
                     command,
                     machine,
                     kill_at,
-                    approves=self.chance.random() < 0.85,
+                    approves=self.chance.random() < agrees,
                     thinking=round(self.chance.choice((0.0, 1.0, 5.0, 40.0)) * self.chance.random(), 2),
                     whole_cluster=self.chance.random() < 0.5,
                 )
-                if kill_at is None and self.chance.random() < 0.7:
+                if kill_at is None and self.chance.random() < 0.6:
                     return
                 at += self.chance.uniform(2, 40)
                 command = self.chance.choice(tuple(Command))
@@ -268,26 +203,18 @@ class _Draw:
         choice = self.chance.choice
         return Rules(
             choice(tuple(CandidateOrder)),
-            choice((Approval.AUTO, Approval.AUTO, Approval.MANUAL, Approval.AUTO_LOSSLESS)),
+            choice((Approval.AUTO,) * 3 + (Approval.MANUAL, Approval.AUTO_LOSSLESS)),
             choice((RequiredAnswers.ALL, RequiredAnswers.ANY)),
-            patience=choice((1.0, 5.0, 20.0)),
+            patience=choice((1.0, 1.0, 5.0, 20.0)),
             deadline=choice((1.0, 2.0, 5.0)),
             attempts=choice((1, 2, 3)),
             max_age=choice((5.0, 60.0)),
-            min_replication_factor=choice((1, 1, 1, 1, 2, 3)),
+            min_replication_factor=choice((1,) * 6 + (2, 3)),
             partitions=choice((1, 2, 5000, 5000, 5000)),
-            brokers_down_percent=choice((50, 70, 100, 100, 100, 100)),
+            brokers_down_percent=choice((50, 70) + (100,) * 6),
             wave_sizes=choice(((1,), (1, 2), (50,), (1, 50))),
         )
 
     def _moment(self, first: float, last: float) -> float:
         """Whole hundredths read better and lose nothing."""
         return round(self.chance.uniform(first, last), 2)
-
-
-def _flicker(leader: int, followers: list[int], fallen: float) -> Iterator[Fault]:
-    """The last leader is back for some seconds, heard by nobody: another epoch, and the same logs."""
-    for broker in followers:
-        yield Fault(fallen, Kind.CUT, leader, other=broker, upon=Upon.APPROVE, lasting=15)
-    yield Fault(fallen, Kind.START, leader, upon=Upon.APPROVE)
-    yield Fault(fallen, Kind.KILL, leader, upon=Upon.APPROVE, later=4)

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from kafka_recovery.simulator.histories.judging.marks import MARKS
+
 
 @dataclass(slots=True)
 class Vacuity:
@@ -27,6 +29,24 @@ class Vacuity:
     def __str__(self) -> str:
         rows = [(name, self.things[name], self.histories[name]) for name in self.things]
         return table(("promise", "examined", "in histories"), rows)
+
+
+@dataclass(slots=True)
+class Coverage:
+    """In how many histories each mark was reached."""
+
+    histories: Counter[str] = field(default_factory=Counter)
+
+    def add(self, marks: Iterable[str]) -> None:
+        """One more history."""
+        self.histories.update(marks)
+
+    def below(self, least: int) -> tuple[str, ...]:
+        """The marks that fewer histories reached."""
+        return tuple(mark for mark in MARKS if self.histories[mark] < least)
+
+    def __str__(self) -> str:
+        return table(("mark", "in histories"), [(mark, self.histories[mark]) for mark in MARKS])
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:

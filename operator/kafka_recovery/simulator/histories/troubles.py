@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle
-from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Step, Wished
+from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Scenario
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock
 from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.network import NodeName
+from kafka_recovery.simulator.model.requests import ElectionType
 
 SOMEBODY = "somebody"
 
@@ -36,7 +39,9 @@ class Troubles:
     scenario: Scenario
     machine: Callable[[int], Machine]
     clients: list[str]
-    done: set[int] = field(default_factory=set)
+    pause: Callable[[Process, float], object] = lambda process, seconds: None
+    steps: dict[int, int] = field(default_factory=dict)
+    """By the place of a fault that lies in wait: how many of its steps it has seen."""
     slowed: set[BrokerId] = field(default_factory=set)
     unreliable: set[Kind] = field(default_factory=set)
     """What became of messages since the network was last mended."""
@@ -51,13 +56,16 @@ class Troubles:
         for fault in self.scenario.faults:
             if fault.upon is None:
                 self.kafka.scheduler.at(fault.at, partial(self.happens, fault))
-        self.story.when_asked.append(self._asked)
+        self.story.when_step.append(self._step)
 
     def happens(self, fault: Fault, designated: BrokerId | None = None) -> None:
         """This fault, now. One that makes no sense at this moment is ignored: a shortened history stays a history."""
         if self.story.now >= self.scenario.quiet_at:
             return
         broker = designated if fault.designated else fault.broker
+        if fault.kind is Kind.REASSIGN and fault.designated:
+            self._prefer_in_order(fault, designated)
+            return
         if fault.leader_of is not None:
             state = self.kafka.truth.state(TopicPartition.parse(fault.leader_of))
             broker = None if state is None else state.leader
@@ -72,19 +80,26 @@ class Troubles:
         kafka = self.kafka
         self._mend_network()
         kafka.thaw_controller()
+        kafka.start_controller()
+        self._wish(suspended=False, authority="Automatic")
         for broker in kafka.brokers:
+            if broker in self.scenario.lost:
+                kafka.host_crash(broker)
+                continue
             kafka.thaw(broker)
             kafka.start(broker)
         for machine in map(self.machine, self.scenario.machines):
             machine.disk.full = False
 
-    def _asked(self, asked: Asked) -> None:
-        """An engine sends a change: what was to happen upon that does, once each."""
+    def _step(self, step: Step) -> None:
+        """An engine takes a step: what was to happen upon that does, once each."""
         for place, fault in enumerate(self.scenario.faults):
-            if fault.upon == asked.what and fault.at <= asked.at and place not in self.done:
-                self.done.add(place)
-                designated = asked.ballots[0].designated
-                self.kafka.scheduler.after(fault.later, partial(self.happens, fault, designated))
+            if fault.upon != step.what or fault.at > self.story.now or fault.machine not in (None, step.machine):
+                continue
+            self.steps[place] = self.steps.get(place, 0) + 1
+            if self.steps[place] == fault.turn:
+                here = replace(fault, machine=step.machine)
+                self.kafka.scheduler.after(fault.later, partial(self.happens, here, step.designated))
 
     def _later(self, fault: Fault, action: Callable[[], object]) -> None:
         if fault.lasting is not None:
@@ -142,6 +157,73 @@ class Troubles:
     def _log_dir(self, broker: BrokerId, fault: Fault) -> None:
         self.kafka.log_dir_offline(broker, self.scenario.partitions)
 
+    def _mute(self, broker: BrokerId, fault: Fault) -> None:
+        for name in self.kafka.controllers.names:
+            self._one_way(broker, name, fault)
+
+    def _deaf(self, broker: BrokerId, fault: Fault) -> None:
+        for name in self.kafka.controllers.names:
+            self._one_way(name, broker, fault)
+
+    def _one_way(self, source: NodeName, target: NodeName, fault: Fault) -> None:
+        self.kafka.cut(source, target)
+        self._later(fault, lambda: self.kafka.mend(source, target))
+
+    def _kill_controller(self, fault: Fault) -> None:
+        self.kafka.kill_controller()
+        self._later(fault, self.kafka.start_controller)
+
+    def _wish(self, **changed: Any) -> None:
+        """The owners want something else from now on."""
+        now = self.story.wished[-1] if self.story.wished else Wished(0.0, self.scenario.rules.policy)
+        wish = replace(now, at=self.story.now, **changed)
+        if replace(wish, at=now.at) != now:
+            self.story.wished.append(wish)
+            self.kafka.note("owners", f"want authority {wish.authority}{', suspended' if wish.suspended else ''}")
+
+    def _suspend(self, fault: Fault) -> None:
+        self._wish(suspended=True)
+        self._later(fault, lambda: self._wish(suspended=False))
+
+    def _authority(self, fault: Fault) -> None:
+        self._wish(authority=str(fault.authority or Authority.AUTOMATIC))
+        self._later(fault, lambda: self._wish(authority=str(Authority.AUTOMATIC)))
+
+    def _rules(self, fault: Fault) -> None:
+        if fault.rules is not None:
+            self._wish(policy=fault.rules.policy)
+
+    def _pause_engine(self, fault: Fault) -> None:
+        process = self.machine(fault.machine or 0).process
+        if process is not None:
+            self.pause(process, fault.lasting or 1.0)
+
+    def _min_isr(self, fault: Fault) -> None:
+        self.kafka.set_min_isr(_partition(fault).topic, max(fault.count, 1))
+
+    def _unclean(self, fault: Fault) -> None:
+        topic = _partition(fault).topic
+        self.kafka.set_unclean(topic, True)
+        self._later(fault, lambda: self.kafka.set_unclean(topic, False))
+
+    def _delete_records(self, fault: Fault) -> None:
+        id = _partition(fault)
+        state = self.kafka.truth.state(id)
+        if state is not None and state.leader is not None:
+            self.kafka.delete_records(id, self.kafka.truth.log_end(state.leader, id) - fault.count)
+
+    def _elect(self, fault: Fault) -> None:
+        if self.kafka.controllers.active is not None:
+            self.kafka.elect(_partition(fault), ElectionType.UNCLEAN, by=SOMEBODY)
+
+    def _prefer(self, fault: Fault) -> None:
+        if self.kafka.controllers.active is not None:
+            self.kafka.elect(_partition(fault), ElectionType.PREFERRED, by=SOMEBODY)
+
+    def _cancel(self, fault: Fault) -> None:
+        if self.kafka.controllers.active is not None:
+            self.kafka.cancel_reassignment(_partition(fault), by=SOMEBODY)
+
     def _no_controller(self, fault: Fault) -> None:
         for name in self.kafka.controllers.names:
             self.kafka.pause_controller(name)
@@ -151,6 +233,13 @@ class Troubles:
         if fault.partition is not None:
             replicas = tuple(map(BrokerId, fault.replicas))
             self.kafka.reassign(TopicPartition.parse(fault.partition), replicas, by=SOMEBODY)
+
+    def _prefer_in_order(self, fault: Fault, first: BrokerId | None) -> None:
+        """Somebody has the same idea as an engine: the same leader first, the others as they stand."""
+        state = self.kafka.truth.state(_partition(fault))
+        if state is not None and first in state.replicas:
+            order = (first, *[broker for broker in state.replicas if broker != first])
+            self.kafka.reassign(_partition(fault), order, by=SOMEBODY)
 
     def _recreate(self, fault: Fault) -> None:
         name = TopicPartition.parse(fault.partition or "").topic
@@ -189,6 +278,8 @@ _ON_A_BROKER: dict[Kind, Callable[[Troubles, BrokerId, Fault], object]] = {
     Kind.ISOLATE: Troubles._isolate,
     Kind.HIDE: Troubles._hide,
     Kind.LOG_DIR: Troubles._log_dir,
+    Kind.MUTE: Troubles._mute,
+    Kind.DEAF: Troubles._deaf,
 }
 _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
     Kind.LOSE: Troubles._lose,
@@ -202,4 +293,19 @@ _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
     Kind.JUMP: Troubles._jump,
     Kind.KILL_ENGINE: Troubles._kill_engine,
     Kind.DISK_FULL: Troubles._disk_full,
+    Kind.PAUSE_ENGINE: Troubles._pause_engine,
+    Kind.SUSPEND: Troubles._suspend,
+    Kind.AUTHORITY: Troubles._authority,
+    Kind.RULES: Troubles._rules,
+    Kind.MIN_ISR: Troubles._min_isr,
+    Kind.UNCLEAN: Troubles._unclean,
+    Kind.DELETE_RECORDS: Troubles._delete_records,
+    Kind.ELECT: Troubles._elect,
+    Kind.PREFER: Troubles._prefer,
+    Kind.CANCEL: Troubles._cancel,
+    Kind.KILL_CONTROLLER: Troubles._kill_controller,
 }
+
+
+def _partition(fault: Fault) -> TopicPartition:
+    return TopicPartition.parse(fault.partition or "")

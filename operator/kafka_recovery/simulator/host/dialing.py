@@ -69,6 +69,7 @@ class SimulatedDial:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
         session = Session(self.kafka, broker, self.process.name, self.names.address_of)
         link = Link(network, self.process, target, session, self.weather, self.sending)
+        self.process.when_dead(link.abort)
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         link.attach(protocol)

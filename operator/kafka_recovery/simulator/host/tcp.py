@@ -82,6 +82,7 @@ class Link(asyncio.Transport):
         self._generation = broker.node.generation
         self._there = _Way(network, process.name, broker.id, self._at_broker)
         self._back = _Way(network, broker.id, process.name, self._at_client)
+        self._loop = asyncio.get_running_loop()
         self._unread = bytearray()
         self._closed = False
         self._protocol: asyncio.Protocol | None = None
@@ -164,7 +165,7 @@ class Link(asyncio.Transport):
         self._closed = True
         self._broker.node.when_stopped.remove(self._broker_stopped)
         if self._protocol is not None:
-            asyncio.get_running_loop().call_soon(self._protocol.connection_lost, error)
+            self._loop.call_soon(self._protocol.connection_lost, error)
 
 
 @dataclass(frozen=True, slots=True)

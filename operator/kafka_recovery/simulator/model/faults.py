@@ -179,6 +179,11 @@ class Faults:
         request = AlterReassignments({partition: target}, by, allow_replication_factor_change=True)
         return self.controllers.administration.reassign(request).partitions[partition]
 
+    def cancel_reassignment(self, partition: TopicPartition, by: str = "another admin") -> Error:
+        """Somebody cancels what is going on."""
+        request = AlterReassignments({partition: None}, by)
+        return self.controllers.administration.reassign(request).partitions[partition]
+
     def elect(self, partition: TopicPartition, type: ElectionType, by: str = "another admin") -> Error:
         """Somebody holds an election at the controller itself."""
         request = ElectLeaders(type, (partition,), by)

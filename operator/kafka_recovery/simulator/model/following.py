@@ -66,7 +66,7 @@ class Fetcher:
             self.broker.id,
             self.broker.epoch if self.broker.settings.fetches_name_broker_epochs else NO_BROKER_EPOCH,
             self.first,
-            {id: _position(self.following[id]) for id in changed if id in self.following},
+            {id: self._position(self.following[id]) for id in changed if id in self.following},
             () if self.first else tuple(self.forgotten),
         )
         self.first = False
@@ -117,10 +117,7 @@ class Fetcher:
                 if batch.first >= log.end:
                     log.append(batch)
                 elif batch.end > log.end:
-                    seen = log.end - batch.first
-                    log.append(
-                        batch._replace(first=log.end, records=batch.records - seen, sequence=batch.sequence + seen)
-                    )
+                    log.append(batch.after(log.end))
             self.broker.written(log)
         known = log.high_watermark
         if fetched.high_watermark >= 0:
@@ -140,6 +137,13 @@ class Fetcher:
             self.truncate(partition, fetched.end)
         elif fetched.start > partition.log.end:
             partition.log.begin_at(fetched.start)
+
+    def _position(self, partition: Copy) -> FetchPosition:
+        log = partition.log
+        last = log.latest_epoch
+        if last < 0 and self.broker.switches.refuse_forgotten_epochs:
+            last = log.forgotten
+        return FetchPosition(log.topic_id, partition.state.leader_epoch, log.end, last, log.high_watermark)
 
     def _common_end(self, log: Log, epoch: int, end: int) -> int | None:
         """Where to cut, given the leader's largest epoch up to this log's last, and where it ends there (KIP-101).
@@ -162,8 +166,3 @@ class Fetcher:
             self.broker.timeline.tell(
                 self.broker.node.title, What.TRUNCATED, partition.id, to=to, records=dropped, leader=self.leader
             )
-
-
-def _position(partition: Copy) -> FetchPosition:
-    log = partition.log
-    return FetchPosition(log.topic_id, partition.state.leader_epoch, log.end, log.latest_epoch, log.high_watermark)

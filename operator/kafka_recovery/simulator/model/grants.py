@@ -1,4 +1,4 @@
-"""What brokers grant a client: KIP-1275's two operations, and how often it may ask."""
+"""What brokers grant a client: KIP-1275's two operations, and when it has asked too much."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Operation(Enum):
 
 @dataclass(slots=True)
 class Grants:
-    """Who has no entry may everything, at once. `pauses`: seconds for which an answer throttles its client (quota)."""
+    """Who has no entry may everything, at once. `pauses`: seconds for which a client over its quota shall wait."""
 
     pauses: dict[str, float] = field(default_factory=dict)
     _denied: set[tuple[str, Operation, str | None]] = field(default_factory=set)

@@ -84,7 +84,6 @@ class SimulatedKafka(Faults):
         }
         self.brokers = found
         self.grants = Grants()
-        self._muted: dict[tuple[str, BrokerId], float] = {}
         self._serving = {id: Serving(broker, self.cluster_id, self.grants) for id, broker in found.items()}
         self.truth = Truth(self.controllers, found)
         for broker in found.values():
@@ -212,23 +211,17 @@ class SimulatedKafka(Faults):
         self.network.node(client)
 
         def answered(answer: Any) -> None:
-            self._muted[client, id] = self.scheduler.now + self.grants.pauses.get(client, 0.0)
             self.network.send(id, client, "answer", partial(on_answer, answer))
 
         def arrived() -> None:
-            target, muted_until = self.brokers[id], self._muted.get((client, id), 0.0)
-            if not target.is_open:
+            if not self.brokers[id].is_open:
                 answered(Refused(id))
-            elif muted_until > self.scheduler.now:
-                target.node.after(muted_until - self.scheduler.now, arrived)
             else:
-                self.serve(id, request, answered, client)
+                self.serve(id, request, answered)
 
         self.network.send(client, id, type(request).__name__, arrived, partial(on_answer, Refused(id)))
 
-    def serve(
-        self, broker: BrokerId, request: Request[Answered], reply: Callable[[Answered], None], client: str = ""
-    ) -> None:
+    def serve(self, broker: BrokerId, request: Request[Answered], reply: Callable[[Answered], None]) -> None:
         """Let a broker's process answer a request that has reached it, now or when the controller has decided.
 
         There is no answer from a broker that is down or fenced itself, nor from a process that is no more.
@@ -242,7 +235,7 @@ class SimulatedKafka(Faults):
             if target.node.generation == generation:
                 reply(answer)
 
-        self._serving[broker].answer(request, answered, client)
+        self._serving[broker].answer(request, answered)
 
     def produce(
         self,

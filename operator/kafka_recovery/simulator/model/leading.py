@@ -24,8 +24,6 @@ from kafka_recovery.simulator.model.settings import IsrRpc
 _REVERT = frozenset({Error.INELIGIBLE_REPLICA, Error.OPERATION_NOT_ATTEMPTED, Error.INVALID_REQUEST})
 """Back to the last committed ISR at once; after other errors the metadata that is on its way decides."""
 
-_RETRIED = frozenset({Error.STALE_BROKER_EPOCH, Error.INVALID_INCARNATION_ID})
-
 
 @dataclass(slots=True)
 class Progress:
@@ -252,6 +250,3 @@ class Leading:
         elif answer.error in _REVERT:
             self.proposal = None
             self.advance()
-        elif answer.error in _RETRIED:
-            self.proposal = None
-            self.broker.node.after(self.broker.settings.isr_retry, self.shrink)

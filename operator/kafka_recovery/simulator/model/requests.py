@@ -172,6 +172,8 @@ class At(Enum):
     LATEST = -1
     EARLIEST = -2
     MAX_TIMESTAMP = -3
+    SINCE = 0
+    """The first record that is not older than a time."""
 
 
 class OffsetFound(NamedTuple):
@@ -193,12 +195,13 @@ class OffsetsFound:
 class ListOffsets(Request[OffsetsFound]):
     """ListOffsets. `debugging` is replica id -2: any replica answers with its log end; else only the leader answers.
 
-    `partitions` names the leader epoch to ask under, or ANY_EPOCH.
+    `partitions` names the leader epoch to ask under, or ANY_EPOCH. `since`: a time of the leader's clock.
     """
 
     partitions: Mapping[TopicPartition, LeaderEpoch]
     at: At = At.LATEST
     debugging: bool = False
+    since: float = 0.0
 
 
 class VectorFound(NamedTuple):
@@ -280,7 +283,7 @@ class LogInfo(NamedTuple):
 class ReplicaLogInfo:
     """The first 1000 partitions asked for; `has_more_data`: there were more (KIP-1275).
 
-    `throttled`: seconds for which the broker listens to this client no more.
+    `throttled`: seconds for which this client, over its quota, shall ask no more.
     """
 
     broker_epoch: int
@@ -294,10 +297,11 @@ class GetReplicaLogInfo(Request["ReplicaLogInfo | Unsupported"]):
     """KIP-1275; a fenced broker answers too. None: every partition that has a replica there.
 
     CLUSTER_ACTION on the cluster and DESCRIBE on the topic are needed; each partition tells what is missing, for the
-    answer has no error of its own.
+    answer has no error of its own. `by`: who asks.
     """
 
     partitions: tuple[tuple[TopicPartition, TopicId], ...] | None
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

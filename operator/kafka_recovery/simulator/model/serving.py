@@ -11,9 +11,23 @@ from typing import Any
 from kafka_recovery.domain.evidence import MinInsyncReplicas
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
+from kafka_recovery.simulator.model.client_requests import (
+    AppendRecords,
+    CreateTopics,
+    DeleteTopics,
+    DescribeLogDirectory,
+    EndsOfEpochs,
+    EpochsEnd,
+    LogDirectory,
+    NumberProducer,
+    ProducerNumbered,
+    TopicsDeleted,
+    TopicsMade,
+)
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.grants import Grants, Operation
 from kafka_recovery.simulator.model.hosted import Hosted
+from kafka_recovery.simulator.model.log import Batch
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.requests import (
     SERVED,
@@ -59,6 +73,8 @@ from kafka_recovery.simulator.model.requests import (
     Versions,
 )
 from kafka_recovery.simulator.model.timeline import What
+from kafka_recovery.simulator.model.topic_requests import TopicRequests
+from kafka_recovery.simulator.model.writing import Writing
 
 Reply = Callable[[Any], None]
 
@@ -73,18 +89,17 @@ class Serving:
     cluster_id: str
     grants: Grants = field(default_factory=Grants)
 
-    def answer(self, request: Request[Any], reply: Reply, client: str = "") -> None:
+    def answer(self, request: Request[Any], reply: Reply) -> None:
         """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
         answer = _LOCAL.get(type(request))
-        if isinstance(request, GetReplicaLogInfo):
-            reply(self._log_infos(client, request))
-            return
         if answer is not None:
             reply(answer(self, request))
+        elif isinstance(request, AppendRecords):
+            Writing(self.broker, request, reply).begin()
         else:
-            self._forward(request, reply, client)
+            self._forward(request, reply)
 
-    def _forward(self, request: Request[Any], reply: Reply, client: str) -> None:
+    def _forward(self, request: Request[Any], reply: Reply) -> None:
         controllers, patience = self.broker.controllers, self.broker.settings.forwarding
         administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
         silent: Any
@@ -95,7 +110,7 @@ class Serving:
                     if not self.broker.switches.designated_elections:
                         reply(Unsupported())
                         return
-                    if not self.grants.permits(client, Operation.CLUSTER_ACTION):
+                    if not self.grants.permits(request.by, Operation.CLUSTER_ACTION):
                         reply(Decided(Error.CLUSTER_AUTHORIZATION_FAILED, {}))
                         return
                     patience = min(patience, request.timeout)
@@ -104,6 +119,12 @@ class Serving:
                 question, silent = partial(self._told, request, administration.reassign), Decided(timed_out, {})
             case ListReassignments():
                 question, silent = partial(self._ongoing, request), ReassignmentsListed(timed_out, {})
+            case CreateTopics():
+                question, silent = partial(TopicRequests(administration).create, request), TopicsMade(timed_out, {})
+            case DeleteTopics():
+                question, silent = partial(TopicRequests(administration).delete, request), TopicsDeleted(timed_out, {})
+            case NumberProducer():
+                question, silent = TopicRequests(administration).number_producer, ProducerNumbered(timed_out, -1)
             case DescribeQuorum():
                 question, silent = self._quorum, QuorumDescribed(timed_out, -1)
             case _:
@@ -213,12 +234,10 @@ class Serving:
         return copy
 
     def _offsets(self, request: ListOffsets) -> OffsetsFound:
-        return OffsetsFound(
-            {id: self._offset(id, epoch, request.at, request.debugging) for id, epoch in request.partitions.items()}
-        )
+        return OffsetsFound({id: self._offset(id, epoch, request) for id, epoch in request.partitions.items()})
 
-    def _offset(self, id: TopicPartition, asked: LeaderEpoch, at: At, debugging: bool) -> OffsetFound:
-        copy = self._replica(id, asked)
+    def _offset(self, id: TopicPartition, asked: LeaderEpoch, request: ListOffsets) -> OffsetFound:
+        at, debugging, copy = request.at, request.debugging, self._replica(id, asked)
         if isinstance(copy, Error):
             return OffsetFound(copy, _NO_OFFSET, _NO_LEADER_EPOCH)
         log, epoch = copy.log, copy.state.leader_epoch
@@ -226,6 +245,9 @@ class Serving:
             return OffsetFound(Error.NOT_LEADER_OR_FOLLOWER, _NO_OFFSET, _NO_LEADER_EPOCH)
         if at is At.EARLIEST:
             return OffsetFound(Error.NONE, Offset(log.start), epoch)
+        if at is At.SINCE:
+            found = next((batch for batch in log.batches if batch.stamp >= request.since), None)
+            return OffsetFound(Error.NONE, Offset(found.first) if found else _NO_OFFSET, epoch)
         if at is At.MAX_TIMESTAMP:
             newest = log.newest()
             if newest is None:
@@ -273,13 +295,29 @@ class Serving:
             Error.NONE, start, high_watermark, batches=tuple(batch for batch in batches if batch.first < limit)
         )
 
-    def _log_infos(self, client: str, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
+    def _epochs(self, request: EndsOfEpochs) -> EpochsEnd:
+        return EpochsEnd({id: self._epoch(id, *asked) for id, asked in request.partitions.items()})
+
+    def _epoch(self, id: TopicPartition, current: LeaderEpoch, asked: LeaderEpoch) -> tuple[Error, LeaderEpoch, Offset]:
+        copy = self._replica(id, current)
+        if isinstance(copy, Error):
+            return copy, _NO_LEADER_EPOCH, _NO_OFFSET
+        if copy.leading is None:
+            return Error.NOT_LEADER_OR_FOLLOWER, _NO_LEADER_EPOCH, _NO_OFFSET
+        epoch, end = copy.log.end_of(asked)
+        return Error.NONE, LeaderEpoch(epoch), Offset(end)
+
+    def _log_directory(self, _: DescribeLogDirectory) -> LogDirectory:
+        sizes = {id: sum(map(_size, copy.log.batches)) for id, copy in self.broker.copies.items()}
+        return LogDirectory(sizes, tuple(sorted(self.broker.dead_directories)))
+
+    def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
         if not self.broker.switches.designated_elections:
             return Unsupported()
         asked = self._held() if request.partitions is None else request.partitions
-        infos = {id: self._log_info(client, id, topic_id) for id, topic_id in asked[:SERVED]}
-        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(client, 0.0))
+        infos = {id: self._log_info(request.by, id, topic_id) for id, topic_id in asked[:SERVED]}
+        return ReplicaLogInfo(self.broker.epoch, len(asked) > SERVED, infos, self.grants.pauses.get(request.by, 0.0))
 
     def _log_info(self, client: str, id: TopicPartition, topic_id: TopicId) -> LogInfo:
         copy = self._replica(id, -1, topic_id)
@@ -307,8 +345,16 @@ _LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
         ListTopics: Serving._topics,
         NameTopics: Serving._names,
         ReadLogs: Serving._logs,
+        GetReplicaLogInfo: Serving._log_infos,
+        EndsOfEpochs: Serving._epochs,
+        DescribeLogDirectory: Serving._log_directory,
     }
 )
+
+
+def _size(batch: Batch) -> int:
+    """Bytes; of records that no real client sent, about as many as they would have."""
+    return len(batch.data) if batch.data is not None else 61 + 20 * batch.records
 
 
 def _described(state: PartitionState, offline: tuple[BrokerId, ...]) -> PartitionDescribed:

@@ -66,7 +66,6 @@ class Settings:
     forwarding: float = 60.0
     forward_retry: float = 1.0
     forward_timeout: float = 30.0
-    isr_retry: float = 1.0
     controller_election: float = 1.5
     writeback: float = 5.0
     watermark_checkpoint: float = 5.0

@@ -94,7 +94,9 @@ def the_rest_in_order(story: Chronicle, scenario: Scenario) -> Examined:
 def the_rule_is_its_topics_own(story: Chronicle, scenario: Scenario) -> Examined:
     """A plan is made under a policy that its owners had at that time, each partition under the rule for its topic."""
     for kept, plan in story.plans():
-        looked = next((look for look in reversed(story.looked) if look.process == kept.process), None)
+        mine = [look for look in story.looked if look.process == kept.process and look.at <= kept.at]
+        looked = next((look for look in mine if look.evidence == plan.evidence), None)
+        looked = looked or next((look for look in mine if look.evidence.partitions), None)
         began = kept.at if looked is None else looked.at - looked.evidence.cluster.took.total_seconds() - WISHES
         if plan.policy not in [wish.policy for wish in story.wishes(min(began, kept.at - WISHES), kept.at)]:
             yield Broken(kept.at, f"plan {kept.digest[:8]} was made under a policy that its owners did not want then")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Ran
+from kafka_recovery.simulator.histories.chronicle import LAST, Chronicle, Ran
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -43,6 +45,74 @@ def engines_never_break(story: Chronicle, scenario: Scenario) -> Examined:
             only_tidied = ran.command in ("recover", "execute") and set(asked) == {"restore"}
             text = f"{ran.process} ({ran.command}) asked to {asked[-1:]} and ends without a report: {ran.sentence}"
             yield unless(not asked or only_tidied, ran.ended, text)
+
+
+def the_quiet_end_is_explained(story: Chronicle, scenario: Scenario) -> Examined:
+    """When nothing goes wrong any more, every partition is led again or refused for a reason that is true now.
+
+    Some brokers may never come back. Everybody who lives is heard, a person who is asked says yes, owners want
+    elections and there is no deadline: only what can't be or may not be is a reason.
+    """
+    ran = next((ran for ran in story.ran if ran.process == LAST), None)
+    if ran is None:
+        return
+    said = {outcome.id: outcome for outcome in (ran.report.outcomes if ran.report else ())}
+    for id in ran.leaderless:
+        led = any(state.leader is not None for state in story.states(id, ran.ended - 1, ran.ended))
+        reason = said[id].reason if id in said else None
+        holds = reason is not None and _QUIET.get(reason.code, _never)(story, id)
+        text = f"{id} is left without a leader by {ran.process} when all is quiet"
+        yield unless(led or holds, ran.ended, f"{text}: {reason or ran.sentence or 'nothing was said of it'}")
+
+
+def _never(story: Chronicle, id: TopicPartition) -> bool:
+    return False
+
+
+def _nobody_lives(story: Chronicle, id: TopicPartition) -> bool:
+    """Whether the controller could not elect any of its replicas."""
+    state = story.kafka.controllers.state
+    return not any(state.acceptable(broker, id) for broker in story.assignment(id))
+
+
+def _a_disk_is_gone(story: Chronicle, id: TopicPartition) -> bool:
+    """Whether a broker lives and can't read its replica: nobody may be elected over what it may hold."""
+    state = story.kafka.controllers.state
+    return any(
+        not state.acceptable(broker, id) and not story.kafka.truth.fenced(broker) for broker in story.assignment(id)
+    )
+
+
+def _too_few(story: Chronicle, id: TopicPartition) -> bool:
+    rule = story.wished[-1].policy.rule_for(id.topic)
+    return rule is not None and len(story.assignment(id)) < rule.min_replication_factor
+
+
+def _too_many_down(story: Chronicle, id: TopicPartition) -> bool:
+    down = [broker for broker in story.kafka.brokers if story.kafka.truth.fenced(broker)]
+    return 100 * len(down) > story.wished[-1].policy.limits.brokers_down_percent * len(story.kafka.brokers)
+
+
+def _moving(story: Chronicle, id: TopicPartition) -> bool:
+    state = story.kafka.truth.state(id)
+    return state is not None and bool(state.adding or state.removing)
+
+
+def _full(story: Chronicle, id: TopicPartition) -> bool:
+    limit = story.wished[-1].policy.limits.partitions
+    mine = [plan for kept, plan in story.plans() if kept.process == LAST]
+    return any(sum(decision.leader is not None for decision in plan.decisions) >= limit for plan in mine)
+
+
+_QUIET: Mapping[str, Callable[[Chronicle, TopicPartition], bool]] = {
+    "NoCandidate": _nobody_lives,
+    "PromisedMissing": _a_disk_is_gone,
+    "ReplicationFactorTooLow": _too_few,
+    "TooManyBrokersDown": _too_many_down,
+    "ReassignmentOngoing": _moving,
+    "PlanIsFull": _full,
+}
+"""The reasons that may be left, and when each is true."""
 
 
 def _scope(story: Chronicle, ran: Ran) -> set[TopicPartition]:

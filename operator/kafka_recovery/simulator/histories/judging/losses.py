@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Loss, LossClass
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Held, is_engine
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Copy, Held, Looked, is_engine
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -53,6 +55,76 @@ def class_is_proven(story: Chronicle, scenario: Scenario) -> Examined:
             if decision.loss is not None and decision.loss.loss_class is not LossClass.UNKNOWN:
                 text = f"plan {kept.digest[:8]} calls {decision.id} {decision.loss.loss_class} without any proof"
                 yield unless(scenario.knows_history and bool(decision.loss.proof), kept.at, text)
+
+
+def at_least_is_lost(story: Chronicle, scenario: Scenario) -> Examined:
+    """`at_least` is no more than was ever committed beyond the chosen log's end: it is said to be lost for certain."""
+    for kept, plan in story.plans():
+        for decision in plan.decisions:
+            if decision.leader is None or decision.loss is None or scenario.witnessed is None:
+                continue
+            seen = next(partition for partition in plan.evidence.partitions if partition.id == decision.id)
+            chosen = seen.replica(decision.leader)
+            if chosen is None or chosen.log is None or not seen.witnessed_ends:
+                continue
+            committed = story.committed.get((decision.id, decision.topic_id), 0)
+            lost = max(0, max(witness.end for witness in seen.witnessed_ends) - chosen.log.end)
+            text = f"plan {kept.digest[:8]} says that {decision.id} loses at least {decision.loss.at_least} records by"
+            text = f"{text} broker {decision.leader}, whose log ends at {chosen.log.end}; {committed} were committed"
+            right = decision.loss.at_least == lost <= max(0, committed - chosen.log.end)
+            yield unless(right, kept.at, f"{text}, and witnesses saw {lost} beyond it")
+
+
+def lacks_are_true(story: Chronicle, scenario: Scenario) -> Examined:
+    """What another replica is said to hold and the chosen one to lack is the true difference of their logs.
+
+    KIP-966's LogMatching is what lets vectors tell it. Where one could not be read, no more than the truth is said.
+    """
+    for kept, plan in story.plans():
+        looked = next(look for look in reversed(story.looked) if look.process == kept.process and look.at <= kept.at)
+        for decision in plan.decisions:
+            if decision.leader is None or decision.loss is None:
+                continue
+            said = {lack.broker: lack for lack in decision.loss.lacks}
+            seen = next(partition for partition in plan.evidence.partitions if partition.id == decision.id)
+            chosen = _measured(looked, seen, decision.leader)
+            for replica in seen.replicas:
+                other = _measured(looked, seen, replica.broker)
+                if chosen is None or other is None or replica.broker == decision.leader:
+                    continue
+                told = said[replica.broker].records if replica.broker in said else 0
+                first = said[replica.broker].from_offset if replica.broker in said else None
+                lacking = _lacking(chosen, other)
+                known = all(r and r.log and r.log.epochs is not None for r in (replica, seen.replica(decision.leader)))
+                right = told == len(lacking) and first == (lacking[0] if lacking else None)
+                text = (
+                    f"plan {kept.digest[:8]} says that broker {decision.leader} lacks {told} records of {decision.id}"
+                )
+                text = f"{text} from {first} on that broker {replica.broker} holds; those are {len(lacking)}"
+                yield unless(right if known else told <= len(lacking), kept.at, f"{text}, from {lacking[:1]} on")
+
+
+def _measured(looked: Looked, seen: PartitionEvidence, broker: BrokerId) -> Copy | None:
+    """A replica's true log, if it is the one that was measured: an old leader may go on writing meanwhile."""
+    copy, replica = looked.copies.get((seen.id, broker)), seen.replica(broker)
+    if copy is None or replica is None or replica.log is None:
+        return None
+    return copy if (copy.start, copy.end) == (replica.log.start, replica.log.end) else None
+
+
+def _lacking(chosen: Copy, other: Copy) -> list[int]:
+    """Offsets at which the other log holds a record that the chosen one does not hold there."""
+    mine, theirs = _records(chosen), _records(other)
+    return [offset for offset, record in theirs.items() if mine.get(offset) != record]
+
+
+def _records(copy: Copy) -> dict[int, tuple[int, str, int]]:
+    return {
+        batch.first + index: (batch.epoch, batch.producer, batch.sequence + index)
+        for batch in copy.batches
+        for index in range(batch.records)
+        if batch.first + index >= copy.start
+    }
 
 
 def _fits(loss: Loss) -> bool:

@@ -82,7 +82,7 @@ def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Examined:
                 last = after(story, last, change)
         found = story.assignment(id)
         if last is not None and set(found) == set(last.wanted):
-            text = f"{id} is left in the order {list(found)}; its owner wants {list(last.wanted)}"
+            text = f"{id} is left in the order {list(found)}; its owner wants {list(last.wanted)}{last.told}"
             yield unless(found == last.wanted, story.now, text)
 
 
@@ -96,7 +96,9 @@ def restored_is_restored(story: Chronicle, scenario: Scenario) -> Examined:
         ours = (
             stands is not None and stands.plan is not None and stands.machine == said.machine and is_engine(stands.by)
         )
-        yield unless(not ours, said.at, f"{text}, but it is still {list(said.assignment)}")
+        yield unless(
+            not ours, said.at, f"{text}, but it is still {list(said.assignment)}{stands.told if stands else ''}"
+        )
 
 
 def _seen_at(story: Chronicle, asked: Asked, change: Ordered) -> float:

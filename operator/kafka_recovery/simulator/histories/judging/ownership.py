@@ -29,7 +29,8 @@ RACE = 0.2
 class Owned:
     """The order that stands, and who set it. `plan`: the digest of whose it is, None: its owner's own.
 
-    `wanted`: what the owner wants to stand; `machine`: where the plan's journal lies.
+    `wanted`: what the owner wants to stand; `machine`: where the plan's journal lies; `anew`: it was meant for a
+    topic of this name that was deleted meanwhile (the request names topics by their names).
     """
 
     order: Order
@@ -37,6 +38,12 @@ class Owned:
     wanted: Order
     plan: str | None = None
     machine: str | None = None
+    anew: bool = False
+
+    @property
+    def told(self) -> str:
+        """What a person has to know of it besides."""
+        return " (it was meant for a topic of that name that was deleted meanwhile)" if self.anew else ""
 
 
 def owned(story: Chronicle, id: TopicPartition, topic_id: TopicId | None, at: float) -> Owned | None:
@@ -66,7 +73,9 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
     if cause is not None and cause.what == "designate":
         ballot = next(ballot for ballot in cause.ballots if ballot.id == change.id)
         stands_on = story.decision(cause, ballot)
-        return Owned(change.after, change.by, ballot.assignment, stands_on[0] if stands_on else "none", cause.machine)
+        anew = ballot.topic_id != change.topic_id
+        plan = stands_on[0] if stands_on else "none"
+        return Owned(change.after, change.by, ballot.assignment, plan, cause.machine, anew)
     if cause is not None:
         raced = somebody_interfered(story, change, cause.at - RACE)
         return Owned(change.after, change.by, change.after if raced else wanted)

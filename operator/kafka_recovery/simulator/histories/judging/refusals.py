@@ -255,7 +255,8 @@ def _another_leads(told: Told) -> bool:
         for ballot in asked.ballots
         if ballot.id == told.said.outcome.id
     ]
-    return bool(mine) and told.said.outcome.leader != mine[-1].designated
+    planned = told.planned[1].leader if told.planned else None
+    return told.said.outcome.leader != (mine[-1].designated if mine else planned)
 
 
 def _leader_is_gone(told: Told) -> bool:

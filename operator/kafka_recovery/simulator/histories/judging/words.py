@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Concluded, Held, is_engine
+from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -39,7 +39,8 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
         leads = any((state.leader, state.leader_epoch) == (outcome.leader, outcome.leader_epoch) for state in near)
         seen = [(state.leader, state.leader_epoch) for state in near]
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch"
-        yield unless(leads, said.at, f"{text} {outcome.leader_epoch}; leaders and epochs of that time are {seen}")
+        text = f"{text} {outcome.leader_epoch}; leaders and epochs of that time are {seen}"
+        yield unless(leads, said.at, f"{text}, {_blindness(story, said)}")
 
 
 def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
@@ -50,7 +51,7 @@ def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
     for said in _said_recovered(story):
         outcome = said.outcome
         led = [state for state in _near(story, said) if state.leader_epoch == outcome.leader_epoch]
-        values = _min_isrs(story, said)
+        values = _min_isrs(story, scenario, said)
         if outcome.outcome is Outcome.RECOVERED_CLEANLY or not led or not values:
             continue
         low = [len(state.isr) < min(value, len(state.replicas)) for state in led for value in values]
@@ -60,25 +61,35 @@ def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
 
 
 def cleanly_is_clean(story: Chronicle, scenario: Scenario) -> Examined:
-    """`RecoveredCleanly` is not said of a leader whom an engine had elected, unless somebody was told of that one.
+    """`RecoveredCleanly` is not said of a leader whom an engine of this machine had elected, unless that was told.
 
-    Never by who had it elected; by another one only if the first has said what became of its election.
+    By whoever had it elected, or by a run that found it in their journal. Another machine's journal nobody can see.
     """
     for said in _said_recovered(story):
         outcome = said.outcome
         if outcome.outcome is not Outcome.RECOVERED_CLEANLY:
             continue
         election = _election(story, said)
-        if election is None or not is_engine(election.by):
+        machine = next((asked.machine for asked in story.asked if election and asked.process == election.by), None)
+        if election is None or machine != said.machine:
             yield None
             continue
         told = election.by != said.process and any(
-            other.process == election.by and other.outcome.id == outcome.id and other.at >= election.at
+            other.machine == machine and other.outcome.id == outcome.id and election.at <= other.at < said.at
             for other in story.concluded
         )
         text = f"{said.process} says {outcome.id} is {outcome.outcome}, but {election.by} had broker"
         text = f"{text} {election.leader} elected, and {len(election.lost)} acknowledged records were lost by that"
         yield unless(told, said.at, f"{text}; nobody has told of it")
+
+
+def _blindness(story: Chronicle, said: Concluded) -> str:
+    """What kept an engine from seeing more, by its own last look."""
+    looked = next(
+        (look for look in reversed(story.looked) if look.process == said.process and look.at <= said.at), None
+    )
+    advances = [b.metadata_advances for b in looked.evidence.cluster.brokers if b.reachable] if looked else [None]
+    return "and it could see that no metadata moves" if True not in advances else "and it saw metadata move"
 
 
 def _said_recovered(story: Chronicle) -> Iterator[Concluded]:
@@ -90,18 +101,14 @@ def _near(story: Chronicle, said: Concluded) -> tuple[PartitionState, ...]:
     return story.states(said.outcome.id, story.awake_before(said.process, said.at, LAST_SEEN), said.at)
 
 
-def _min_isrs(story: Chronicle, said: Concluded) -> list[int]:
+def _min_isrs(story: Chronicle, scenario: Scenario, said: Concluded) -> list[int]:
     """Every min.insync.replicas that was in force since the engine's last look at the partition."""
     looks = [look.at for look in story.looked if look.process == said.process and look.partition(said.outcome.id)]
-    log, topic = story.kafka.controllers.log, said.outcome.id.topic
-    known = [(log.times.get(offset, 0.0), found) for offset, found in log.topics.all_of(topic)]
-    since = min(looks, default=0.0)
+    since, topic = min(looks, default=0.0), said.outcome.id.topic
+    first = next(each.min_isr for each in scenario.topics if each.name == topic)
+    known = [(0.0, first), *((c.at, c.min_isr) for c in story.configured if c.topic == topic)]
     ends = [*[at for at, _ in known[1:]], float("inf")]
-    return [
-        found.min_isr
-        for (began, found), end in zip(known, ends, strict=True)
-        if found is not None and began <= said.at and end >= since
-    ]
+    return [value for (began, value), end in zip(known, ends, strict=True) if began <= said.at and end >= since]
 
 
 def _election(story: Chronicle, said: Concluded) -> Held | None:

@@ -1,0 +1,318 @@
+"""Marks of what a history contained, read from its chronicle: what no history reaches is promised by nobody.
+
+Each is one named event; `MARKS` lists those that must turn up among the 500 histories of `make test`. Nothing in the
+engine tells of them: they are what an outsider sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.plan import Decision, LossClass, Plan, Verdict
+from kafka_recovery.simulator.histories.chronicle import LAST, Asked, Chronicle, Held, is_engine
+from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
+from kafka_recovery.simulator.histories.judging.naive_refusals import alive
+from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, after, cause_of, somebody_interfered
+from kafka_recovery.simulator.histories.scenario import Scenario
+
+GUARDS = (
+    "NotListed", "NotRegistered", "Fenced", "Unreachable", "MetadataUnknown", "CutOff", "LogDirOffline", "NotPromised",
+)  # fmt: skip
+OBSTACLES = (
+    "NoController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
+    "PromisedMissing", "NotPromised", "NoCandidate", "PlanIsFull", "CleanMemberReturning",
+)  # fmt: skip
+CHANGES = (
+    "leader", "epoch", "topic", "assignment", "log", "better candidate", "leader may not lead", "clean member back",
+)  # fmt: skip
+REASONS = (
+    "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline", "RecoveredCleanly/CleanMemberCameBack",
+    "Failed/ElectedInstead", "Failed/LeaderSilent", "Failed/AnotherLeader", "Refused/ApprovalMissing",
+    "Refused/OutOfTime", "Refused/Suspended", "Refused/ObserveOnly", "Refused/RuleChanged", "Refused/Undone",
+    "Refused/EarlierWaveFailed", "Refused/UnknownPartition",
+)  # fmt: skip
+EVENTS = (
+    "an engine was killed in the midst of a wave",
+    "an engine was killed between designation and election",
+    "an engine was killed between election and restoring",
+    "a wave of an earlier run was waited out",
+    "a restore after a crash in doubt",
+    "a second plan while the first is undone",
+    "a request got no answer",
+    "the canary died or did not verify",
+    "a plan of several waves",
+    "a plan that was made again by the same run",
+    "an engine was stopped and went on",
+    "an engine was stopped between its look and its election",
+    "owners changed their minds during a run",
+    "an election after owners had changed their minds",
+    "a person said no",
+    "an election lost acknowledged records",
+    "a class was proven and carried out",
+    "a bound was proven",
+    "a proven class met a loss that it allows",
+    "another than the designated one was elected",
+    "an elected leader lost its leadership while it was verified",
+    "another admin elected uncleanly during a run",
+    "Kafka elected uncleanly by itself",
+    "two logs of equal length and different records",
+    "a log that starts after 0",
+    "brokers of a release that lists no fenced ones",
+    "two machines changed things at one time",
+    "an order of somebody else met by a restore",
+    "excuse: a change that could not be seen",
+    "excuse: somebody had the plan's idea",
+    "excuse: another machine's order was taken for the original",
+    "a partition was without a leader when all was quiet",
+    "a clean member was waited for",
+    "patience ran out",
+    "a run outlasted its time",
+)
+MARKS: tuple[str, ...] = (
+    *EVENTS,
+    *(f"guard: {code}" for code in GUARDS),
+    *(f"forbidden: {code}" for code in OBSTACLES),
+    *(f"the last look differs: {what}" for what in CHANGES),
+    *(f"said: {reason}" for reason in REASONS),
+)
+
+
+def marks(story: Chronicle, scenario: Scenario) -> frozenset[str]:
+    """The marks that a history reaches."""
+    found = {
+        *_crashes(story), *_doubts(story), *_plans(story, scenario), *_wishes(story), *_elections(story),
+        *_evidence(story), *_orders(story), *_words(story), *_last_looks(story),
+    }  # fmt: skip
+    if any(paused for paused in story.paused):
+        found.add("an engine was stopped and went on")
+    for asked in story.requests("elect"):
+        looks = [look.at for look in story.looked if look.process == asked.process and look.at <= asked.at]
+        if any(p.process == asked.process and looks and looks[-1] <= p.at <= asked.at for p in story.paused):
+            found.add("an engine was stopped between its look and its election")
+    if scenario.within is not None and any(ran.ended > ran.timed_from + scenario.within for ran in story.ran):
+        found.add("a run outlasted its time")
+    return frozenset(found)
+
+
+def _crashes(story: Chronicle) -> Iterator[str]:
+    for ran in story.ran:
+        if ran.report is not None or ran.sentence is not None or ran.error is not None:
+            continue
+        asked = {asked.what for asked in story.asked if asked.process == ran.process}
+        mine = [kept.name for kept in story.kept if kept.process == ran.process]
+        if sum(name.endswith("-started.json") for name in mine) > sum(name.endswith("-ended.json") for name in mine):
+            yield "an engine was killed in the midst of a wave"
+        if "designate" in asked and "elect" not in asked:
+            yield "an engine was killed between designation and election"
+        if "elect" in asked and "restore" not in asked:
+            yield "an engine was killed between election and restoring"
+
+
+def _doubts(story: Chronicle) -> Iterator[str]:
+    if any(answered.doubtful for answered in story.answered):
+        yield "a request got no answer"
+    for ran in story.ran:
+        waited = [waited.at for waited in story.waited if waited.process == ran.process]
+        mine = [asked for asked in story.asked if asked.process == ran.process and asked.what != "approve"]
+        if waited and all(asked.at > waited[0] for asked in mine):
+            yield "a wave of an earlier run was waited out"
+            if any(asked.what == "restore" for asked in mine):
+                yield "a restore after a crash in doubt"
+        plans = [kept for kept in story.kept if kept.process == ran.process and kept.name == "plan.json"]
+        started = {kept.digest for kept in story.kept if kept.process == ran.process and kept.wave}
+        if plans and started - {kept.digest for kept in plans}:
+            yield "a second plan while the first is undone"
+        if len(plans) > 1:
+            yield "a plan that was made again by the same run"
+
+
+def _plans(story: Chronicle, scenario: Scenario) -> Iterator[str]:
+    for _, plan in story.plans():
+        if len(plan.waves) > 1:
+            yield "a plan of several waves"
+        for decision in plan.decisions:
+            yield from (f"guard: {rejection.reason.code}" for rejection in decision.rejections)
+            if decision.verdict in (Verdict.REFUSE, Verdict.WAIT) and decision.reason:
+                yield f"forbidden: {decision.reason.code}"
+            if decision.verdict is Verdict.WAIT:
+                yield "a clean member was waited for"
+            if decision.loss is not None and decision.loss.loss_class is LossClass.BOUNDED:
+                yield "a bound was proven"
+            if decision.leader is not None and _clean_member_is_back(plan.evidence, decision):
+                yield "patience ran out"
+    for said in story.concluded:
+        if said.outcome.outcome is Outcome.REFUSED and said.outcome.reason is not None:
+            yield f"forbidden: {said.outcome.reason.code}"
+        if said.outcome.reason is not None and said.outcome.reason.code == "NoCandidate":
+            for code in GUARDS:
+                if f"{code}:" in said.outcome.reason.message:
+                    yield f"guard: {code}"
+    if any(waited.why == "CleanMemberReturning" for waited in story.delayed):
+        yield "a clean member was waited for"
+        yield "forbidden: CleanMemberReturning"
+
+
+def _wishes(story: Chronicle) -> Iterator[str]:
+    if any(granted.by is None for granted in story.granted):
+        yield "a person said no"
+    for ran in story.ran:
+        changes = [wish.at for wish in story.wished if ran.began < wish.at < ran.ended]
+        if changes:
+            yield "owners changed their minds during a run"
+            if any(a.process == ran.process and a.at > changes[0] for a in story.requests("elect")):
+                yield "an election after owners had changed their minds"
+
+
+def _elections(story: Chronicle) -> Iterator[str]:
+    for held in story.held:
+        during = any(ran.began < held.at < ran.ended for ran in story.ran)
+        if not is_engine(held.by):
+            if held.by == "somebody" and during:
+                yield "another admin elected uncleanly during a run"
+            if held.by == "periodic unclean election":
+                yield "Kafka elected uncleanly by itself"
+            continue
+        if held.lost:
+            yield "an election lost acknowledged records"
+        request = next((a for a in reversed(story.asked) if _asked_for(a, held.by, held.at) and _names(a, held)), None)
+        ballot = next((b for b in request.ballots if b.id == held.id), None) if request else None
+        if request is None or ballot is None:
+            continue
+        if ballot.designated != held.leader:
+            yield "another than the designated one was elected"
+        stands_on = story.decision(request, ballot)
+        loss = stands_on[1].loss if stands_on else None
+        if loss is not None and loss.loss_class is not LossClass.UNKNOWN:
+            yield "a class was proven and carried out"
+            if held.lost or story.lost_later(held):
+                yield "a proven class met a loss that it allows"
+        later = [state for state in story.states(held.id, held.at, held.at + 10) if state.leader_epoch > held.epoch]
+        if later:
+            yield "an elected leader lost its leadership while it was verified"
+
+
+def _asked_for(asked: Asked, process: str, at: float) -> bool:
+    return asked.what == "elect" and asked.process == process and asked.at <= at
+
+
+def _names(asked: Asked, held: Held) -> bool:
+    return any(ballot.id == held.id for ballot in asked.ballots)
+
+
+def _evidence(story: Chronicle) -> Iterator[str]:
+    for look in story.looked:
+        if any(broker.registered is None for broker in look.evidence.cluster.brokers):
+            yield "brokers of a release that lists no fenced ones"
+        for partition in look.evidence.partitions:
+            logs = [replica.log for replica in partition.replicas if replica.log is not None]
+            if any(log.start > 0 for log in logs):
+                yield "a log that starts after 0"
+            if any(
+                a.end == b.end and a.epochs != b.epochs and a.last_epoch != b.last_epoch for a in logs for b in logs
+            ):
+                yield "two logs of equal length and different records"
+
+
+def _orders(story: Chronicle) -> Iterator[str]:
+    changing: dict[str, set[str]] = {}
+    for asked in story.asked:
+        if asked.what != "approve":
+            changing.setdefault(asked.machine, set()).add(asked.process)
+    spans = {
+        machine: [(ran.began, ran.ended) for ran in story.ran if ran.process in processes]
+        for machine, processes in changing.items()
+    }
+    for one in spans:
+        for other in spans:
+            if one < other and any(a < d and c < b for a, b in spans[one] for c, d in spans[other]):
+                yield "two machines changed things at one time"
+    for change in story.ordered:
+        cause = cause_of(story, change)
+        if cause is None:
+            continue
+        if somebody_interfered(story, change, cause.at - RACE):
+            yield "excuse: a change that could not be seen"
+    yield from _owners(story)
+
+
+def _owners(story: Chronicle) -> Iterator[str]:
+    for id in sorted({change.id for change in story.ordered}):
+        last: Owned | None = None
+        for change in story.ordered:
+            if change.id != id or change.topic_id != story.topic_id(id):
+                continue
+            cause = cause_of(story, change)
+            borrowed = last.machine if last is not None and last.plan is not None else None
+            if cause is not None and cause.what == "designate" and borrowed not in (None, cause.machine):
+                yield "excuse: another machine's order was taken for the original"
+            last = after(story, last, change)
+            if last.plan is not None and not is_engine(change.by):
+                yield "excuse: somebody had the plan's idea"
+    for answered in story.answered:
+        if answered.what == "restore":
+            for id in answered.partitions:
+                asked = [c for c in story.ordered if c.id == id and c.at <= answered.at and not is_engine(c.by)]
+                mine = [c for c in story.ordered if c.id == id and c.by == answered.process and c.at <= answered.at]
+                if asked and mine and asked[-1].at > mine[-1].at:
+                    yield "an order of somebody else met by a restore"
+
+
+def _words(story: Chronicle) -> Iterator[str]:
+    bad = (Outcome.FAILED, Outcome.UNKNOWN)
+    for said in story.concluded:
+        outcome = said.outcome
+        code = f"/{outcome.reason.code}" if outcome.reason else ""
+        yield f"said: {outcome.outcome}{code}"
+        yield f"said: {outcome.outcome}"
+        if outcome.outcome in bad:
+            for _, plan in story.plans():
+                if len(plan.waves) > 1 and outcome.id in plan.waves[0]:
+                    yield "the canary died or did not verify"
+    for ran in story.ran:
+        if ran.process == LAST and ran.leaderless:
+            yield "a partition was without a leader when all was quiet"
+
+
+def _last_looks(story: Chronicle) -> Iterator[str]:
+    """What had changed when an engine looked again at what it had planned."""
+    for kept, plan in story.plans():
+        for look in story.looked:
+            if look.process != kept.process or look.at < kept.at:
+                continue
+            for decision in plan.decisions:
+                seen = look.partition(decision.id)
+                if decision.leader is not None and seen is not None:
+                    yield from (
+                        f"the last look differs: {what}" for what in _differs(plan, decision, seen, look.evidence)
+                    )
+
+
+def _differs(plan: Plan, decision: Decision, seen: PartitionEvidence, now: Evidence) -> Iterator[str]:
+    if seen.topic_id != decision.topic_id:
+        yield "topic"
+        return
+    if seen.leader is not None:
+        yield "leader"
+        return
+    if seen.leader_epoch != decision.leader_epoch:
+        yield "epoch"
+    if seen.assignment not in (decision.assignment, decision.order):
+        yield "assignment"
+    before = next(partition for partition in plan.evidence.partitions if partition.id == decision.id)
+    old, new = before.replica(decision.leader), seen.replica(decision.leader)
+    if old and new and old.log and new.log and (old.log.end, old.log.epochs) != (new.log.end, new.log.epochs):
+        yield "log"
+    if decision.leader not in best_first_of(seen, now.cluster, decision.candidate_order):
+        yield "leader may not lead"
+    elif decision.leader not in firsts(seen, now.cluster, decision.candidate_order):
+        yield "better candidate"
+    if _clean_member_is_back(now, decision) and not _clean_member_is_back(plan.evidence, decision):
+        yield "clean member back"
+
+
+def _clean_member_is_back(evidence: Evidence, decision: Decision) -> bool:
+    seen = next((partition for partition in evidence.partitions if partition.id == decision.id), None)
+    back = {broker.id for broker in evidence.cluster.brokers if broker.reachable or alive(broker)}
+    return seen is not None and seen.leader is None and bool(back & {*seen.isr, *(seen.elr or ())})

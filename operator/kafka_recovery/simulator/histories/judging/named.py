@@ -1,0 +1,53 @@
+"""Defects of the engine that are known and not mended yet, each with the seeds that show it.
+
+A history whose only findings are these passes. One that its seed does not show any more makes a test fail: who has
+mended it takes it out here. docs/simulator.md lists them by the same sentences.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from kafka_recovery.simulator.histories.findings import Finding
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A known defect: what is wrong, which promises it breaks, how its findings read, and seeds that show it."""
+
+    name: str
+    sentence: str
+    invariants: tuple[str, ...]
+    reads: str
+    seeds: tuple[int, ...]
+
+    def shows(self, finding: Finding) -> bool:
+        """Whether a finding is of this defect."""
+        return finding.invariant in self.invariants and re.search(self.reads, finding.message) is not None
+
+
+KNOWN: tuple[Named, ...] = (
+    Named(
+        "recovered-by-metadata-that-stands-still",
+        "Where every broker that answers is cut off from the controllers, a partition that is led by their old metadata"
+        " is called `RecoveredCleanly`, though the controllers have given its leader up.",
+        ("recovered_is_so",),
+        r"is RecoveredCleanly .*and it could see that no metadata moves",
+        (392,),
+    ),
+    Named(
+        "an-order-in-a-topic-made-anew",
+        "A topic is deleted and created again between the last look and the designation: the temporary order lands in"
+        " the new topic, whose id the request can't name, and is left there as if it were the original one.",
+        ("restored_is_restored", "no_order_is_left_behind"),
+        r"meant for a topic of that name that was deleted meanwhile",
+        (91,),
+    ),
+)
+
+
+def named(finding: Finding) -> Finding:
+    """The same finding, with the name of the known defect that it shows."""
+    known = next((known.name for known in KNOWN if known.shows(finding)), None)
+    return replace(finding, named=known)
