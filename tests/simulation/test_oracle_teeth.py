@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.controller_requests import ControllerRequests
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
@@ -30,7 +31,6 @@ from kafka_recovery.recovery.wave import Wave
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import (
     Command,
-    Driver,
     EngineRun,
     Fault,
     Kind,
@@ -197,18 +197,16 @@ def a_failed_wave_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
     """What was sent and not answered counts as done."""
-    honest = AssignmentOrderElection._decided
+    honest = ControllerRequests.decided
 
-    async def decided(
-        self: AssignmentOrderElection, *asked: Any, **how: Any
-    ) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def decided(self: ControllerRequests, *asked: Any, **how: Any) -> Mapping[TopicPartition, ElectionAnswer]:
         answers = await honest(self, *asked, **how)
         return {
             id: ElectionAnswer(Answer.ACCEPTED) if told.answer is Answer.UNANSWERED else told
             for id, told in answers.items()
         }
 
-    patch.setattr(AssignmentOrderElection, "_decided", decided)
+    patch.setattr(ControllerRequests, "decided", decided)
 
 
 def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:

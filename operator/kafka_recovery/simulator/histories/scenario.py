@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from pydantic import ConfigDict
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import (
     Approval,
@@ -259,13 +260,6 @@ class EngineRun:
     approves: bool = True
     thinking: float = 1.0
     whole_cluster: bool = False
-
-
-class Driver(StrEnum):
-    """How a leader is designated."""
-
-    ASSIGNMENT_ORDER = "assignment-order"
-    DESIGNATED = "designated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.accidents import Accidents
@@ -19,7 +20,6 @@ from kafka_recovery.simulator.histories.ordeals import Ordeals
 from kafka_recovery.simulator.histories.scenario import VERSION as SCENARIOS
 from kafka_recovery.simulator.histories.scenario import (
     Command,
-    Driver,
     EngineRun,
     Rules,
     Scenario,

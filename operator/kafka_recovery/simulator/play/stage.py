@@ -10,12 +10,11 @@ from importlib.resources.abc import Traversable
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.scenario import Driver, Fault, Kind, Scenario, Traffic
+from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, Traffic
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
+from kafka_recovery.simulator.histories.stage import staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.settings import Settings
-from kafka_recovery.simulator.model.switches import AS_RELEASED, WITH_KIP_1275
 
 _OF_AN_ENGINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.HIDE})
 """What strikes the engines of a history. Whoever plays is none of them."""
@@ -45,16 +44,7 @@ class Incident:
     def staged(self) -> SimulatedKafka:
         """The cluster at virtual second 0, with all that is to happen before it."""
         scenario = self.scenario
-        kafka = SimulatedKafka(
-            seed=scenario.seed,
-            brokers=tuple(range(1, scenario.brokers + 1)),
-            settings=Settings(elr=scenario.elr),
-            switches=WITH_KIP_1275 if scenario.driver is Driver.DESIGNATED else AS_RELEASED,
-            controllers=2,
-            keep_timeline=False,
-        )
-        for topic in scenario.topics:
-            kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
+        kafka = staged(scenario, keep_timeline=False)
         for number, traffic in enumerate(scenario.traffic):
             kafka.scheduler.at(traffic.first, partial(_send, kafka, f"producer-{number + 1}", traffic))
         troubles = Troubles(Chronicle(kafka), scenario, _no_machine, [])

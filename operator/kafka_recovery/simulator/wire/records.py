@@ -9,8 +9,8 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.util import calc_crc32c
 
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.kafka import EPOCH_ZERO
 from kafka_recovery.simulator.model.log import Batch
+from kafka_recovery.simulator.model.scheduler import FIRST_INSTANT
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 """Base offset, length of the rest, leader epoch, magic, CRC, attributes, last offset delta, first and greatest
@@ -22,7 +22,7 @@ _TRANSACTIONAL, _CONTROL = 0x10, 0x20
 _MADE_UP = 500
 """Records that are made up at once for a batch that no real client sent."""
 
-ZERO = EPOCH_ZERO.timestamp()
+ZERO = FIRST_INSTANT.timestamp()
 """Seconds since 1970 at virtual second 0."""
 
 
