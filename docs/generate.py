@@ -74,7 +74,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     (
         "An election and what became of it",
         "Seen beside an [outcome](#outcomes), and in `status.failures`.",
-        ("recovery/", "cluster/assignment_order.py"),
+        ("recovery/", "cluster/assignment_order.py", "cluster/designated.py", "cluster/controller_requests.py"),
     ),
     (
         "The way to Kafka",

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from kafka_recovery.simulator.host.loop import FIRST_INSTANT, Standstill, VirtualClock, VirtualLoop
+from kafka_recovery.simulator.host.loop import Standstill, VirtualClock, VirtualLoop
 from kafka_recovery.simulator.host.mortality import Killed, MortalClock, Process
-from kafka_recovery.simulator.model.scheduler import Scheduler
+from kafka_recovery.simulator.model.scheduler import FIRST_INSTANT, Scheduler
 
 
 def test_a_day_of_sleeping_is_one_step_and_waits_for_no_real_clock() -> None:

@@ -16,6 +16,7 @@ from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster import brokers, connection
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.controller_requests import Change, ControllerRequests
 from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.decision import judgement, planner, recheck
 from kafka_recovery.decision import scene as around
@@ -157,18 +158,16 @@ def another_order_than_announced(patch: pytest.MonkeyPatch) -> None:
 
 
 def elects_whatever_is_offline(patch: pytest.MonkeyPatch) -> None:
-    honest = AssignmentOrderElection._decided
+    honest = ControllerRequests.decided
 
-    async def decided(
-        self: AssignmentOrderElection, ids: Any, request: Any, *rest: Any, **how: Any
-    ) -> Mapping[TopicPartition, ElectionAnswer]:
-        if isinstance(request, ElectLeadersRequest):
-            request.topic_partitions = None
-        return await honest(self, ids, request, *rest, **how)
+    async def decided(self: ControllerRequests, ids: Any, change: Change) -> Mapping[TopicPartition, ElectionAnswer]:
+        if isinstance(change.request, ElectLeadersRequest):
+            change.request.topic_partitions = None
+        return await honest(self, ids, change)
 
     for module in (brokers, connection):
         patch.setattr(module, "require_safe", lambda address, request: None)
-    patch.setattr(AssignmentOrderElection, "_decided", decided)
+    patch.setattr(ControllerRequests, "decided", decided)
 
 
 TWO_TOPICS = incident(

@@ -84,13 +84,13 @@ def test_without_a_proof_nothing_is_promised(scenario: Scenario) -> None:
     assert not history.findings
 
 
-REACHED = {"Lossless by ELR": 1, "Unknown": 5, "Lossless by quorum": 50, "Bounded by quorum": 181}
-"""The first seed that reaches it. Bounds are rare: logs have to fork, and enough intact copies to be seen."""
+REACHED = ("Lossless by ELR", "Unknown", "Lossless by quorum", "Bounded by quorum")
+"""Bounds are rare: logs have to fork, and enough intact copies to be seen."""
 
 
 @pytest.mark.parametrize("way", REACHED)
 def test_chance_reaches_every_class_and_every_way_of_proof(way: str) -> None:
-    shown_by(REACHED[way], lambda seed: way in ways(seed), within=400)
+    shown_by(f"proof: {way}", lambda seed: way in ways(seed))
 
 
 def ways(seed: int) -> set[str]:

@@ -12,6 +12,7 @@ from kafka_recovery.cli.cluster import changing, looking
 from kafka_recovery.cli.cluster.changing import Site
 from kafka_recovery.cli.cluster.wiring import Target
 from kafka_recovery.cli.fleet import commands as fleet
+from kafka_recovery.cli.fleet import play as playing
 from kafka_recovery.cli.fleet import rehearse as rehearsing
 from kafka_recovery.cli.fleet import snapshot as snapshots
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
@@ -19,16 +20,19 @@ from kafka_recovery.cli.terminal.options import (
     AllOffline,
     BootstrapServer,
     CommandConfig,
+    DriverOption,
     ExpectClusterId,
     JournalDirectory,
     OutputForm,
     PartitionFile,
     Partitions,
     PolicyFile,
+    ReplicaLogInfoKey,
 )
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import leave, run
 from kafka_recovery.cli.terminal.signals import Interrupts
+from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.simulator.rehearsal.sums import Allowed
 
 _EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or it refuses
@@ -43,6 +47,10 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
+
+
+def _target(bootstrap: str, config: Path | None, cluster_id: str | None, driver: Driver, key: int | None) -> Target:
+    return Target(bootstrap, config, cluster_id, kip_1275=Kip1275(driver, key))
 
 
 def _say_version(asked: bool) -> None:
@@ -66,6 +74,8 @@ def inspect(
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     all_offline_partitions: AllOffline = False,
     partition: Partitions = None,
@@ -76,7 +86,7 @@ def inspect(
 
     Without partitions: those that are offline.
     """
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
     run(lambda _: looking.inspect(context.obj, target, policy, which, output))
 
@@ -87,6 +97,8 @@ def plan(
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     all_offline_partitions: AllOffline = False,
     partition: Partitions = None,
@@ -98,7 +110,7 @@ def plan(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Decide what would be done, and why. Changes nothing."""
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
     run(lambda _: looking.plan(context.obj, target, policy, which, out, output))
 
@@ -113,11 +125,13 @@ def explain(
     bootstrap_server: Annotated[str, BootstrapServer.__metadata__[0]] = "",
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Say why one partition is decided as it is: each replica, its rank, what it lacks, and what may be lost."""
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda _: looking.explain(context.obj, target, policy, partition, plan, output))
 
 
@@ -138,6 +152,8 @@ def execute(
     ] = None,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
@@ -146,7 +162,7 @@ def execute(
 
     Designated leaders are no plan yet: one is made of them and approved as with recover.
     """
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
 
 
@@ -156,6 +172,8 @@ def recover(
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     journal: JournalDirectory = None,
     all_offline_partitions: AllOffline = False,
@@ -164,7 +182,7 @@ def recover(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Plan, ask for approval, elect and verify; plan anew what changed meanwhile."""
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
 
     async def recovered(stop: Interrupts) -> ExitCode:
@@ -179,12 +197,14 @@ def resume(
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Go on with what an earlier run began and did not finish."""
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda stop: changing.resume(Site(context.obj, target, journal, output, stop), policy))
 
 
@@ -194,6 +214,8 @@ def undo(
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     journal: JournalDirectory = None,
     configmaps: Annotated[
         Path | None,
@@ -202,7 +224,7 @@ def undo(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Put back the assignment orders that an unfinished run left behind. Leaders stay: an election has no undo."""
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop), configmaps))
 
 
@@ -244,6 +266,30 @@ def rehearse(
 
 
 @app.command()
+def play(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="A scenario of the simulator, in YAML.", show_default=False)
+    ] = None,
+    incident: Annotated[
+        str | None,
+        typer.Option("--incident", metavar="NAME", help="One that comes with the program. [default: divergent]"),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_435, help="The first broker's port; 0: any that are free.")
+    ] = playing.FIRST_PORT,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="Let it happen before your eyes, instead of showing what is left.")
+    ] = False,
+) -> None:
+    """Serve a simulated Kafka on this machine, with an incident in it, to try recoveries on. Needs no Kafka.
+
+    Ctrl-C ends it.
+    """
+    call = playing.Call(file, incident, port, from_start)
+    run(lambda interrupts: playing.play(call, interrupts))
+
+
+@app.command()
 def snapshot(
     context: typer.Context,
     bootstrap_server: BootstrapServer,
@@ -259,6 +305,8 @@ def snapshot(
     ] = None,
     command_config: CommandConfig = None,
     expect_cluster_id: ExpectClusterId = None,
+    driver: DriverOption = Driver.AUTO,
+    replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -266,7 +314,7 @@ def snapshot(
 
     Changes nothing in Kafka. Credentials of the store come from the environment.
     """
-    target = Target(bootstrap_server, command_config, expect_cluster_id)
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda _: snapshots.snapshot(context.obj, target, policy, snapshots.Keeping(to, keep), output))
 
 

@@ -20,13 +20,13 @@ class Unreadable(ValueError):
     """The bytes are no message of this kind and version."""
 
 
-def decode(message: Any, version: int, data: memoryview) -> Any:
-    """All of `data` as a message of this class. Raises Unreadable."""
+def decode(message: Any, version: int, data: memoryview, *, all_of_it: bool = True) -> Any:
+    """`data` as a message of this class; it may go on only where not `all_of_it` is wanted. Raises Unreadable."""
     try:
         found, end = _decoder(message, version)(data, 0)
     except (ValueError, IndexError, AssertionError, struct.error) as error:
         raise Unreadable(f"{message.name} v{version}: {type(error).__name__} {error}") from error
-    if end != len(data):
+    if all_of_it and end != len(data):
         raise Unreadable(f"{message.name} v{version}: {len(data)} bytes, of which {end} are read")
     null = _never_null(message, version).broken(found)
     if null is not None:

@@ -98,6 +98,18 @@ class BrokerUnreachable(ClusterError):
         return type(self)(self.address, f"{self.what} ({attempts} attempts in {waited.total_seconds():.2g}s)")
 
 
+class BrokerRestarted(ClusterError):
+    """It registered anew while it was asked: what it said before is about another incarnation (KIP-903)."""
+
+    code = "BrokerRestarted"
+
+    def __init__(self, address: object, before: int | None, now: int) -> None:
+        super().__init__(
+            f"{address} has broker epoch {now}, and had {before} a moment ago: it was restarted while its logs were "
+            "measured; measure them again"
+        )
+
+
 class ConnectionsClosed(ClusterError):
     """This side has closed its connections for good; asking on is a mistake of the caller."""
 
@@ -140,7 +152,7 @@ class UnsupportedRequest(ClusterError):
     code = "UnsupportedRequest"
 
     def __init__(self, address: object, request: str, what: str) -> None:
-        self.request = request
+        self.address, self.request, self.what = address, request, what
         super().__init__(f"{request} to {address}: {what}")
 
     @classmethod
@@ -151,6 +163,10 @@ class UnsupportedRequest(ClusterError):
         wanted = f"v{ours[0]} to v{ours[1]} is needed"
         offered = f"the broker offers v{theirs[0]} to v{theirs[1]}" if theirs else "the broker does not offer it"
         return cls(address, request, f"{offered}, {wanted}; another Kafka release may do")
+
+    def advising(self, what: str) -> UnsupportedRequest:
+        """The same, saying what to do."""
+        return type(self)(self.address, self.request, f"{self.what}; {what}")
 
     @classmethod
     def not_carried(cls, address: object, request: str, field: str, version: int) -> UnsupportedRequest:

@@ -13,10 +13,12 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster import metadata, scan
 from kafka_recovery.cluster.brokers import Address, Brokers
-from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
+from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
+from kafka_recovery.cluster.errors import BrokerRestarted, BrokerSilent, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
 from kafka_recovery.cluster.pulse import Pulse, Pulses
+from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import Security
@@ -35,7 +37,7 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 
@@ -59,8 +61,10 @@ class KafkaCluster:
         *,
         dial: Dial | None = None,
         now: Callable[[], datetime] = _utc_now,
+        kip_1275: Kip1275 | None = None,
     ) -> None:
         """`dial`: the way to the brokers, TCP if it is left out. `now`: the wall clock that evidence is dated by."""
+        self.kip_1275 = kip_1275 or Kip1275()
         threads = Threads(expected_cluster_id or ", ".join(map(str, bootstrap)))
         self.brokers = Brokers(security, threads=threads, dial=dial)
         self._now = now
@@ -82,20 +86,24 @@ class KafkaCluster:
     ) -> Evidence:
         """Look at everything; see the port.
 
+        Raises UnsupportedRequest where driver `designated` is asked for and not offered.
+
         A silent broker costs its own answers and at most attempts x deadline: asking for its versions is the first
         attempt, each survey of its replicas another one. Connections that fail are not counted: `Brokers` opens them
         anew, and where it gives up, so does the survey.
         """
         began = loop_time()
         view = await self._views.look(rules.deadline)
+        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
         partitions, watermark = await asyncio.gather(
             metadata.describe_partitions(self.brokers, view.at.address, scope.partitions, rules.deadline),
             self._views.quorum(view, rules.deadline),
         )
         states, missing = _in_scope(scope, partitions)
         ids = [state.id for state in states]
+        epochs: dict[BrokerId, BrokerEpoch] = {}
         replicas, ongoing, configs, advances = await asyncio.gather(
-            self._replicas(view, [s for s in states if s.leader is None or scope.with_led], rules, known or {}),
+            self._replicas(view, [s for s in states if s.leader is None or scope.with_led], rules, known or {}, epochs),
             self._reassignments(view, ids, rules.deadline),
             self._configs(view, {id.topic for id in ids}, rules.deadline),
             self._views.advances(view, watermark, rules.deadline),
@@ -105,8 +113,8 @@ class KafkaCluster:
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
-        cluster = self._state(view, advances, elr, timedelta(seconds=loop_time() - began))
-        return Evidence(cluster, tuple(evidence), tuple(missing))
+        cluster = self._state(view, advances, epochs, elr, timedelta(seconds=loop_time() - began))
+        return Evidence(replace(cluster, designated_elections=designates), tuple(evidence), tuple(missing))
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta
@@ -206,20 +214,31 @@ class KafkaCluster:
         """A broker to read metadata from and to reach the controller through."""
         return await self._views.route(deadline)
 
+    def forget_route(self) -> None:
+        """That broker could not be reached: another one is to be found."""
+        self._views.forget_route()
+
     async def _replicas(
         self,
         view: View,
         states: Sequence[PartitionState],
         rules: EvidenceRules,
         known: Mapping[TopicPartition, PartitionEvidence],
+        epochs: dict[BrokerId, BrokerEpoch],
     ) -> Mapping[TopicPartition, Mapping[BrokerId, Replica]]:
-        """Every replica of these partitions, each asked of its own broker, all brokers at once."""
+        """Every replica of these partitions, each asked of its own broker, all brokers at once.
+
+        `epochs`: the brokers' own ones are noted there.
+        """
         by_broker: dict[BrokerId, list[PartitionState]] = {}
         for state in states:
             for broker in state.replicas:
                 by_broker.setdefault(broker, []).append(state)
         surveys = await asyncio.gather(
-            *(self._survey(view, broker, held, rules, _logs(broker, held, known)) for broker, held in by_broker.items())
+            *(
+                self._survey(view, broker, held, rules, _logs(broker, held, known), epochs)
+                for broker, held in by_broker.items()
+            )
         )
         found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
         for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
@@ -234,6 +253,7 @@ class KafkaCluster:
         held: Sequence[PartitionState],
         rules: EvidenceRules,
         known: Mapping[TopicPartition, ReplicaLog],
+        epochs: dict[BrokerId, BrokerEpoch],
     ) -> Mapping[TopicPartition, Replica]:
         entry = view.cluster.brokers.get(broker) or self._views.known.get(broker)
         if entry is None:
@@ -241,7 +261,8 @@ class KafkaCluster:
             return {state.id: Replica(broker, None, nowhere) for state in held}
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
-        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self._now)
+        log_info = self._log_info(view.versions.get(broker))
+        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self._now, log_info)
         problem = view.faults.get(broker)
         found: dict[TopicPartition, Replica] = {}
         wanted = held
@@ -250,13 +271,23 @@ class KafkaCluster:
                 found |= await survey.measure(wanted, may_lead=fenced, known=known)
             except ClusterError as error:
                 problem = error.reason
+                if isinstance(error, BrokerRestarted):
+                    found = {}
                 if not isinstance(error, BrokerSilent):
                     break
             wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
             if not wanted:
                 break
+        if log_info is not None and log_info.epoch is not None:
+            epochs[broker] = log_info.epoch
         silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
         return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
+
+    def _log_info(self, versions: ApiVersions | None) -> ReplicaLogInfo | None:
+        """The way to ask for log ends by GetReplicaLogInfo, if it is configured, and offered by this broker."""
+        key = self.kip_1275.replica_log_info_key
+        offered = key is not None and versions is not None and offers_log_info(versions, key)
+        return ReplicaLogInfo(key) if key is not None and offered else None
 
     async def _reassignments(
         self, view: View, ids: Sequence[TopicPartition], deadline: timedelta
@@ -276,9 +307,16 @@ class KafkaCluster:
         except ClusterError:
             return {}
 
-    def _state(self, view: View, advances: Mapping[BrokerId, bool], elr: bool, took: timedelta) -> ClusterState:
+    def _state(
+        self,
+        view: View,
+        advances: Mapping[BrokerId, bool],
+        epochs: Mapping[BrokerId, BrokerEpoch],
+        elr: bool,
+        took: timedelta,
+    ) -> ClusterState:
         brokers = [
-            _broker(entry, view, advances.get(entry.id))
+            replace(_broker(entry, view, advances.get(entry.id)), epoch=epochs.get(entry.id))
             for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
         ]
         for entry in self._views.known.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from kafka.protocol.api_message import ApiMessage
@@ -9,25 +10,45 @@ from kafka.protocol.api_message import ApiMessage
 from kafka_recovery.cluster import schemas
 
 GET_REPLICA_LOG_INFO = 1275
-"""The KIP leaves the key open. The next one, 93, is another request in Kafka 4.4; this one stays free for long."""
+"""The KIP leaves the key open. The next free one, 93, is another request in Kafka 4.4; this is one that stays free."""
+
+LOWEST_FREE_KEY = 93
+"""Every number below is another request in some release of Kafka."""
+
+PARTITIONS_A_REQUEST = 1000
+"""Of so many partitions both requests are served; what stands behind them is not."""
+
+DESIGNATED_VERSIONS = (3, 3)
+"""The version of ElectLeaders that carries designated leaders."""
+
+DESIGNATED = 2
+"""The election type that goes with designated leaders."""
 
 
-class GetReplicaLogInfoRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
-    """How long a broker's replicas are; the first 1000 are served."""
+@cache
+def replica_log_info(key: int) -> tuple[Any, Any]:
+    """GetReplicaLogInfo's request and response, under the key that a cluster's release gives it."""
 
-    @classmethod
-    def json_patch(cls, json: Any) -> Any:
-        """Its key stands in one place."""
-        return json | {"apiKey": GET_REPLICA_LOG_INFO}
+    class GetReplicaLogInfoRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
+        """How long a broker's replicas are; the first 1000 are served."""
+
+        @classmethod
+        def json_patch(cls, json: Any) -> Any:
+            """The key is not the schema's to say."""
+            return json | {"apiKey": key}
+
+    class GetReplicaLogInfoResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
+        """`partition_leader_epoch` is the current one as the broker knows it, never the last record's."""
+
+        @classmethod
+        def json_patch(cls, json: Any) -> Any:
+            """The key is not the schema's to say."""
+            return json | {"apiKey": key}
+
+    return GetReplicaLogInfoRequest, GetReplicaLogInfoResponse
 
 
-class GetReplicaLogInfoResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
-    """`partition_leader_epoch` is the current one as the broker knows it, never the last record's."""
-
-    @classmethod
-    def json_patch(cls, json: Any) -> Any:
-        """Its key stands in one place."""
-        return json | {"apiKey": GET_REPLICA_LOG_INFO}
+GetReplicaLogInfoRequest, GetReplicaLogInfoResponse = replica_log_info(GET_REPLICA_LOG_INFO)
 
 
 class ElectLeadersRequest(ApiMessage):

@@ -18,6 +18,7 @@ from kafka_recovery.cluster.errors import BrokerSilent, reason_for
 from kafka_recovery.cluster.interview import ANY_EPOCH, DEBUGGING_CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP, Interview
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import PartitionState
+from kafka_recovery.cluster.replica_log_info import LogInfo, ReplicaLogInfo
 from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.reason import Reason
@@ -28,8 +29,8 @@ UNFINISHED = "Unfinished"
 """The problem of a replica about which not everything was answered at the deadline; asking again may help."""
 
 _NONE, _KAFKA_STORAGE_ERROR = 0, 56
-_UNKNOWN_LEADER_EPOCH = 75
-_OTHER_EPOCH = frozenset({74, 75})
+_FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH = 74, 75
+_OTHER_EPOCH = frozenset({_FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH})
 _METADATA_LAG = timedelta(seconds=1)
 """How long a live broker may take to learn the current leader epoch before it counts as not knowing it."""
 
@@ -40,7 +41,7 @@ T = TypeVar("T")
 class ReplicaSurvey:
     """One broker's copies of many partitions, measured in a few batched requests within `deadline`, all in all.
 
-    `now`: the wall clock that what is measured is dated by.
+    `now`: the wall clock that what is measured is dated by. `log_info`: where GetReplicaLogInfo tells where logs end.
 
     It remembers how far it came: measuring the unfinished ones again goes on from there.
     """
@@ -50,6 +51,7 @@ class ReplicaSurvey:
     at: Address
     deadline: timedelta
     now: Callable[[], datetime]
+    log_info: ReplicaLogInfo | None = None
     _begun: dict[TopicPartition, Probe] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     async def measure(
@@ -137,8 +139,7 @@ class ReplicaSurvey:
         pending = {probe.id: probe for probe in probes}
         give_up_at = loop_time() + _METADATA_LAG.total_seconds()
         while pending:
-            epochs = {id: probe.state.leader_epoch for id, probe in pending.items()}
-            answers = await interview.list_offsets(epochs, LATEST, DEBUGGING_CONSUMER)
+            answers = await self._asked_for_ends(interview, pending)
             for id, probe in pending.items():
                 self._note_end(probe, answers.get(id))
             late = {
@@ -149,10 +150,20 @@ class ReplicaSurvey:
             pending = late
             await asyncio.sleep(0.1)
         others = {probe.id: probe for probe in probes if probe.problem and probe.problem.code == "OtherLeaderEpoch"}
-        answers = await interview.list_offsets(dict.fromkeys(others, ANY_EPOCH), LATEST, DEBUGGING_CONSUMER)
-        for id, answer in answers.items():
+        anyway = await self._asked_for_ends(interview, others, any_epoch=True)
+        for id, answer in anyway.items():
             if answer.error_code == _NONE:
                 others[id].end = answer.offset
+
+    async def _asked_for_ends(
+        self, interview: Interview, probes: Mapping[TopicPartition, Probe], *, any_epoch: bool = False
+    ) -> Mapping[TopicPartition, Any]:
+        """Each log end, or the error, such as that the broker knows another leader epoch than the current one."""
+        epochs = {id: ANY_EPOCH if any_epoch else probe.state.leader_epoch for id, probe in probes.items()}
+        if self.log_info is None:
+            return await interview.list_offsets(epochs, LATEST, DEBUGGING_CONSUMER)
+        told = await self.log_info.ask(interview, [probe.state for probe in probes.values()])
+        return {id: _held_to(epochs[id], info) for id, info in told.items()}
 
     def _note_end(self, probe: Probe, answer: Any) -> None:
         if answer is None:
@@ -165,7 +176,10 @@ class ReplicaSurvey:
         else:
             offline = answer.error_code == _KAFKA_STORAGE_ERROR
             needs = f"DESCRIBE on topic {probe.id.topic}"
-            what = f"ListOffsets of {probe.id} at broker {self.broker}"
+            asked = "ListOffsets"
+            if self.log_info is not None:
+                asked, needs = "GetReplicaLogInfo", f"CLUSTER_ACTION on the cluster, or {needs}"
+            what = f"{asked} of {probe.id} at broker {self.broker}"
             problem = reason_for(answer.error_code, what, needs=needs)
             probe.problem = Reason(LOG_DIR_OFFLINE, problem.message) if offline else problem
 
@@ -184,6 +198,13 @@ class ReplicaSurvey:
         for id, answer in (await interview.list_offsets(asked, EARLIEST, DEBUGGING_CONSUMER)).items():
             if answer.error_code == _NONE:
                 by_id[id].start = answer.offset
+
+
+def _held_to(epoch: LeaderEpoch, info: LogInfo) -> LogInfo:
+    """The answer as a broker gives it that was asked under this leader epoch."""
+    if info.error_code != _NONE or epoch in (ANY_EPOCH, info.leader_epoch):
+        return info
+    return info._replace(error_code=_UNKNOWN_LEADER_EPOCH if info.leader_epoch < epoch else _FENCED_LEADER_EPOCH)
 
 
 def _chunks(everything: Sequence[T]) -> Iterable[Sequence[T]]:

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from kafka_recovery.cluster.errors import UnsupportedRequest
+from kafka_recovery.cluster.kip_1275 import DESIGNATED
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,10 @@ def choose_version(address: object, request: Any, wanted: tuple[int, int], broke
 
 
 def require_safe(address: object, request: Any) -> None:
-    """Raises UnsupportedRequest for an ElectLeaders that names no partitions: Kafka would elect in *all* of them."""
+    """Raises UnsupportedRequest for an ElectLeaders that names no partitions: Kafka would elect in *all* of them.
+
+    And for one that designates leaders, but not exactly one for each partition.
+    """
     if request.API_KEY != _ELECT_LEADERS:
         return
     topics = request.topic_partitions
@@ -75,6 +79,11 @@ def require_safe(address: object, request: Any) -> None:
             address,
             request_name(request),
             "it must name its partitions; without any, every offline one would be elected",
+        )
+    designates = request.election_type == DESIGNATED
+    if designates and not all(len(topic.designated_leaders or ()) == len(topic.partitions) for topic in topics):
+        raise UnsupportedRequest(
+            address, request_name(request), "it must designate a leader for each of its partitions"
         )
 
 

@@ -185,7 +185,7 @@ def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[
 def _decisions(
     standings: Sequence[Standing], leaders: Sequence[BrokerId], histories: Histories, around: Scene
 ) -> Iterator[Decision]:
-    orders = _Orders()
+    orders = _Orders(altered=not around.cluster.designated_elections)
     for standing, chosen in zip(standings, leaders, strict=True):
         partition, rule, ranking, loss = standing.partition, standing.rule, standing.ranking, standing.loss
         broker = None if chosen == NOBODY_LEADS else chosen
@@ -218,16 +218,23 @@ _Orders_Key = tuple[BrokerId | None, Brokers, Brokers, Brokers]
 
 
 class _Orders(dict[_Orders_Key, tuple[Brokers, Brokers, Brokers, Brokers]]):
-    """The order that designates a leader, with the assignment, the ranking and the equals it was made of.
+    """The order that stands during the election, with the assignment, the ranking and the equals it was made of.
 
+    It designates the leader; unless it is not to be `altered`, because the election itself does.
     Thousands of partitions have the same ones: each is made and kept once.
     """
 
-    __slots__ = ()
+    __slots__ = ("_altered",)
+
+    def __init__(self, *, altered: bool) -> None:
+        super().__init__()
+        self._altered = altered
 
     def __missing__(self, key: _Orders_Key) -> tuple[Brokers, Brokers, Brokers, Brokers]:
         leader, assignment, best_first, equals = key
-        order = () if leader is None else _order(leader, best_first, assignment)
+        order = () if leader is None else assignment
+        if leader is not None and self._altered:
+            order = _order(leader, best_first, assignment)
         self[key] = made = (order, assignment, best_first, equals)
         return made
 

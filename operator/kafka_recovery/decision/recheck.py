@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import attrgetter
 
@@ -13,10 +13,10 @@ from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.refusals import cluster_refusal
 from kafka_recovery.decision.returns import IF_INTACT
-from kafka_recovery.decision.scene import back, scene
+from kafka_recovery.decision.scene import Scene, back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
@@ -30,17 +30,20 @@ class Before:
     """What a plan was made on, for one of its partitions.
 
     `back`: the brokers that were back then, see `scene.back`. `designated`: its order has been set by this plan.
+    `epochs`: of the brokers that told theirs.
     """
 
     partition: PartitionEvidence
     back: frozenset[BrokerId]
     designated: bool = False
+    epochs: Mapping[BrokerId, BrokerEpoch] = field(default_factory=dict)
 
 
 def before(plan: Plan, *, designated: bool = False) -> dict[TopicPartition, Before]:
     """What `plan` was made on, by partition."""
     there = back(plan.evidence.cluster)
-    return {partition.id: Before(partition, there, designated) for partition in plan.evidence.partitions}
+    epochs = {broker.id: broker.epoch for broker in plan.evidence.cluster.brokers if broker.epoch is not None}
+    return {partition.id: Before(partition, there, designated, epochs) for partition in plan.evidence.partitions}
 
 
 def recheck(
@@ -67,6 +70,7 @@ def recheck(
     return (
         _still_elects(decision, standing)
         or _clean_member_is_back(planned, partition, around.back)
+        or _same_incarnation(decision, planned, around)
         or _same_log(decision, planned.partition, partition)
         or _still_best(decision, standing)
         or _loss_no_worse(decision, partition, history)
@@ -160,6 +164,21 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
             "CleanMemberReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
             f"now: the controller may elect it by itself, whatever its disk holds; {IF_INTACT}.",
+        )
+
+
+def _same_incarnation(decision: Decision, planned: Before, around: Scene) -> Reason | None:
+    """KIP-903: a broker that registered anew may have lost what it had, whatever its log end is now."""
+    if decision.leader is None or decision.leader not in planned.epochs:
+        return None
+    before, seen = planned.epochs[decision.leader], around.brokers.get(decision.leader)
+    now = None if seen is None else seen.epoch
+    if now != before:
+        told = "does not tell its broker epoch any more" if now is None else f"has broker epoch {now}"
+        return Reason(
+            "OtherIncarnation",
+            f"broker {decision.leader} {told}; its log of {decision.id} was measured under {before}, before it was "
+            "restarted. That measurement is void: make a new plan.",
         )
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
 NO_EPOCH = LeaderEpoch(-1)
@@ -147,6 +147,7 @@ class Broker:
     `stopping` None: not visible to a client. `reachable`: it answered us during this gather.
     `metadata_advances`: its applied metadata offset moved during the gather; False means it is cut off from the
     controller or the controller is gone; None: it was not asked twice.
+    `epoch`: the one it told its replicas' logs under; None: it did not say (no release tells it).
     """
 
     id: BrokerId
@@ -160,11 +161,16 @@ class Broker:
     metadata_offset: int | None
     metadata_advances: bool | None
     problem: Reason | None = None
+    epoch: BrokerEpoch | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The cluster as a whole. `view_from` is the broker whose metadata was read. `release` is what its APIs imply."""
+    """The cluster as a whole. `view_from` is the broker whose metadata was read. `release` is what its APIs imply.
+
+    `designated_elections`: an election's request can name the leader here (KIP-1275), and is to, so that no assignment
+    order has to be altered.
+    """
 
     cluster_id: str
     release: str | None
@@ -174,6 +180,7 @@ class ClusterState:
     brokers: tuple[Broker, ...]
     observed_at: datetime
     took: timedelta
+    designated_elections: bool = False
 
     def broker(self, broker: BrokerId) -> Broker | None:
         """The broker's entry, or None for one the cluster does not know."""

@@ -7,6 +7,8 @@ from typing import NamedTuple, NewType, Self
 BrokerId = NewType("BrokerId", int)
 Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
+BrokerEpoch = NewType("BrokerEpoch", int)
+"""What the controller gives a broker each time it registers: another one is another incarnation (KIP-903)."""
 TopicId = NewType("TopicId", str)
 """Kafka's own base64 form of the topic's UUID, as `kafka-topics --describe` prints it."""
 

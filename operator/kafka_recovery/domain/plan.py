@@ -60,7 +60,8 @@ class Decision:
     """The verdict on one partition.
 
     `leader` is designated by `order`: the assignment with the designated leader first and the others best first, which
-    stands in Kafka only while electing; `assignment` is the original, to be restored. `ranking` holds the replicas that
+    stands in Kafka only while electing; `assignment` is the original, to be restored. Where the election itself names
+    the leader (KIP-1275), both are the same. `ranking` holds the replicas that
     passed every guard, best first; `equals` those of them whose logs are equal to the best one's.
     """
 

@@ -25,10 +25,13 @@ def check(plan: Plan) -> None:
     for id, decision in elected.items():
         if id not in measured or measured[id].topic_id != decision.topic_id:
             raise InvalidDocument(f"the plan elects a leader for {id} without evidence about it")
-        if sorted(decision.order) != sorted(decision.assignment) or decision.order[:1] != (decision.leader,):
-            raise InvalidDocument(
-                f"the plan's order {list(decision.order)} for {id} is not its assignment {list(decision.assignment)} "
-                f"with the leader {decision.leader} first"
-            )
+        if plan.evidence.cluster.designated_elections:
+            sound, right = decision.order == decision.assignment, "though elections designate their leaders there"
+        else:
+            sound = sorted(decision.order) == sorted(decision.assignment) and decision.order[:1] == (decision.leader,)
+            right = f"with the leader {decision.leader} first"
+        if not sound or decision.leader not in decision.assignment:
+            order, assignment = list(decision.order), list(decision.assignment)
+            raise InvalidDocument(f"the plan's order {order} for {id} is not its assignment {assignment} {right}")
     if sorted(id for wave in plan.waves for id in wave) != sorted(elected):
         raise InvalidDocument("the plan's waves are not exactly the partitions it elects a leader for, each once")

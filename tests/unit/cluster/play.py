@@ -18,17 +18,18 @@ from kafka.protocol.admin import (
     DescribeConfigsResponse,
     DescribeQuorumResponse,
     DescribeTopicPartitionsResponse,
-    ElectLeadersResponse,
     ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
 
+from kafka_recovery.cluster.drivers import Kip1275
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import ElectLeadersResponse, GetReplicaLogInfoResponse
 from kafka_recovery.cluster.metadata import PartitionState, topic_id_text
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
-from unit.cluster.stage import SPOKEN, Heard, StagedBroker, api_versions
+from unit.cluster.stage import OFFERED, Heard, StagedBroker, api_versions
 
 PATIENCE = timedelta(seconds=10)
 SOON = timedelta(milliseconds=600)
@@ -116,7 +117,8 @@ class Play:
 
     `lists_fenced` False: Kafka 3.9, whose DescribeCluster leaves fenced brokers out. `page`: partitions a page.
     `stale`: what brokers list that know no better. `election`, `reassignment`: the error codes that are answered in
-    turn, the last one ever after.
+    turn, the last one ever after. `designates`, `log_info`: brokers that know KIP-1275's election, and its request for
+    logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -131,6 +133,10 @@ class Play:
     election: list[int] = field(default_factory=lambda: [0])
     reassignment: list[int] = field(default_factory=lambda: [0])
     left_out: set[TopicPartition] = field(default_factory=set)
+    designates: set[int] = field(default_factory=set)
+    log_info: dict[int, int] = field(default_factory=dict)
+    served: int = 1000
+    epochs: dict[int, int] = field(default_factory=dict)
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -142,9 +148,10 @@ class Play:
             yield self
 
     @asynccontextmanager
-    async def cluster(self) -> AsyncIterator[KafkaCluster]:
+    async def cluster(self, kip_1275: Kip1275 | None = None) -> AsyncIterator[KafkaCluster]:
         """Ours, that bootstraps from all of them."""
-        async with KafkaCluster([member.address for member in self.members.values()], PLAINTEXT) as cluster:
+        bootstrap = [member.address for member in self.members.values()]
+        async with KafkaCluster(bootstrap, PLAINTEXT, kip_1275=kip_1275) as cluster:
             yield cluster
 
     def add(self, state: PartitionState, **logs: Log) -> None:
@@ -171,10 +178,12 @@ class Play:
             "Fetch": partial(self.fetch, broker),
             "ElectLeaders": self.elect,
             "AlterPartitionReassignments": self.reassign,
+            "GetReplicaLogInfo": partial(self.replica_log_info, broker),
         }
 
     def api_versions(self, broker: int, heard: Heard) -> Any:
-        offers = {key: request.max_version for key, request in SPOKEN.items()}
+        offers = OFFERED | ({ElectLeadersResponse.API_KEY: 3} if broker in self.designates else {})
+        offers |= {self.log_info[broker]: 0} if broker in self.log_info else {}
         return api_versions(
             offers if self.lists_fenced else offers | {60: 1}, finalized_features_epoch=self.applied[broker]
         )
@@ -257,6 +266,31 @@ class Play:
                 parts.append(topic.PartitionData(partition_index=part.partition, aborted_transactions=[], **more))
             responses.append(topic(topic_id=asked.topic_id, partitions=parts))
         return FetchResponse(responses=responses)
+
+    def replica_log_info(self, broker: int, heard: Heard) -> Any:
+        kind = GetReplicaLogInfoResponse.TopicPartitionLogInfo
+        name = next(id.topic for id in self.states)
+        asked = [(topic.topic_id, index) for topic in heard.message.topic_partitions for index in topic.partitions]
+        topics: dict[uuid.UUID, list[Any]] = {}
+        for topic_id, index in asked[: self.served]:
+            id = TopicPartition(name, index)
+            if id in self.left_out:
+                continue
+            log = self.logs.get((broker, id), Log(-1, error=3))
+            epoch, end = (-1, -1) if log.error else (log.knows, log.end)
+            topics.setdefault(topic_id, []).append(
+                kind.PartitionLogInfo(
+                    partition=index, partition_leader_epoch=epoch, log_end_offset=end, error_code=log.error
+                )
+            )
+        return GetReplicaLogInfoResponse(
+            throttle_time_ms=0,
+            broker_epoch=self.epochs.get(broker, 40 + broker),
+            has_more_data=len(asked) > self.served,
+            topic_partition_log_info_list=[
+                kind(topic_id=topic_id, partition_log_info=infos) for topic_id, infos in topics.items()
+            ],
+        )
 
     def elect(self, heard: Heard) -> Any:
         code, result = _next(self.election), ElectLeadersResponse.ReplicaElectionResult

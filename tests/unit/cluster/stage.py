@@ -22,7 +22,6 @@ from kafka.protocol.admin import (
     DescribeConfigsRequest,
     DescribeQuorumRequest,
     DescribeTopicPartitionsRequest,
-    ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.api_header import RequestHeader
@@ -31,6 +30,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, Met
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kafka_recovery.cluster.connection import Connection
+from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest, GetReplicaLogInfoRequest
 from kafka_recovery.cluster.sockets import Address
 
 SPOKEN = {
@@ -51,6 +51,10 @@ SPOKEN = {
         SaslHandshakeRequest,
     )
 }
+
+OFFERED = {key: request.max_version for key, request in SPOKEN.items()}
+"""The newest version of each request that a released broker knows."""
+OFFERED[ElectLeadersRequest.API_KEY] = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,7 @@ def versions(**newest: int) -> Role:
 
     def role(heard: Heard) -> Any:
         keys = {request.name.removesuffix("Request"): key for key, request in SPOKEN.items()}
-        offers = {keys[name]: newest.get(name, SPOKEN[keys[name]].max_version) for name in keys}
+        offers = {keys[name]: newest.get(name, OFFERED.get(keys[name], -1)) for name in keys}
         offers = {key: version for key, version in offers.items() if version >= 0}
         return api_versions(offers)
 
@@ -187,7 +191,7 @@ async def call(connection: Connection, request: Any, version: int, deadline: tim
 
 def _understand(frame: bytes, connection: int, writer: asyncio.StreamWriter) -> Heard:
     key, version = struct.unpack_from(">hh", frame)
-    kind = SPOKEN[key]
+    kind = SPOKEN.get(key, GetReplicaLogInfoRequest)  # the one whose key is open
     data = BytesIO(frame)
     header = RequestHeader.decode(data, flexible=kind.flexible_version_q(version))
     message = kind.decode(data.read(), version=version)

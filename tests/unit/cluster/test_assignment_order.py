@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from kafka_recovery.cluster import assignment_order
+from kafka_recovery.cluster import controller_requests
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.domain.election import Answer, Ballot
@@ -67,7 +67,7 @@ class TestElecting:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The last look at its candidates would be too old by then."""
-        monkeypatch.setattr(assignment_order, "SENT_WITHIN", SOON)
+        monkeypatch.setattr(controller_requests, "SENT_WITHIN", SOON)
         play = Play()
         async with electing(play) as election:
             await election.cluster.route(PATIENCE)

@@ -77,3 +77,12 @@ def test_the_plan_does_not_depend_on_who_answered_first() -> None:
 def test_no_partitions_make_an_empty_plan() -> None:
     plan = decide(evidence(), policy())
     assert (plan.decisions, plan.waves) == ((), ())
+
+
+def test_where_an_election_names_its_leader_no_order_is_altered() -> None:
+    """KIP-1275."""
+    by_order = decided(evidence(partition(COPIES)))
+    by_request = decided(evidence(partition(COPIES), designated_elections=True))
+
+    assert by_order.leader == by_request.leader == 2
+    assert (by_order.order[0], by_request.order) == (2, by_request.assignment)

@@ -32,7 +32,8 @@ def again(
 
 def made_on(seen: Evidence, *, designated: bool = False) -> Before:
     """What a plan on this evidence knew of its only partition."""
-    return Before(seen.partitions[0], back(seen.cluster), designated)
+    epochs = {each.id: each.epoch for each in seen.cluster.brokers if each.epoch is not None}
+    return Before(seen.partitions[0], back(seen.cluster), designated, epochs)
 
 
 def code(reason: Reason | None) -> str | None:
@@ -112,6 +113,47 @@ def test_what_differs_goes_back_to_deciding(fresh: PartitionEvidence, expected: 
 )
 def test_a_planned_leader_that_can_not_lead_any_more_is_not_elected(sick: Broker, expected: str) -> None:
     assert code(again(evidence(PLANNED, brokers=(dead(1), sick, broker(3))))) == expected
+
+
+class TestIncarnations:
+    """KIP-903: a broker that registers anew gets another epoch, and may have lost what it had."""
+
+    @pytest.mark.parametrize(
+        ("before", "now", "expected"),
+        [
+            (7, 7, None),
+            (7, 9, "OtherIncarnation"),
+            (9, 7, "OtherIncarnation"),
+            (7, None, "OtherIncarnation"),
+            (None, 9, None),
+            (None, None, None),
+        ],
+    )
+    def test_a_leader_that_was_restarted_was_never_measured(
+        self, before: int | None, now: int | None, expected: str | None
+    ) -> None:
+        """Though its log ends where it did."""
+        planned = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=before), broker(3)))
+        fresh = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=now), broker(3)))
+
+        assert code(recheck(decided(planned), made_on(planned), fresh, policy())) == expected
+
+    def test_others_may_be(self) -> None:
+        """They are measured again, and ranked."""
+        planned = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=7), broker(3, epoch=8)))
+        fresh = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=7), broker(3, epoch=9)))
+
+        assert recheck(decided(planned), made_on(planned), fresh, policy()) is None
+
+
+def test_an_order_that_is_not_altered_is_expected_as_it_was() -> None:
+    """KIP-1275's election names its leader."""
+    planned = evidence(PLANNED, designated_elections=True)
+    decision = decided(planned)
+
+    assert recheck(decision, made_on(planned, designated=True), planned, policy()) is None
+    turned = evidence(partition({2: log(27), 3: log(15), 1: None}), designated_elections=True)
+    assert code(recheck(decision, made_on(planned, designated=True), turned, policy())) == "AssignmentChanged"
 
 
 def test_what_stands_against_any_election_by_now_stands_against_this_one() -> None:

@@ -200,6 +200,8 @@ class FakeKafka:
         self.restore_fates: list[Fate] = []
         self.denied: dict[TopicPartition, Answer] = {}
         self.lag = timedelta()
+        self.designates = False
+        """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
         self.elected: list[tuple[TopicPartition, int]] = []
         self.ballots: list[Ballot] = []
 
@@ -333,7 +335,8 @@ class FakeKafka:
             return ElectionAnswer(self.denied[ballot.id], Reason("Denied", "the controller said no"))
         if held.leader is not None:
             return ElectionAnswer(Answer.NOT_NEEDED, Reason("ElectionNotNeeded", "it has a leader"))
-        acceptable = [broker for broker in held.assignment if not self.nodes[broker].fenced]
+        wanted = (ballot.designated,) if self.designates else held.assignment
+        acceptable = [broker for broker in wanted if not self.nodes[broker].fenced]
         if not acceptable:
             return ElectionAnswer(Answer.CHANGED, Reason("EligibleLeadersNotAvailable", "none acceptable"))
         _lead(held, acceptable[0])
@@ -362,8 +365,9 @@ class FakeKafka:
             )
             for broker, node in self.nodes.items()
         )
+        took = timedelta(milliseconds=80)
         return ClusterState(
-            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), timedelta(milliseconds=80)
+            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), took, self.designates
         )
 
     def _evidence(self, id: TopicPartition) -> PartitionEvidence:

@@ -19,6 +19,7 @@ from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.tables import evidence_table, plan_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval, seconds
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
@@ -153,4 +154,7 @@ def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, ou
 def reach(target: Target) -> str:
     """The options that reach this cluster again, to be pasted into a shell."""
     config = f" --command-config {shlex.quote(str(target.command_config))}" if target.command_config else ""
-    return f"--bootstrap-server {shlex.quote(target.bootstrap)}{config}"
+    chosen, key = target.kip_1275.driver, target.kip_1275.replica_log_info_key
+    driver = "" if chosen is Driver.AUTO else f" --driver {chosen}"
+    log_info = "" if key is None else f" --replica-log-info-api-key {key}"
+    return f"--bootstrap-server {shlex.quote(target.bootstrap)}{config}{driver}{log_info}"

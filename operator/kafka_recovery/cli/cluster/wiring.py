@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.designated import election_in
+from kafka_recovery.cluster.drivers import Kip1275
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.cluster.security import Security
@@ -23,12 +24,16 @@ from kafka_recovery.recovery.ports import Cluster, Election
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which cluster, how to get in, and which id it must have. `bootstrap` is as it was typed."""
+    """Which cluster, how to get in, and which id it must have. `bootstrap` is as it was typed.
+
+    `kip_1275`: by which driver leaders are designated there, and what else of the KIP is used.
+    """
 
     bootstrap: str
     command_config: Path | None = None
     expected_cluster_id: str | None = None
     election_attempts: int = 3
+    kip_1275: Kip1275 = field(default_factory=Kip1275)
 
 
 Listing = Callable[[timedelta], Awaitable[tuple[TopicPartition, ...]]]
@@ -56,9 +61,9 @@ OpenCluster = Callable[[Target], AbstractAsyncContextManager[Connection]]
 async def open_kafka(target: Target) -> AsyncIterator[Connection]:
     """A real Kafka. Raises InvalidDocument for addresses, ClusterError for the rest."""
     security = read_security(target.command_config) if target.command_config else Security()
-    async with KafkaCluster(_addresses(target.bootstrap), security, target.expected_cluster_id) as cluster:
-        election = AssignmentOrderElection(cluster, target.election_attempts)
-        yield Connection(cluster, election, cluster.every_partition)
+    addresses, expected = _addresses(target.bootstrap), target.expected_cluster_id
+    async with KafkaCluster(addresses, security, expected, kip_1275=target.kip_1275) as cluster:
+        yield Connection(cluster, election_in(cluster, target.election_attempts), cluster.every_partition)
 
 
 def _addresses(bootstrap: str) -> list[Address]:

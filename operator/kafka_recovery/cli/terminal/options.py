@@ -8,6 +8,8 @@ from typing import Annotated
 import typer
 
 from kafka_recovery.cli.terminal.render import Output
+from kafka_recovery.cluster.drivers import HIGHEST_KEY, Driver
+from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 
 BootstrapServer = Annotated[
     str,
@@ -40,6 +42,24 @@ JournalDirectory = Annotated[
         metavar="DIR",
         help="Where plans are kept until all is done. [default: ${XDG_STATE_HOME:-~/.local/state}/kafka-recovery]",
         show_default=False,
+    ),
+]
+DriverOption = Annotated[
+    Driver,
+    typer.Option(
+        "--driver",
+        help="How the designated leader is elected: by altering the assignment order while electing, or by KIP-1275's "
+        "election. auto: the latter where the brokers offer it.",
+    ),
+]
+ReplicaLogInfoKey = Annotated[
+    int | None,
+    typer.Option(
+        "--replica-log-info-api-key",
+        metavar="N",
+        min=LOWEST_FREE_KEY,
+        max=HIGHEST_KEY,
+        help="The API key of GetReplicaLogInfo (KIP-1275) in this Kafka; brokers that list it are asked by it.",
     ),
 ]
 OutputForm = Annotated[Output, typer.Option("--output", "-o", help="The form of the result on stdout.")]

@@ -224,7 +224,7 @@ class Clusters:
         await self._close(key)
         earlier = await self._earlier_recoveries(spec.cluster_id)
         untaken = untaken_of(key, earlier)
-        kafka = KafkaCluster(found.servers, found.security, spec.cluster_id)
+        kafka = KafkaCluster(found.servers, found.security, spec.cluster_id, kip_1275=spec.kip_1275)
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")

@@ -91,7 +91,8 @@ class _Reader:
         return Sasl(spec.mechanism, Password(spec.username, password))
 
     def fingerprint(self, cluster: WatchedCluster) -> str:
-        spec = (cluster.cluster_id, cluster.bootstrap_servers, cluster.tls, cluster.sasl, cluster.strimzi)
+        way_in = (cluster.cluster_id, cluster.bootstrap_servers, cluster.tls, cluster.sasl, cluster.strimzi)
+        spec = (*way_in, cluster.kip_1275)
         self._hash.update(repr(spec).encode())
         return self._hash.hexdigest()
 

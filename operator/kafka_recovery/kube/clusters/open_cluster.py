@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.designated import election_in
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.domain.election import Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
@@ -198,7 +198,7 @@ class OpenCluster:
         await self.kafka.__aexit__(None, None, None)
 
     def _election(self) -> Election:
-        return FencedElection(AssignmentOrderElection(self.kafka), self.fence, self.metrics)
+        return FencedElection(election_in(self.kafka), self.fence, self.metrics)
 
 
 class _NobodyToAsk:

@@ -13,6 +13,8 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from kafka_recovery.cluster.drivers import HIGHEST_KEY, Driver
+from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
@@ -144,6 +146,8 @@ class ClusterSpec(Fields):
     sasl: SaslFields | None = None
     policy_ref: Reference | None = None
     authority: Annotated[Authority, OneOf(Authority)] = ABSENT
+    driver: Annotated[Driver, OneOf(Driver)] = ABSENT
+    replica_log_info_api_key: Annotated[int, Whole(LOWEST_FREE_KEY, HIGHEST_KEY)] = ABSENT
     suspend: Annotated[bool, Flag()] = ABSENT
     history: HistoryFields | None = None
 

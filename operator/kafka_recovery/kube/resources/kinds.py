@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
@@ -175,6 +176,7 @@ class WatchedCluster:
     suspend: bool = False
     history: History = field(default_factory=History)
     strimzi: StrimziRef | None = None
+    kip_1275: Kip1275 = field(default_factory=Kip1275)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +241,7 @@ def read_cluster(obj: object) -> WatchedCluster:
         policy_name=spec.policy_ref.name if spec.policy_ref else None,
         authority=spec.authority or Authority.OBSERVE,
         suspend=bool(spec.suspend),
+        kip_1275=Kip1275(spec.driver or Driver.AUTO, spec.replica_log_info_api_key),
         history=_history(spec.history, name) if spec.history else History(),
     )
 

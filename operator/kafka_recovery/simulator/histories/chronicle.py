@@ -116,10 +116,14 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An engine takes a step, for whoever lies in wait for it: a word of `scenario.Upon`, and who is to lead by it."""
+    """An engine takes a step, for whoever lies in wait for it: a word of `scenario.Upon`, and who is to lead by it.
+
+    `partition`: of the first one that it is about.
+    """
 
     what: str
     machine: int
+    partition: TopicPartition | None = None
     designated: BrokerId | None = None
 
 
@@ -400,16 +404,22 @@ class Chronicle:
                 if log is not None:
                     yield (partition.id, replica.broker), Copy(log.start, log.end, tuple(log.batches))
 
-    def step(self, what: str, machine: str, designated: BrokerId | None = None) -> None:
+    def step(
+        self,
+        what: str,
+        machine: str,
+        partition: TopicPartition | None = None,
+        designated: BrokerId | None = None,
+    ) -> None:
         """An engine of this machine takes a step."""
         place = machine.rpartition("-")[2]
         for listener in self.when_step:
-            listener(Step(what, int(place) if place.isdigit() else 0, designated))
+            listener(Step(what, int(place) if place.isdigit() else 0, partition, designated))
 
-    def _leader_by(self, digest: str, wave: frozenset[TopicPartition]) -> BrokerId | None:
-        """Whom a plan is to make leader of the first partition of a wave, or of any."""
-        decisions = [d for d in self.plan(digest).decisions if d.leader is not None and (not wave or d.id in wave)]
-        return decisions[0].leader if decisions else None
+    def _first_of(self, digest: str, wave: frozenset[TopicPartition]) -> tuple[TopicPartition | None, BrokerId | None]:
+        """The first partition of a wave, or of a plan, and whom the plan is to make its leader."""
+        elected = [d for d in self.plan(digest).decisions if d.leader is not None and (not wave or d.id in wave)]
+        return (elected[0].id, elected[0].leader) if elected else (None, None)
 
     def _hear(self, event: Event) -> None:
         id, details = event.partition, event.details
@@ -461,7 +471,7 @@ class Chronicle:
         outcomes = read(tuple[PartitionOutcome, ...], json.dumps(ended).encode(), name)
         self.kept.append(Kept(self.now, process, disk.name, digest, name, wave, outcomes))
         if step := _STEPS.get(name.rpartition("-")[2]):
-            self.step(step, disk.name, self._leader_by(digest, wave))
+            self.step(step, disk.name, *self._first_of(digest, wave))
 
 
 def _wanted(decision: Decision) -> Ballot | None:
@@ -495,7 +505,7 @@ class Ears:
         self.chronicle.kafka.note(self.process, f"asks to {what}: {told}")
         asked = Asked(self.chronicle.now, self.process, self.machine, what, tuple(ballots))
         self.chronicle.asked.append(asked)
-        self.chronicle.step(what, self.machine, ballots[0].designated)
+        self.chronicle.step(what, self.machine, ballots[0].id, ballots[0].designated)
 
     def decided(self, plan: Plan, took: timedelta) -> None:
         """Nothing: what will be done is told when it is durable."""

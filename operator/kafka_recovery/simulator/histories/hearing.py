@@ -6,9 +6,10 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition

@@ -6,14 +6,16 @@ import asyncio
 import random
 from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from random import Random
 from typing import Any
 
-from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.designated import election_in
+from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
@@ -34,7 +36,8 @@ from kafka_recovery.simulator.histories.findings import Finding, Verdict
 from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests, Witnesses
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.pauses import StoppableLoop
-from kafka_recovery.simulator.histories.scenario import Command, Driver, EngineRun, Scenario
+from kafka_recovery.simulator.histories.scenario import Command, EngineRun, Scenario
+from kafka_recovery.simulator.histories.stage import staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.disks import SimulatedStorage
@@ -78,17 +81,7 @@ class History:
 
 def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     """Let a scenario happen and judge it. `timeline`: keep every event, to print the history."""
-    switches = scenario.switches
-    if scenario.driver is Driver.DESIGNATED:
-        switches = replace(switches, designated_elections=True)
-    kafka = SimulatedKafka(
-        seed=scenario.seed,
-        brokers=tuple(range(1, scenario.brokers + 1)),
-        settings=replace(scenario.settings, elr=scenario.elr),
-        switches=switches,
-        controllers=scenario.controllers,
-    )
-    kafka.timeline.keep = timeline
+    kafka = staged(scenario, keep_timeline=timeline)
     loop = StoppableLoop(kafka.scheduler)
     theatre = _Theatre(scenario, kafka, loop)
     loop.set_exception_handler(theatre.unheard)
@@ -144,13 +137,11 @@ class _Theatre:
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
         scenario, kafka = self.scenario, self.kafka
-        for topic in scenario.topics:
-            kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
         self.story.listen()
         if scenario.witnessed is not None:
             Witnesses(self.story, scenario.partitions, scenario.witnessed).begin()
         names = [f"{ENGINE}-{place + 1}" for place in range(len(scenario.engines))]
-        troubles = Troubles(self.story, scenario, self.machine, names, self._pause)
+        troubles = Troubles(self.story, scenario, self.machine, names, self._pause, self.weather, self.names)
         self._start_traffic()
         troubles.schedule()
         runs = [asyncio.create_task(self._run_at(run, name)) for run, name in zip(scenario.engines, names, strict=True)]
@@ -258,7 +249,13 @@ class _Theatre:
         try:
             with FileJournal(SimulatedStorage(machine.disk, process, machine.clock.now), machine.clock.now) as journal:
                 machine.process = process
-                async with KafkaCluster(self.names.bootstrap, Security(), dial=dial, now=machine.clock.now) as cluster:
+                async with KafkaCluster(
+                    self.names.bootstrap,
+                    Security(),
+                    dial=dial,
+                    now=machine.clock.now,
+                    kip_1275=_configured(self.scenario),
+                ) as cluster:
                     engine = self._engine(process, machine, journal, ears, run, cluster, requests)
                     result.report = await _commanded(engine, run, self.scenario, ears, result)
                     result.ending = "with a report"
@@ -277,10 +274,9 @@ class _Theatre:
     ) -> Engine:  # fmt: skip
         scenario = self.scenario
         within = None if process.name == LAST else scenario.within
-        driver = AssignmentOrderElection(cluster)
         return Engine(
             HeardCluster(cluster, ears.looked, self.story, scenario),
-            HeardElection(driver, requests, self.story, process.name, machine.name),
+            HeardElection(election_in(cluster), requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
             _Owners(self.story),
@@ -290,6 +286,12 @@ class _Theatre:
             effort=Effort(None if within is None else timedelta(seconds=within)),
             histories=_Watcher(self.kafka, process) if scenario.knows_history else None,
         )
+
+
+def _configured(scenario: Scenario) -> Kip1275:
+    """Whoever elects by KIP-1275 measures by it as well."""
+    by_log_info = scenario.driver is Driver.DESIGNATED
+    return Kip1275(scenario.driver, GET_REPLICA_LOG_INFO if by_log_info else None)
 
 
 @dataclass(slots=True)

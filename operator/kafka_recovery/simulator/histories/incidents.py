@@ -17,13 +17,17 @@ _BACK = {Kind.FREEZE: Kind.THAW, Kind.ISOLATE: Kind.HEAL}
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """What happens to a partition, and what is written for its sake. `alone`: since when nothing else is written."""
+    """What happens to a partition, and what is written for its sake. `alone`: since when nothing else is written.
+
+    `elr`: without eligible leader replicas it would be none.
+    """
 
     partition: str
     replicas: tuple[int, ...]
     faults: tuple[Fault, ...]
     traffic: tuple[Traffic, ...] = ()
     alone: float | None = None
+    elr: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,16 @@ class Incidents:
 
     def drawn(self, topics: tuple[Topic, ...], fallen: float, called: float) -> Incident:
         """An incident whose last leader falls at `fallen`, before an engine is `called`."""
-        kinds = (self._lag, self._lag, self._lag, self._divergence, self._fork, self._cut_off, self._moving)
+        kinds = (
+            self._lag,
+            self._lag,
+            self._lag,
+            self._divergence,
+            self._fork,
+            self._cut_off,
+            self._moving,
+            self._eligible,
+        )
         incident = self.chance.choice(kinds)(topics, fallen)
         if self.chance.random() < 0.15:
             returning = self._returning(topics, called)
@@ -108,6 +121,22 @@ class Incidents:
             faults.append(Fault(fallen, Kind.HIDE, leader, lasting=self._moment(5, 60)))
         faults += [Fault(self._moment(fallen + 1, fallen + 12), Kind.START, broker) for broker in followers]
         return Incident(name, replicas, tuple(faults))
+
+    def _eligible(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
+        """An eligible replica answers again while nobody leads, but the controllers do not hear it."""
+        known = [topic for topic in topics if topic.min_isr > 1 and len(topic.assignments[0]) > 2]
+        if not known:
+            return self._lag(topics, fallen)
+        leader, eligible, *others = known[0].assignments[0]
+        faults = [Fault(self._moment(3, 6), Kind.KILL, broker) for broker in others]
+        faults += [Fault(self._moment(fallen - 9, fallen - 8), Kind.FREEZE, eligible)]
+        faults += [Fault(self._moment(fallen - 1, fallen), Kind.KILL, leader)]
+        faults += [Fault(self._moment(fallen + 1, fallen + 3), Kind.START, broker) for broker in others]
+        upon = self.chance.choice((None, Upon.LOOKED, Upon.PLANNED, Upon.APPROVE))
+        back, lasting = round(fallen + 3, 2), self._moment(30, 90)
+        faults += [Fault(back, Kind.ISOLATE, eligible, upon=upon, lasting=lasting)]
+        faults += [Fault(back, Kind.THAW, eligible, upon=upon, later=1.0 if upon else 0.0)]
+        return Incident(f"{known[0].name}-0", known[0].assignments[0], tuple(faults), elr=True)
 
     def _moving(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
         """The same as ever, while the partition is being moved to another broker."""

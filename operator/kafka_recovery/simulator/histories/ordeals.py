@@ -30,16 +30,17 @@ class Ordeals:
             self._stopped_between_look_and_election, self._killed_at_a_request, self._owners_change_their_minds,
             self._somebody_else_reorders, self._somebody_else_elects, self._the_designated_one_leaves, self._unanswered,
             self._deaf_follower, self._clean_member_answers, self._better_late_than_never, self._another_topic,
+            self._another_disk, self._the_designated_one_leaves, self._somebody_else_reorders,
             self._kafka_elects_uncleanly,
         )  # fmt: skip
-        for kind in self.chance.sample(kinds, self.chance.choice((1, 1, 2))):
+        for kind in self.chance.sample(kinds, self.chance.choice((1, 2, 2))):
             for fault in kind():
                 yield fault if fault.upon is None else replace(fault, at=round(self.called - 1, 2))
 
     def _stopped_between_look_and_election(self) -> Iterator[Fault]:
         turn, lasting = self.chance.choice((1, 2, 2, 3)), self._moment(0.5, 90)
         yield Fault(0, Kind.PAUSE_ENGINE, upon=Upon.LOOKED, turn=turn, lasting=lasting)
-        yield Fault(0, Kind.PAUSE_ENGINE, upon=Upon.BEGUN, lasting=lasting)
+        yield Fault(0, Kind.PAUSE_ENGINE, upon=Upon.BEGUN, lasting=self.chance.choice((0.8, 1.5, lasting)))
 
     def _killed_at_a_request(self) -> Iterator[Fault]:
         upon = self.chance.choice((Upon.DESIGNATE, Upon.ELECT, Upon.RESTORE, Upon.BEGUN))
@@ -71,9 +72,13 @@ class Ordeals:
         yield Fault(0, Kind.ELECT, upon=upon, partition=self.partition)
 
     def _the_designated_one_leaves(self) -> Iterator[Fault]:
-        upon = self.chance.choice((Upon.DESIGNATE, Upon.ELECT))
-        kind = self.chance.choice((Kind.STOP, Kind.STOP, Kind.KILL, Kind.FREEZE))
-        yield Fault(0, kind, designated=True, upon=upon, later=self.chance.choice((0.0, 0.0, 0.01)))
+        """Before it is elected, or just when it leads."""
+        if self.chance.random() < 0.6:
+            kind = self.chance.choice((Kind.STOP, Kind.STOP, Kind.KILL, Kind.FREEZE))
+            yield Fault(0, kind, designated=True, upon=self.chance.choice((Upon.DESIGNATE, Upon.BEGUN)))
+            return
+        kind = self.chance.choice((Kind.HIDE, Kind.FREEZE, Kind.KILL))
+        yield Fault(0, kind, designated=True, upon=Upon.ELECT, later=0.08, lasting=60.0)
 
     def _unanswered(self) -> Iterator[Fault]:
         upon = self.chance.choice((Upon.DESIGNATE, Upon.ELECT, Upon.RESTORE))
@@ -82,10 +87,17 @@ class Ordeals:
         yield Fault(0, kind, upon=upon, chance=likely, lasting=self._moment(20, 50))
 
     def _deaf_follower(self) -> Iterator[Fault]:
-        """It goes on telling the controllers that it lives, and hears nothing of the leader's fall."""
-        for broker in self.replicas[1:]:
-            if self.chance.random() < 0.6:
-                yield Fault(round(self.fallen + 12.5, 2), Kind.DEAF, broker, lasting=self._moment(10, 70))
+        """It lags, tells the controllers that it lives, and hears nothing of its leader's fall."""
+        leader, broker = self.replicas[:2]
+        yield Fault(4.0, Kind.START, broker)
+        yield Fault(5.0, Kind.CUT, leader, other=broker, lasting=round(self.fallen + 20, 2))
+        yield Fault(5.0, Kind.CUT, broker, other=leader, lasting=round(self.fallen + 20, 2))
+        yield Fault(round(self.fallen - 4, 2), Kind.START, broker)
+        yield Fault(round(self.fallen - 0.2, 2), Kind.DEAF, broker, lasting=self._moment(20, 70))
+
+    def _another_disk(self) -> Iterator[Fault]:
+        """The candidate has another disk by the time a person has said yes."""
+        yield Fault(0, Kind.REPLACE_DISK, designated=True, upon=Upon.APPROVE)
 
     def _clean_member_answers(self) -> Iterator[Fault]:
         """The last leader is back and answers, but the controllers do not hear it yet."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.accidents import Accidents
@@ -19,13 +20,13 @@ from kafka_recovery.simulator.histories.ordeals import Ordeals
 from kafka_recovery.simulator.histories.scenario import VERSION as SCENARIOS
 from kafka_recovery.simulator.histories.scenario import (
     Command,
-    Driver,
     EngineRun,
     Rules,
     Scenario,
     Topic,
     Traffic,
 )
+from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
 VERSION = 3
@@ -99,12 +100,14 @@ class _Draw:
             *accidents.in_wait(called, self._rules),
             *Ordeals(chance, incident.partition, incident.replicas, fallen, called, self._rules).drawn(),
         ]
+        if seed % SHARE == 0:
+            faults += Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers).drawn(called, quiet)
         return Scenario(
             SCENARIOS,
             seed,
             brokers,
             topics,
-            elr=settings.fenced_listed and chance.random() < 0.5,
+            elr=settings.fenced_listed and (incident.elr or chance.random() < 0.5),
             driver=Driver.DESIGNATED if chance.random() < 0.1 else Driver.ASSIGNMENT_ORDER,
             knows_history=chance.random() < 0.5,
             witnessed=chance.choice((None, 0.5, 5.0)),
@@ -177,7 +180,7 @@ class _Draw:
 
     def _engines(self, called: float, quiet: float) -> Iterator[EngineRun]:
         """One run, often killed and followed by others; sometimes on two machines at once."""
-        machines = (0, 1) if self.chance.random() < 0.2 else (0,)
+        machines = (0, 1) if self.chance.random() < 0.3 else (0,)
         dies, agrees = self.chance.choice((0.0, 0.3, 0.6)), self.chance.choice((1.0, 1.0, 0.6))
         steps = self.chance.choice(_STEPS)
         for machine in machines:
@@ -197,7 +200,7 @@ class _Draw:
                 if kill_at is None and self.chance.random() < 0.6:
                     return
                 at += self.chance.uniform(2, 40)
-                command = self.chance.choice(tuple(Command))
+                command = self.chance.choice((*Command, Command.RECOVER))
 
     def _rules(self) -> Rules:
         choice = self.chance.choice

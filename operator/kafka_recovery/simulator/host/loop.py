@@ -10,13 +10,12 @@ import asyncio
 import math
 from collections import deque
 from collections.abc import Coroutine
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
-T = TypeVar("T")
+from kafka_recovery.simulator.model.scheduler import FIRST_INSTANT
 
-FIRST_INSTANT = datetime(2026, 11, 21, tzinfo=UTC)
-"""The wall clock's reading at virtual time 0, as long as it does not jump."""
+T = TypeVar("T")
 
 
 _RESOLUTION = 1e-9

@@ -22,6 +22,7 @@ class Administration:
 
     state: ControllerState
     topics_made: int = field(default=0)
+    producers_numbered: int = field(default=0)
 
     def create_topic(
         self, name: str, assignments: Sequence[Sequence[BrokerId]], min_isr: int, unclean: bool, source: str

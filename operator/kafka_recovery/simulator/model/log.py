@@ -20,7 +20,7 @@ class RecordId(NamedTuple):
 class Batch(NamedTuple):
     """`records` records from offset `first` on, written in `epoch`; their ids count up from `sequence`.
 
-    `stamp`: the leader's wall clock at the append, in seconds.
+    `stamp`: the leader's wall clock at the append, in seconds. `data`: the batch as a real client sent it.
     """
 
     first: int
@@ -29,6 +29,7 @@ class Batch(NamedTuple):
     producer: str
     sequence: int
     stamp: float
+    data: bytes | None = None
 
     @property
     def end(self) -> int:
@@ -38,7 +39,7 @@ class Batch(NamedTuple):
     def after(self, offset: int) -> Batch:
         """Its records from this offset on."""
         gone = offset - self.first
-        return self._replace(first=offset, records=self.records - gone, sequence=self.sequence + gone)
+        return self._replace(first=offset, records=self.records - gone, sequence=self.sequence + gone, data=None)
 
 
 class LoadedLog(NamedTuple):
@@ -171,7 +172,7 @@ class Log:
         while batches and batches[-1].first >= to:
             batches.pop()
         if batches and batches[-1].end > to:
-            batches[-1] = batches[-1]._replace(records=to - batches[-1].first)
+            batches[-1] = batches[-1]._replace(records=to - batches[-1].first, data=None)
         self.end = to
         self.start = min(self.start, to)
         self.flushed = min(self.flushed, to)

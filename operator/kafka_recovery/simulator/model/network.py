@@ -212,6 +212,10 @@ class Network:
             (source, self.nodes[target].kind) in kinds or (target, self.nodes[source].kind) in kinds
         )
 
+    def lag(self, one: NodeName, other: NodeName) -> float:
+        """Seconds that a message between them takes longer than usual."""
+        return self._slow.get(one, 0.0) + self._slow.get(other, 0.0)
+
     def joined(self, one: NodeName, other: NodeName) -> bool:
         """Whether messages pass both ways."""
         return not (self._cuts or self._kind_cuts) or not (self.cuts(one, other) or self.cuts(other, one))

@@ -172,6 +172,8 @@ class At(Enum):
     LATEST = -1
     EARLIEST = -2
     MAX_TIMESTAMP = -3
+    SINCE = 0
+    """The first record that is not older than a time."""
 
 
 class OffsetFound(NamedTuple):
@@ -193,12 +195,13 @@ class OffsetsFound:
 class ListOffsets(Request[OffsetsFound]):
     """ListOffsets. `debugging` is replica id -2: any replica answers with its log end; else only the leader answers.
 
-    `partitions` names the leader epoch to ask under, or ANY_EPOCH.
+    `partitions` names the leader epoch to ask under, or ANY_EPOCH. `since`: a time of the leader's clock.
     """
 
     partitions: Mapping[TopicPartition, LeaderEpoch]
     at: At = At.LATEST
     debugging: bool = False
+    since: float = 0.0
 
 
 class VectorFound(NamedTuple):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
+
+FIRST_INSTANT = datetime(2026, 11, 21, tzinfo=UTC)
+"""What wall clocks show at virtual second 0, as long as they do not jump."""
 
 
 class Timer:

@@ -11,9 +11,23 @@ from typing import Any
 from kafka_recovery.domain.evidence import MinInsyncReplicas
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
+from kafka_recovery.simulator.model.client_requests import (
+    AppendRecords,
+    CreateTopics,
+    DeleteTopics,
+    DescribeLogDirectory,
+    EndsOfEpochs,
+    EpochsEnd,
+    LogDirectory,
+    NumberProducer,
+    ProducerNumbered,
+    TopicsDeleted,
+    TopicsMade,
+)
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.grants import Grants, Operation
 from kafka_recovery.simulator.model.hosted import Hosted
+from kafka_recovery.simulator.model.log import Batch
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.requests import (
     SERVED,
@@ -59,6 +73,8 @@ from kafka_recovery.simulator.model.requests import (
     Versions,
 )
 from kafka_recovery.simulator.model.timeline import What
+from kafka_recovery.simulator.model.topic_requests import TopicRequests
+from kafka_recovery.simulator.model.writing import Writing
 
 Reply = Callable[[Any], None]
 
@@ -78,6 +94,8 @@ class Serving:
         answer = _LOCAL.get(type(request))
         if answer is not None:
             reply(answer(self, request))
+        elif isinstance(request, AppendRecords):
+            Writing(self.broker, request, reply).begin()
         else:
             self._forward(request, reply)
 
@@ -101,6 +119,12 @@ class Serving:
                 question, silent = partial(self._told, request, administration.reassign), Decided(timed_out, {})
             case ListReassignments():
                 question, silent = partial(self._ongoing, request), ReassignmentsListed(timed_out, {})
+            case CreateTopics():
+                question, silent = partial(TopicRequests(administration).create, request), TopicsMade(timed_out, {})
+            case DeleteTopics():
+                question, silent = partial(TopicRequests(administration).delete, request), TopicsDeleted(timed_out, {})
+            case NumberProducer():
+                question, silent = TopicRequests(administration).number_producer, ProducerNumbered(timed_out, -1)
             case DescribeQuorum():
                 question, silent = self._quorum, QuorumDescribed(timed_out, -1)
             case _:
@@ -210,12 +234,10 @@ class Serving:
         return copy
 
     def _offsets(self, request: ListOffsets) -> OffsetsFound:
-        return OffsetsFound(
-            {id: self._offset(id, epoch, request.at, request.debugging) for id, epoch in request.partitions.items()}
-        )
+        return OffsetsFound({id: self._offset(id, epoch, request) for id, epoch in request.partitions.items()})
 
-    def _offset(self, id: TopicPartition, asked: LeaderEpoch, at: At, debugging: bool) -> OffsetFound:
-        copy = self._replica(id, asked)
+    def _offset(self, id: TopicPartition, asked: LeaderEpoch, request: ListOffsets) -> OffsetFound:
+        at, debugging, copy = request.at, request.debugging, self._replica(id, asked)
         if isinstance(copy, Error):
             return OffsetFound(copy, _NO_OFFSET, _NO_LEADER_EPOCH)
         log, epoch = copy.log, copy.state.leader_epoch
@@ -223,6 +245,9 @@ class Serving:
             return OffsetFound(Error.NOT_LEADER_OR_FOLLOWER, _NO_OFFSET, _NO_LEADER_EPOCH)
         if at is At.EARLIEST:
             return OffsetFound(Error.NONE, Offset(log.start), epoch)
+        if at is At.SINCE:
+            found = next((batch for batch in log.batches if batch.stamp >= request.since), None)
+            return OffsetFound(Error.NONE, Offset(found.first) if found else _NO_OFFSET, epoch)
         if at is At.MAX_TIMESTAMP:
             newest = log.newest()
             if newest is None:
@@ -270,6 +295,22 @@ class Serving:
             Error.NONE, start, high_watermark, batches=tuple(batch for batch in batches if batch.first < limit)
         )
 
+    def _epochs(self, request: EndsOfEpochs) -> EpochsEnd:
+        return EpochsEnd({id: self._epoch(id, *asked) for id, asked in request.partitions.items()})
+
+    def _epoch(self, id: TopicPartition, current: LeaderEpoch, asked: LeaderEpoch) -> tuple[Error, LeaderEpoch, Offset]:
+        copy = self._replica(id, current)
+        if isinstance(copy, Error):
+            return copy, _NO_LEADER_EPOCH, _NO_OFFSET
+        if copy.leading is None:
+            return Error.NOT_LEADER_OR_FOLLOWER, _NO_LEADER_EPOCH, _NO_OFFSET
+        epoch, end = copy.log.end_of(asked)
+        return Error.NONE, LeaderEpoch(epoch), Offset(end)
+
+    def _log_directory(self, _: DescribeLogDirectory) -> LogDirectory:
+        sizes = {id: sum(map(_size, copy.log.batches)) for id, copy in self.broker.copies.items()}
+        return LogDirectory(sizes, tuple(sorted(self.broker.dead_directories)))
+
     def _log_infos(self, request: GetReplicaLogInfo) -> ReplicaLogInfo | Unsupported:
         """KIP-1275. That the controller has fenced this broker makes no difference to what it answers."""
         if not self.broker.switches.designated_elections:
@@ -305,8 +346,15 @@ _LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
         NameTopics: Serving._names,
         ReadLogs: Serving._logs,
         GetReplicaLogInfo: Serving._log_infos,
+        EndsOfEpochs: Serving._epochs,
+        DescribeLogDirectory: Serving._log_directory,
     }
 )
+
+
+def _size(batch: Batch) -> int:
+    """Bytes; of records that no real client sent, about as many as they would have."""
+    return len(batch.data) if batch.data is not None else 61 + 20 * batch.records
 
 
 def _described(state: PartitionState, offline: tuple[BrokerId, ...]) -> PartitionDescribed:

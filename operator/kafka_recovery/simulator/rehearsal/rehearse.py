@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
@@ -18,7 +19,6 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.history import LATE_REQUESTS, History, happen
 from kafka_recovery.simulator.histories.scenario import (
     Command,
-    Driver,
     EngineRun,
     Fault,
     Kind,
@@ -27,12 +27,12 @@ from kafka_recovery.simulator.histories.scenario import (
     Traffic,
 )
 from kafka_recovery.simulator.histories.schedules import draw
+from kafka_recovery.simulator.histories.stage import staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ElectionType
-from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.rehearsal.fates import Fate, fates
 
 AGAIN = 20.0
@@ -145,15 +145,7 @@ def with_engine(scenario: Scenario) -> History:
 
 def without_engine(scenario: Scenario, *, elects: bool) -> Chronicle:
     """The same without the engine. `elects`: a person holds Kafka's own unclean election whenever one would run."""
-    kafka = SimulatedKafka(
-        seed=scenario.seed,
-        brokers=tuple(range(1, scenario.brokers + 1)),
-        settings=Settings(elr=scenario.elr),
-        switches=scenario.switches,
-        controllers=2,
-    )
-    for topic in scenario.topics:
-        kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
+    kafka = staged(scenario)
     story = Chronicle(kafka)
     story.listen()
     loop = VirtualLoop(kafka.scheduler)

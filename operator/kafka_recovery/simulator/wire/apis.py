@@ -8,12 +8,12 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
-from kafka.protocol import admin, consumer, metadata
+from kafka.protocol import admin, consumer, metadata, producer
 
 from kafka_recovery.cluster import kip_1275
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import Switches
-from kafka_recovery.simulator.wire import changes, described, logs
+from kafka_recovery.simulator.wire import changes, consuming, described, logs, producing, topics
 from kafka_recovery.simulator.wire.api_versions import API_VERSIONS, ApiVersionsAnswers
 from kafka_recovery.simulator.wire.exchange import Exchange
 
@@ -80,9 +80,29 @@ _KNOWN = (
     Known(
         consumer.FetchRequest,
         consumer.FetchResponse,
-        {_ANY: (13, 16), (3, 9): (13, 17), (4, 1): (13, 18)},
-        logs.fetch,
+        {_ANY: (4, 16), (3, 9): (4, 17), (4, 1): (4, 18)},
+        consuming.fetch,
     ),
+    Known(metadata.MetadataRequest, metadata.MetadataResponse, {_ANY: (0, 12), (4, 0): (0, 13)}, topics.metadata),
+    Known(
+        producer.ProduceRequest,
+        producer.ProduceResponse,
+        {_ANY: (3, 11), (4, 0): (3, 12), (4, 1): (3, 13)},
+        producing.produce,
+    ),
+    Known(producer.InitProducerIdRequest, producer.InitProducerIdResponse, {_ANY: (0, 5)}, producing.init_producer_id),
+    Known(
+        metadata.FindCoordinatorRequest, metadata.FindCoordinatorResponse, {_ANY: (0, 6)}, producing.find_coordinator
+    ),
+    Known(
+        consumer.OffsetForLeaderEpochRequest,
+        consumer.OffsetForLeaderEpochResponse,
+        {_ANY: (2, 4)},
+        producing.end_of_epochs,
+    ),
+    Known(admin.CreateTopicsRequest, admin.CreateTopicsResponse, {_ANY: (2, 7)}, topics.create),
+    Known(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, {_ANY: (1, 6)}, topics.delete),
+    Known(admin.DescribeLogDirsRequest, admin.DescribeLogDirsResponse, {_ANY: (1, 4)}, topics.log_dirs),
     Known(kip_1275.GetReplicaLogInfoRequest, kip_1275.GetReplicaLogInfoResponse, {_ANY: (0, 0)}, logs.replica_log_info),
 )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -27,18 +28,23 @@ class Line:
     broker: BrokerId
     client: str
     addresses: Addresses
+    _batches: Iterator[int] = field(default_factory=itertools.count, compare=False)
+
+    def another_name(self) -> str:
+        """For a batch whose producer has none."""
+        return f"{self.client} at broker {self.broker} #{next(self._batches)}"
 
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """`asked`: the decoded request; `answered` gets the response frame, once."""
+    """`asked`: the decoded request; `answered` gets the response frame, or None for no answer, once."""
 
     line: Line
     version: int
     correlation_id: int
     response_class: Any
     asked: Any
-    answered: Callable[[bytes], None]
+    answered: Callable[[bytes | None], None]
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
         """Let the broker's process answer, now or when the controller has."""

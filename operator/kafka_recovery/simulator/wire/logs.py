@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 from uuid import UUID
 
-from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.requests import (
     At,
     GetReplicaLogInfo,
     ListOffsets,
-    LogRead,
-    LogsRead,
     NameTopics,
     OffsetFound,
-    ReadFrom,
-    ReadLogs,
     ReplicaLogInfo,
 )
 from kafka_recovery.simulator.wire.exchange import Exchange, Values
@@ -72,71 +67,6 @@ def list_offsets(exchange: Exchange) -> None:
 def _offset(index: int, found: OffsetFound) -> Values:
     error, offset, epoch = found
     return Values(partition_index=index, error_code=error, timestamp=-1, offset=offset, leader_epoch=epoch)
-
-
-def fetch(exchange: Exchange) -> None:
-    """Fetch by topic id, without a session: a broker may always decline to keep one."""
-    asked = exchange.asked
-    if asked.session_id:
-        exchange.answer(throttle_time_ms=0, error_code=_NO_SESSION, session_id=0, responses=[], node_endpoints=[])
-        return
-    ids = [topic_id_of(topic.topic_id) for topic in asked.topics]
-    named = exchange.look(NameTopics(tuple(dict.fromkeys(ids))))
-    if named is None:
-        return
-    wanted = {
-        TopicPartition(named.names[id], part.partition): _read_from(id, part)
-        for id, topic in zip(ids, asked.topics, strict=True)
-        if id in named.names
-        for part in topic.partitions
-    }
-    read = exchange.look(ReadLogs(wanted, _asked_by(exchange) == _FUTURE))
-    if read is not None:
-        _fetched(exchange, named.names, read)
-
-
-def _asked_by(exchange: Exchange) -> int:
-    """The replica id, which moved into a tagged field."""
-    asked = exchange.asked
-    if exchange.version < 15:
-        return int(asked.replica_id)
-    return -1 if asked.replica_state is None else int(asked.replica_state.replica_id)
-
-
-def _read_from(id: TopicId, part: Any) -> ReadFrom:
-    last = part.last_fetched_epoch
-    return ReadFrom(
-        id, LeaderEpoch(part.current_leader_epoch), Offset(part.fetch_offset), LeaderEpoch(last) if last >= 0 else None
-    )
-
-
-def _fetched(exchange: Exchange, names: Mapping[TopicId, str], read: LogsRead) -> None:
-    responses = []
-    unknown = LogRead(Error.UNKNOWN_TOPIC_ID, Offset(-1), Offset(-1))
-    for topic in exchange.asked.topics:
-        name = names.get(topic_id_of(topic.topic_id))
-        partitions = [
-            _log(part.partition, unknown if name is None else read.partitions[TopicPartition(name, part.partition)])
-            for part in topic.partitions
-        ]
-        responses.append(Values(topic_id=topic.topic_id, partitions=partitions))
-    exchange.answer(throttle_time_ms=0, error_code=0, session_id=0, responses=responses, node_endpoints=[])
-
-
-def _log(index: int, read: LogRead) -> Values:
-    values = Values(
-        partition_index=index,
-        error_code=read.error,
-        high_watermark=read.high_watermark,
-        last_stable_offset=read.high_watermark,
-        log_start_offset=read.start,
-        aborted_transactions=None,
-        preferred_read_replica=-1,
-        records=b"",
-    )
-    if read.diverging is not None:
-        values.diverging_epoch = Values(epoch=read.diverging[0], end_offset=read.diverging[1])
-    return values
 
 
 def replica_log_info(exchange: Exchange) -> None:

@@ -17,13 +17,19 @@ from kafka_recovery.simulator.wire.frames import BadFrame, Head, read_head, skip
 __all__ = ["BadFrame", "Session"]
 
 Reply = Callable[[bytes], None]
-_Work = Callable[[Reply], None]
+_Work = Callable[[Callable[[bytes | None], None]], None]
 
 
 class Session:
-    """As a broker does it: one request of a connection at a time, answers in order."""
+    """As a broker does it: one request of a connection at a time, answers in order.
 
-    def __init__(self, kafka: SimulatedKafka, broker: BrokerId, client: str, addresses: Addresses) -> None:
+    `strict`: a request ends where its message ends. Kafka's brokers don't mind what follows, and librdkafka sends it.
+    """
+
+    def __init__(
+        self, kafka: SimulatedKafka, broker: BrokerId, client: str, addresses: Addresses, *, strict: bool = True
+    ) -> None:
+        self._strict = strict
         self._apis = apis_of(kafka.settings, kafka.switches)
         self._line = Line(kafka, broker, client, addresses)
         self._waiting: deque[tuple[_Work, Reply]] = deque()
@@ -37,6 +43,11 @@ class Session:
         self._waiting.append((self._read(memoryview(frame)), reply))
         self._work()
 
+    @property
+    def waiting(self) -> int:
+        """Requests that are not answered yet."""
+        return len(self._waiting) + self._busy
+
     def _read(self, frame: memoryview) -> _Work:
         head = read_head(frame)
         api = self._apis.find(head.api_key, head.version)
@@ -46,12 +57,12 @@ class Session:
             raise BadFrame(f"this broker does not know request {head.api_key} v{head.version}")
         begin = skip_tagged_fields(frame, head.end) if api.request.flexible_version_q(head.version) else head.end
         try:
-            asked = decode(api.request, head.version, frame[begin:])
+            asked = decode(api.request, head.version, frame[begin:], all_of_it=self._strict)
         except Unreadable as error:
             raise BadFrame(str(error)) from error
         return partial(self._serve, api, head, asked)
 
-    def _serve(self, api: Api, head: Head, asked: object, reply: Reply) -> None:
+    def _serve(self, api: Api, head: Head, asked: object, reply: Callable[[bytes | None], None]) -> None:
         api.serve(Exchange(self._line, head.version, head.correlation_id, api.response, asked, reply))
 
     def _work(self) -> None:
@@ -67,7 +78,8 @@ class Session:
         finally:
             self._working = False
 
-    def _answered(self, reply: Reply, frame: bytes) -> None:
+    def _answered(self, reply: Reply, frame: bytes | None) -> None:
         self._busy = False
-        reply(frame)
+        if frame is not None:
+            reply(frame)
         self._work()

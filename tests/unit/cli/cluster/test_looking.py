@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
 from unit.cli.conftest import Run
@@ -252,3 +253,26 @@ def test_another_cluster_than_the_expected_one_is_bad_input(cluster: SmallCluste
 
     assert refused.exit_code == 2
     assert "expected another" in refused.stderr
+
+
+def test_how_leaders_are_designated_is_told_to_the_cluster_and_to_the_next_command(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    plain = recovery("plan", "--all-offline-partitions")
+    assert cluster.target
+    assert cluster.target.kip_1275 == Kip1275(Driver.AUTO, None)
+    assert "--driver" not in plain.stdout
+
+    chosen = ("--driver", "designated", "--replica-log-info-api-key", "94")
+    shown = recovery("plan", "--all-offline-partitions", *chosen)
+
+    assert cluster.target.kip_1275 == Kip1275(Driver.DESIGNATED, 94)
+    assert " ".join(chosen) in shown.stdout
+
+
+def test_the_number_of_another_request_is_refused(cluster: SmallCluster, recovery: Run) -> None:
+    refused = recovery("inspect", "--replica-log-info-api-key", 43)
+
+    assert refused.exit_code == 2
+    assert cluster.target is None

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cli.kip_1275.unclean_recovery import Task
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
@@ -217,6 +218,13 @@ def test_retries_of_elections_are_the_driver_s_attempts_less_one(cluster: SmallC
 
     assert cluster.target
     assert cluster.target.election_attempts == 6
+
+
+def test_the_kip_s_own_election_is_held_where_brokers_have_it(cluster: SmallCluster, unclean: Run) -> None:
+    unclean(ALL, "--show-replica-info")
+
+    assert cluster.target
+    assert cluster.target.kip_1275.driver is Driver.AUTO
 
 
 @pytest.mark.parametrize(("duration", "attempts"), [(100, 1), (30_000, 10), (9_000, 3), (3_600_000, 10)])

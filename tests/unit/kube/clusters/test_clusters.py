@@ -49,7 +49,7 @@ def test_an_api_server_that_does_not_answer_is_asked_again() -> None:
 class Silent:
     """A Kafka that never answers."""
 
-    def __init__(self, *arguments: object) -> None:
+    def __init__(self, *arguments: object, **options: object) -> None:
         """Whatever the way in is."""
 
     async def pulse(self, *arguments: object, **options: object) -> None:

@@ -30,7 +30,7 @@ COPY = (PROD[0], "copy-of-prod")
 class SilentKafka:
     """All of `KafkaCluster` that is asked for here: it never answers."""
 
-    def __init__(self, *_: object) -> None: ...
+    def __init__(self, *_: object, **__: object) -> None: ...
 
     async def pulse(self, *_: object, **__: object) -> object:
         raise ClusterUnavailable({"kafka:9092": Reason("BrokerUnreachable", "connection refused")})

@@ -155,6 +155,8 @@ async def test_a_fingerprint_stays_while_nothing_changes(api: Secrets) -> None:
         {"sasl": {**SASL["sasl"], "username": "bob"}},
         {"sasl": {**SASL["sasl"], "mechanism": "SCRAM-SHA-512"}},
         {"tls": {"caSecretRef": {"name": "ca"}}},
+        {"driver": "designated"},
+        {"replicaLogInfoApiKey": 94},
     ],
     ids=lambda spec: next(iter(spec)),
 )

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
@@ -71,6 +72,8 @@ def test_a_cluster_says_how_to_get_in_and_how_far_to_go() -> None:
         },
         "policyRef": {"name": "strict"},
         "authority": "Approve",
+        "driver": "designated",
+        "replicaLogInfoApiKey": 94,
         "suspend": True,
         "history": {"ttl": "1h", "lossyTTL": "2h", "limit": 5},
     }
@@ -85,6 +88,7 @@ def test_a_cluster_says_how_to_get_in_and_how_far_to_go() -> None:
         Authority.APPROVE,
         suspend=True,
         history=History(timedelta(hours=1), timedelta(hours=2), 5),
+        kip_1275=Kip1275(Driver.DESIGNATED, 94),
     )
 
 
@@ -93,6 +97,7 @@ def test_a_cluster_of_which_little_is_said_is_only_observed() -> None:
 
     assert (cluster.authority, cluster.policy_name, cluster.suspend) == (Authority.OBSERVE, None, False)
     assert (cluster.tls, cluster.sasl, cluster.history) == (None, None, History())
+    assert (cluster.kip_1275.driver, cluster.kip_1275.replica_log_info_key) == (Driver.AUTO, None)
 
 
 def test_tls_without_a_word_more_is_not_the_same_as_none() -> None:
@@ -184,7 +189,7 @@ def test_an_object_that_is_going_says_since_when_and_for_whom_it_waits() -> None
 def test_a_field_that_this_version_does_not_know_may_be_a_restriction_so_it_is_refused() -> None:
     assert refused(read_cluster, stored(CLUSTERS, CLUSTER | {"neverOnFridays": True, "suspnd": True})) == [
         "WatchedCluster kafka/prod: spec.neverOnFridays: is an unknown field; known are clusterId, bootstrapServers, "
-        "strimziRef, tls, sasl, policyRef, authority, suspend, history",
+        "strimziRef, tls, sasl, policyRef, authority, driver, replicaLogInfoApiKey, suspend, history",
         "WatchedCluster kafka/prod: spec.suspnd: is an unknown field; did you mean suspend?",
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Looked
@@ -77,7 +78,8 @@ def best_first(story: Chronicle, scenario: Scenario) -> Examined:
 def the_rest_in_order(story: Chronicle, scenario: Scenario) -> Examined:
     """Behind the designated leader stand the other candidates, best first, and then the rest as they stood.
 
-    If the first can't be elected, the controller takes the next of that order.
+    If the first can't be elected, the controller takes the next of that order. Where the election names its leader,
+    nobody else is taken, and the order stays as it stood.
     """
     for kept, plan in story.plans():
         seen = {partition.id: partition for partition in plan.evidence.partitions}
@@ -87,6 +89,8 @@ def the_rest_in_order(story: Chronicle, scenario: Scenario) -> Examined:
             best = best_first_of(seen[decision.id], plan.evidence.cluster, decision.candidate_order)
             others = [broker for broker in decision.assignment if broker not in best]
             wanted = (decision.leader, *[broker for broker in best if broker != decision.leader], *others)
+            if scenario.driver is Driver.DESIGNATED:
+                wanted = decision.assignment
             text = f"plan {kept.digest[:8]} puts {decision.id} into the order {list(decision.order)}"
             yield unless(tuple(decision.order) == wanted, kept.at, f"{text}; best first is {list(wanted)}")
 

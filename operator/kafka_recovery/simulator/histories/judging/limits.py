@@ -8,7 +8,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, LossClass
 from kafka_recovery.domain.policy import Approval, Policy
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Concluded, Looked, Ran
+from kafka_recovery.simulator.histories.chronicle import LAST, Asked, Chronicle, Concluded, Looked, Ran
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.choices import WISHES
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
@@ -126,7 +126,7 @@ def the_deadline_is_kept(story: Chronicle, scenario: Scenario) -> Examined:
     """
     if scenario.within is None:
         return
-    for ran in story.ran:
+    for ran in [ran for ran in story.ran if ran.process != LAST]:
         due = ran.timed_from + scenario.within
         yield from _begun_too_late(story, ran, due)
         if ran.ended > due:

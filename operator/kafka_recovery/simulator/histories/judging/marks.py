@@ -18,7 +18,7 @@ from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, af
 from kafka_recovery.simulator.histories.scenario import Scenario
 
 GUARDS = (
-    "NotListed", "NotRegistered", "Fenced", "Unreachable", "MetadataUnknown", "CutOff", "LogDirOffline", "NotPromised",
+    "NotListed", "NotRegistered", "Fenced", "Unreachable", "MetadataUnknown", "CutOff", "LogDirOffline",
 )  # fmt: skip
 OBSTACLES = (
     "NoController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
@@ -31,7 +31,7 @@ REASONS = (
     "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline", "RecoveredCleanly/CleanMemberCameBack",
     "Failed/ElectedInstead", "Failed/LeaderSilent", "Failed/AnotherLeader", "Refused/ApprovalMissing",
     "Refused/OutOfTime", "Refused/Suspended", "Refused/ObserveOnly", "Refused/RuleChanged", "Refused/Undone",
-    "Refused/EarlierWaveFailed", "Refused/UnknownPartition",
+    "Refused/EarlierWaveFailed",
 )  # fmt: skip
 EVENTS = (
     "an engine was killed in the midst of a wave",

@@ -80,7 +80,7 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
         raced = somebody_interfered(story, change, cause.at - RACE)
         return Owned(change.after, change.by, change.after if raced else wanted)
     for kept, decision in _begun(story, change):
-        if change.after == decision.order != decision.assignment and before is not None:
+        if change.after == decision.order != decision.assignment:
             return Owned(change.after, change.by, wanted, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
 

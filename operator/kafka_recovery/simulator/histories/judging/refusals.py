@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan
@@ -16,7 +17,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
 from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.model.metadata import PartitionState
 
 PLAN = "plan.json"
@@ -70,7 +71,9 @@ def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             if holds is None:
                 yield unless(_is_kafkas(reason.message), said.at, f"{text}; nobody knows when that is true")
             else:
-                yield unless(holds(_told(story, scenario, said)), said.at, f"{text}; that is not so")
+                altered = scenario.driver is Driver.ASSIGNMENT_ORDER
+                text = f"{text}; that is not so{'' if altered else '; nothing was to be altered'}"
+                yield unless(holds(_told(story, scenario, said)), said.at, text)
 
 
 def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
@@ -268,6 +271,12 @@ def _leader_is_gone(told: Told) -> bool:
 
 _FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
 
+
+def _wires_were_bad(told: Told) -> bool:
+    """Whether anything on the wires could have said what no broker would."""
+    return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
 REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **dict.fromkeys(
@@ -298,5 +307,6 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "Suspended": _owners_stop_it,
     "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
+    "InvalidAnswer": _wires_were_bad,
 }  # fmt: skip
 """By the word of a reason, whether it is so."""

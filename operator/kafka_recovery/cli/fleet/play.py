@@ -1,0 +1,86 @@
+"""`play`: a simulated Kafka on this machine, with an incident in it, for other programs and other terminals."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.new_files import read_text
+from kafka_recovery.cli.terminal.running import Refusal
+from kafka_recovery.cli.terminal.signals import Interrupts
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.play.server import PlayServer, PortTaken
+from kafka_recovery.simulator.play.stage import Incident, named_incident, read_incident
+
+DEFAULT_INCIDENT = "divergent"
+FIRST_PORT = 19092
+_LARGEST_SCENARIO = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One command line."""
+
+    file: Path | None
+    incident: str | None
+    port: int
+    from_start: bool
+
+
+async def play(call: Call, interrupts: Interrupts) -> ExitCode:
+    """Serve until a signal ends it, which is how it should end."""
+    incident = _incident(call)
+    kafka = incident.staged()
+    if not call.from_start:
+        kafka.run_until(incident.begins_at)
+    try:
+        async with PlayServer(kafka, call.port) as server:
+            for line in _told(incident, kafka, server.bootstrap, call.from_start):
+                print(line, flush=True)
+            await server.serve()
+    except PortTaken as taken:
+        raise Refusal(ExitCode.BAD_INPUT, f"{taken}; give another first port with --port, or 0 for free ones") from None
+    except asyncio.CancelledError:
+        if interrupts.received is None:
+            raise
+    return ExitCode.DONE
+
+
+def _incident(call: Call) -> Incident:
+    if call.file is None:
+        return named_incident(call.incident or DEFAULT_INCIDENT)
+    if call.incident is not None:
+        raise InvalidDocument("play one of both: a scenario file, or an incident that comes with the program")
+    return read_incident(read_text(call.file, _LARGEST_SCENARIO), str(call.file))
+
+
+def _told(incident: Incident, kafka: SimulatedKafka, bootstrap: str, from_start: bool) -> Iterator[str]:
+    yield f"Simulated Kafka {kafka.settings.release}, cluster {kafka.cluster_id}: {len(kafka.brokers)} brokers"
+    yield f"bootstrap.servers={bootstrap}"
+    yield ""
+    console = Console(width=100)
+    for line in console.render_lines(incident.story, pad=False) if incident.story else ():
+        yield "".join(segment.text for segment in line).rstrip()
+    if from_start:
+        yield f"That happens from now on; after {incident.begins_at:g} seconds all of it has."
+    yield ""
+    yield "Try in another terminal:"
+    for command in _commands(kafka):
+        yield f"  kafka-recovery {command} --bootstrap-server {bootstrap}"
+    yield ""
+    yield "Any Kafka client may come too. Nothing is kept; Ctrl-C ends it."
+
+
+def _commands(kafka: SimulatedKafka) -> Iterator[str]:
+    state = kafka.controllers.state
+    yield "inspect"
+    for partition in (*state.leaderless, *state.partitions)[:1]:
+        yield f"explain {partition}"
+    yield "plan --all-offline-partitions"
+    yield "recover --all-offline-partitions"

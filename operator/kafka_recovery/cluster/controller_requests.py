@@ -1,0 +1,165 @@
+"""Requests that change something: what the controller's answer means, what is asked again, what never is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    retry_if_result,
+    stop_after_attempt,
+    wait_exponential_jitter,
+)
+
+from kafka_recovery.cluster.errors import BrokerSilent, ClusterError, NotSent, Unanswered, reason_for
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.loop_time import loop_time
+from kafka_recovery.cluster.versions import request_name
+from kafka_recovery.domain.election import Answer, ElectionAnswer
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+_NONE, _ELECTION_NOT_NEEDED = 0, 84
+_NOT_CONTROLLER = 41
+_UNDECIDED = frozenset({-1, 7, 13, _NOT_CONTROLLER})
+"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it.
+NOT_CONTROLLER, UNKNOWN_SERVER_ERROR: a controller that resigns fails with these what it has not yet committed, after
+the records went to Raft (QuorumController's deferred events): its successor may commit them."""
+_FINAL = frozenset({29, 31, 35, 42, 87})
+"""Not authorized, unsupported version, invalid request, invalid record: the same request fails the same way again."""
+
+ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
+DEADLINE = timedelta(seconds=20)
+"""For one request. The controller works off 5000 partitions in about a second."""
+SENT_WITHIN = timedelta(seconds=5)
+"""An election that could not be sent so soon is not held: the last look at its candidates would be too old by then."""
+
+
+def soon() -> float:
+    """Until when (monotonic seconds) an election that is to be held now may still be sent."""
+    return loop_time() + SENT_WITHIN.total_seconds()
+
+
+Answers = Mapping[TopicPartition, ElectionAnswer]
+Read = Callable[[Any], Iterable[tuple[TopicPartition, int]]]
+"""Reads each partition's error code out of an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A request, and how it may be sent. `needs`: the ACL it takes.
+
+    `repeatable`: to do it twice does no harm, so it is sent again while a controller answers that it is none any more.
+    Any other is sent again only if it was certainly never written. `attempts`: how often at most, all in all.
+    `until` (monotonic seconds): what is not sent by then is not sent at all.
+    """
+
+    request: Any
+    versions: tuple[int, int]
+    read: Read
+    attempts: int
+    needs: str
+    repeatable: bool = False
+    until: float | None = None
+
+    @property
+    def name(self) -> str:
+        """As Kafka calls the request."""
+        return request_name(self.request)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerRequests:
+    """Sends changes through the broker with the newest metadata. `deadline`: for one request."""
+
+    cluster: KafkaCluster
+    deadline: timedelta
+
+    async def decided(self, ids: Iterable[TopicPartition], change: Change) -> Answers:
+        """Send one request that changes something and read an answer for every partition."""
+        try:
+            answer = await self._answer(change)
+        except Unanswered as error:
+            return dict.fromkeys(ids, ElectionAnswer(Answer.UNANSWERED, error.reason))
+        except ClusterError as error:
+            return dict.fromkeys(ids, ElectionAnswer(Answer.CHANGED, error.reason))
+        left_out = Reason("LeftOut", f"the answer to {change.name} left this partition out")
+        silent = ElectionAnswer(Answer.UNANSWERED, left_out)
+        code = answer.error_code
+        decided = dict.fromkeys(ids, _verdict(code, change.name, change.needs) if code else silent)
+        for id, code in change.read(answer):
+            if id in decided:
+                decided[id] = _verdict(code, f"{change.name} of {id}", change.needs)
+        return decided
+
+    async def _answer(self, change: Change) -> Any:
+        """The controller's answer. Raises ClusterError, Unanswered if any of the tries may have been sent."""
+        sent = False
+
+        def not_controller(answer: Any) -> bool:
+            codes = {answer.error_code} if answer.error_code else {code for _, code in change.read(answer)}
+            return codes == {_NOT_CONTROLLER}
+
+        async def ask() -> Any:
+            nonlocal sent
+            try:
+                answer = await self._once(change)
+            except ClusterError as error:
+                if not sent or isinstance(error, Unanswered):
+                    raise
+                # That this try was not sent says nothing about the one before.
+                raise Unanswered(change.name, error) from error
+            sent = True
+            return answer
+
+        retrying = AsyncRetrying(
+            retry=retry_if_result(not_controller) if change.repeatable else retry_if_exception_type(NotSent),
+            stop=stop_after_attempt(change.attempts),
+            wait=wait_exponential_jitter(multiplier=0.1, max=2, jitter=0.1),
+            retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
+        )
+        return await retrying(ask)
+
+    async def _once(self, change: Change) -> Any:
+        within = self.deadline
+        if change.until is not None:
+            within = timedelta(seconds=change.until - loop_time())
+        if within <= timedelta():
+            raise NotSent(change.name, BrokerSilent("the controller", SENT_WITHIN))
+        began = loop_time()
+        at = await self.cluster.route(within)
+        left = within - timedelta(seconds=loop_time() - began)
+        try:
+            return await self.cluster.brokers.ask(
+                at, change.request, change.versions, self.deadline, idempotent=False, sent_within=left
+            )
+        except NotSent:
+            self.cluster.forget_route()
+            raise
+
+    @property
+    def timeout_ms(self) -> int:
+        """How long the broker is to wait for the controller."""
+        return int(self.deadline.total_seconds() * 1000)
+
+
+def elected(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
+    """What ElectLeaders was answered, in any version."""
+    for topic in answer.replica_election_results:
+        for partition in topic.partition_result:
+            yield TopicPartition(topic.topic, partition.partition_id), partition.error_code
+
+
+def _verdict(code: int, what: str, needs: str) -> ElectionAnswer:
+    if code == _NONE:
+        return ACCEPTED
+    reason = reason_for(code, what, needs=needs)
+    if code == _ELECTION_NOT_NEEDED:
+        return ElectionAnswer(Answer.NOT_NEEDED, reason)
+    if code in _UNDECIDED:
+        return ElectionAnswer(Answer.UNANSWERED, reason)
+    return ElectionAnswer(Answer.REFUSED if code in _FINAL else Answer.CHANGED, reason)

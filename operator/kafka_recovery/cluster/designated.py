@@ -1,0 +1,149 @@
+"""Driver `designated`: KIP-1275's own request names the leader, so there is nothing to prepare and nothing to restore.
+
+A designated replica that may not lead is an error for its partition; nobody else is elected in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.controller_requests import (
+    ACCEPTED,
+    DEADLINE,
+    SENT_WITHIN,
+    Answers,
+    Change,
+    ControllerRequests,
+    elected,
+    soon,
+)
+from kafka_recovery.cluster.drivers import Driver
+from kafka_recovery.cluster.errors import ClusterError, UnsupportedRequest
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import DESIGNATED, DESIGNATED_VERSIONS, PARTITIONS_A_REQUEST, ElectLeadersRequest
+from kafka_recovery.cluster.metadata import by_topic
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.reason import Reason
+
+_NEEDS = "CLUSTER_ACTION on the cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class DesignatedElection:
+    """Port `Election`. `attempts`: how often an election is tried to be sent, while it certainly was not.
+
+    One that may have been sent is never sent again. `deadline`: for one request.
+    """
+
+    cluster: KafkaCluster
+    attempts: int = 3
+    deadline: timedelta = DEADLINE
+
+    async def offered(self) -> bool:
+        """Whether the broker that elections go through takes designated leaders. Raises ClusterError."""
+        try:
+            at = await self.cluster.route(SENT_WITHIN)
+            await self.cluster.brokers.version_for(at, ElectLeadersRequest, DESIGNATED_VERSIONS, SENT_WITHIN)
+        except UnsupportedRequest:
+            return False
+        return True
+
+    async def designate(self, ballots: Sequence[Ballot]) -> Answers:
+        """Nothing to do."""
+        return {ballot.id: _altering(ballot) if alters_order(ballot) else ACCEPTED for ballot in ballots}
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Answers:
+        """Each request has as many elections as a controller serves; they are sent soon, or not at all."""
+        answers = {ballot.id: _altering(ballot) for ballot in ballots if alters_order(ballot)}
+        mine = [ballot for ballot in ballots if ballot.id not in answers]
+        requests, until = ControllerRequests(self.cluster, self.deadline), soon()
+        for part in _parts(mine):
+            request = _request(part, requests.timeout_ms)
+            change = Change(request, DESIGNATED_VERSIONS, elected, self.attempts, needs=_NEEDS, until=until)
+            answers |= await requests.decided([ballot.id for ballot in part], change)
+        return answers
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Answers:
+        """Nothing of its own; what the other driver left behind in an earlier run is put back."""
+        return await AssignmentOrderElection(self.cluster, self.attempts, self.deadline).restore(ballots)
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionAsPlanned:
+    """Port `Election` for `auto`: each election is held as it was planned, if the cluster still offers that."""
+
+    by_order: AssignmentOrderElection
+    by_request: DesignatedElection
+
+    async def designate(self, ballots: Sequence[Ballot]) -> Answers:
+        """Set the orders that were planned to be set."""
+        plain = [ballot for ballot in ballots if not alters_order(ballot)]
+        altering = [ballot for ballot in ballots if alters_order(ballot)]
+        return {**await self.by_request.designate(plain), **await self.by_order.designate(altering)}
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Answers:
+        """By the request where no order was altered and brokers take it, else by order."""
+        plain = [ballot for ballot in ballots if not alters_order(ballot)]
+        try:
+            offered = bool(plain) and await self.by_request.offered()
+        except ClusterError as error:
+            return dict.fromkeys((ballot.id for ballot in ballots), ElectionAnswer(Answer.CHANGED, error.reason))
+        others = [ballot for ballot in ballots if not offered or alters_order(ballot)]
+        return {
+            **(await self.by_order.elect(others) if others else {}),
+            **(await self.by_request.elect(plain) if offered else {}),
+        }
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Answers:
+        """Put back the orders that are still the ballots'."""
+        return await self.by_order.restore(ballots)
+
+
+def election_in(
+    cluster: KafkaCluster, attempts: int = 3
+) -> AssignmentOrderElection | DesignatedElection | ElectionAsPlanned:
+    """The driver that the cluster is configured with."""
+    by_order, by_request = AssignmentOrderElection(cluster, attempts), DesignatedElection(cluster, attempts)
+    match cluster.kip_1275.driver:
+        case Driver.ASSIGNMENT_ORDER:
+            return by_order
+        case Driver.DESIGNATED:
+            return by_request
+        case Driver.AUTO:
+            return ElectionAsPlanned(by_order, by_request)
+
+
+def alters_order(ballot: Ballot) -> bool:
+    """Whether the plan wants another order to stand during the election."""
+    return ballot.order != ballot.assignment
+
+
+def _altering(ballot: Ballot) -> ElectionAnswer:
+    message = (
+        f"{ballot.id} was planned to be elected by the assignment order {list(ballot.order)}, which the driver "
+        "designated does not set; make a new plan, or give the driver assignment-order"
+    )
+    return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))
+
+
+def _parts(ballots: Sequence[Ballot]) -> Iterator[Sequence[Ballot]]:
+    return (ballots[i : i + PARTITIONS_A_REQUEST] for i in range(0, len(ballots), PARTITIONS_A_REQUEST))
+
+
+def _request(ballots: Sequence[Ballot], timeout_ms: int) -> Any:
+    leaders = {ballot.id: ballot.designated for ballot in ballots}
+    make = ElectLeadersRequest
+    topics = [
+        make.TopicPartitions(
+            topic=name,
+            partitions=indexes,
+            designated_leaders=[leaders[TopicPartition(name, index)] for index in indexes],
+        )
+        for name, indexes in by_topic(leaders).items()
+    ]
+    return make(election_type=DESIGNATED, topic_partitions=topics, timeout_ms=timeout_ms)

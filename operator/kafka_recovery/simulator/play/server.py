@@ -1,0 +1,193 @@
+"""Simulated brokers on TCP: a port each, virtual time led by the real clock, and faults as a client sees them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Self
+
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.model.broker import Broker
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.wire.session import BadFrame, Session
+
+HOST = "127.0.0.1"
+
+LARGEST_REQUEST = 16 * 1024 * 1024
+"""Bytes. Kafka's own limit (socket.request.max.bytes) is larger, and a simulated broker has less to hold."""
+
+_MOST_WAITING = 64
+"""Requests of one connection that wait; the next one is not read before."""
+
+_LONGEST_STEP = 0.05
+"""Seconds of real time in which nothing happens at most."""
+
+
+class PortTaken(OSError):
+    """A broker could not listen."""
+
+
+@dataclass(eq=False, slots=True)
+class _Connection:
+    """`generation`: the broker process that took it; it ends with that."""
+
+    writer: asyncio.StreamWriter
+    session: Session
+    client: str
+    generation: int
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(slots=True)
+class _Door:
+    """One broker's port. `server` is None while connections are refused."""
+
+    broker: Broker
+    port: int
+    server: asyncio.Server | None = None
+    connections: set[_Connection] = field(default_factory=set)
+
+
+class PlayServer:
+    """Use as an `async with` block; `serve` lets time pass. `first_port` 0: whatever ports are free."""
+
+    def __init__(self, kafka: SimulatedKafka, first_port: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
+        self.kafka = kafka
+        self._first_port, self._clock = first_port, clock
+        self._began, self._virtual = clock(), kafka.scheduler.now
+        self._doors: dict[BrokerId, _Door] = {}
+        self._clients = itertools.count(1)
+        self._moved = asyncio.Event()
+
+    async def __aenter__(self) -> Self:
+        """Listen. Raises PortTaken."""
+        self._began, self._virtual = self._clock(), self.kafka.scheduler.now
+        try:
+            for place, broker in enumerate(self.kafka.brokers.values()):
+                door = self._doors[broker.id] = _Door(broker, self._first_port and self._first_port + place)
+                await self._open(door)
+                assert door.server is not None
+                door.port = door.server.sockets[0].getsockname()[1]
+            await self._follow_brokers()
+        except BaseException:
+            await self._close_all()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close_all()
+
+    @property
+    def bootstrap(self) -> str:
+        """Every broker's address, dead or alive."""
+        return ",".join(f"{HOST}:{door.port}" for door in self._doors.values())
+
+    def address(self, broker: BrokerId) -> tuple[str, int]:
+        """Where a broker says that it listens."""
+        return HOST, self._doors[broker].port
+
+    async def serve(self) -> None:
+        """Let virtual time follow the real one, until cancelled."""
+        while True:
+            self._catch_up()
+            await self._follow_brokers()
+            due = self.kafka.scheduler.next_time()
+            wait = _LONGEST_STEP if due is None else min(_LONGEST_STEP, max(0.0, due - self._now()))
+            self._moved.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._moved.wait()
+
+    def _now(self) -> float:
+        return self._virtual + self._clock() - self._began
+
+    def _catch_up(self) -> None:
+        self.kafka.run_until(self._now())
+
+    async def _follow_brokers(self) -> None:
+        """Ports refuse where no process listens; connections break when a process ends. A host that is gone is silent:
+        its port still takes connections, because nobody but the kernel is there to do otherwise."""
+        for door in self._doors.values():
+            node = door.broker.node
+            listens = door.broker.is_open or node.paused or not node.host_up
+            if listens and door.server is None:
+                await self._open(door)
+            elif not listens and door.server is not None:
+                door.server.close()
+                door.server = None
+            for connection in tuple(door.connections):
+                if node.host_up and (connection.generation != node.generation or not node.running):
+                    connection.writer.transport.abort()
+
+    async def _open(self, door: _Door) -> None:
+        try:
+            door.server = await asyncio.start_server(partial(self._connected, door), HOST, door.port)
+        except OSError as error:
+            raise PortTaken(f"port {door.port} on {HOST} is taken: {error.strerror}") from error
+
+    async def _connected(self, door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        client = f"client-{next(self._clients)}"
+        self.kafka.network.node(client)
+        session = Session(self.kafka, door.broker.id, client, self.address, strict=False)
+        connection = _Connection(writer, session, client, door.broker.node.generation)
+        door.connections.add(connection)
+        try:
+            await self._read(door, connection, reader)
+        except (OSError, asyncio.IncompleteReadError, BadFrame):
+            pass
+        finally:
+            door.connections.discard(connection)
+            self.kafka.network.nodes.pop(client, None)
+            writer.transport.abort()
+
+    async def _read(self, door: _Door, connection: _Connection, reader: asyncio.StreamReader) -> None:
+        while True:
+            size = int.from_bytes(await reader.readexactly(4), signed=True)
+            if not 0 < size <= LARGEST_REQUEST:
+                raise BadFrame(f"a request of {size} bytes")
+            frame = await reader.readexactly(size)
+            self._catch_up()
+            self._deliver(door, connection, frame)
+            self._moved.set()
+            while connection.session.waiting >= _MOST_WAITING:
+                connection.room.clear()
+                await connection.room.wait()
+
+    def _deliver(self, door: _Door, connection: _Connection, frame: bytes) -> None:
+        """Through what is between the client and the broker, to the process that took the connection."""
+        network, node = self.kafka.network, door.broker.node
+        if network.cuts(connection.client, door.broker.id):
+            return
+
+        def arrived() -> None:
+            if connection.generation == node.generation:
+                try:
+                    connection.session.received(frame, partial(self._reply, door, connection))
+                except BadFrame:
+                    connection.writer.transport.abort()
+
+        lag = network.lag(connection.client, door.broker.id)
+        self.kafka.scheduler.after(lag, partial(node.deliver, arrived))
+        self._catch_up()
+
+    def _reply(self, door: _Door, connection: _Connection, frame: bytes) -> None:
+        connection.room.set()
+        if self.kafka.network.cuts(door.broker.id, connection.client) or connection.writer.transport.is_closing():
+            return
+        connection.writer.write(len(frame).to_bytes(4) + frame)
+
+    async def _close_all(self) -> None:
+        for door in self._doors.values():
+            if door.server is not None:
+                door.server.close()
+                door.server = None
+            for connection in tuple(door.connections):
+                connection.writer.transport.abort()
+        # Each connection's own task sees the end of its stream and goes.
+        while any(door.connections for door in self._doors.values()):
+            await asyncio.sleep(0)

@@ -1,0 +1,20 @@
+"""Each listed mutation of tier `simulation` breaks a promise in the history that is pinned for it, and here only.
+
+The unspoilt engine keeps every promise there; `python -m mutations --tier simulation` spoils it and sees this fail.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.schedules import draw
+from mutations.catalogue import Tier, listed
+from simulation.pinned import pins
+
+DEFECTS = tuple(mutation.id for mutation in listed() if mutation.tier is Tier.SIMULATION and mutation.id in pins())
+
+
+@pytest.mark.parametrize("defect", DEFECTS)
+def test_no_promise_is_broken_where_this_defect_would_break_one(defect: str) -> None:
+    assert "\n".join(map(str, happen(draw(pins()[defect])).findings)) == ""

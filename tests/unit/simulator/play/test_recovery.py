@@ -1,0 +1,98 @@
+"""The commands for real clusters, unchanged, on a played incident, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.simulator.play.stage import incident_names, named_incident
+from unit.simulator.play.playing import Played, played
+
+ORDERS = TopicPartition("orders", 0)
+
+POLICY = """
+rules:
+  - name: everything
+    approval: AutoApprove
+    evidence: {deadline: 1s, attempts: 1, requiredAnswers: All, maxAge: 60s}
+    patience: 0s
+"""
+
+
+@contextmanager
+def incident(name: str) -> Iterator[Played]:
+    """The incident when all of it has happened."""
+    found = named_incident(name)
+    kafka = found.staged()
+    kafka.run_until(found.begins_at)
+    with played(kafka) as cluster:
+        yield cluster
+
+
+def command(*words: str) -> subprocess.CompletedProcess[str]:
+    """`kafka-recovery` with these words."""
+    program = [sys.executable, "-m", "kafka_recovery.cli.main", *words]
+    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_divergent_log_is_longer_and_is_not_elected(tmp_path: Path) -> None:
+    """One of its hosts is silent, which costs the command its deadline a few times."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    with incident("divergent") as cluster:
+        ends = {broker: cluster.kafka.truth.log_end(broker, ORDERS) for broker in (1, 3)}
+        assert ends[1] > ends[3]
+        at = ("--bootstrap-server", cluster.bootstrap, "--policy", str(policy), "--all-offline-partitions")
+
+        done = command("recover", *at, "--journal", str(tmp_path / "journal"))
+
+        assert done.returncode == 0, done.stderr
+        assert cluster.do(lambda: leaders(cluster)) == {"orders-0": 3, "orders-1": 3, "payments-0": 3}
+        assert "2 of 2 partitions have a leader that answers" in done.stdout + done.stderr
+
+
+def leaders(cluster: Played) -> dict[str, int | None]:
+    """Who leads, as the controller knows."""
+    return {str(id): state.leader for id, state in cluster.kafka.controllers.state.partitions.items()}
+
+
+@pytest.mark.parametrize("name", incident_names())
+def test_each_incident_has_a_story_and_keeps_its_word(name: str) -> None:
+    """What is offline is offline; the healthy cluster is healthy."""
+    found = named_incident(name)
+    kafka = found.staged()
+    kafka.run_until(found.begins_at)
+
+    assert found.story
+    assert bool(kafka.controllers.state.leaderless) is (name != "healthy")
+
+
+def test_play_says_where_it_listens_and_ends_when_told() -> None:
+    program = [sys.executable, "-m", "kafka_recovery.cli.main", "play", "--port", "0", "--incident", "behind"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as play:
+        assert play.stdout is not None
+        told: list[str] = []
+        while not told or not told[-1].startswith("Any Kafka client"):
+            told.append(play.stdout.readline())
+            assert told[-1], play.communicate()
+
+        play.send_signal(signal.SIGINT)
+
+        assert play.wait(20) == 0
+    assert told[1].startswith("bootstrap.servers=127.0.0.1:")
+    assert any("kafka-recovery recover --all-offline-partitions" in line for line in told)
+
+
+def test_an_incident_that_there_is_not_is_named() -> None:
+    ended = command("play", "--incident", "flood")
+
+    assert ended.returncode == 2
+    assert "'flood'; known are behind, divergent, empty-disk, healthy" in ended.stderr
