@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, T
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 
-PINNED = 2, "64d66c58a8ee9d0f855f1c879f9200c96f284d52746eacd916d327da8030a5cc"
+PINNED = 3, "d3e29d42a0bbd3ca019207a2fd604741065db9cccbe76389224801c3944c356c"
 """The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here."""
 
 

@@ -30,7 +30,8 @@ class Ordeals:
             self._stopped_between_look_and_election, self._killed_at_a_request, self._owners_change_their_minds,
             self._somebody_else_reorders, self._somebody_else_elects, self._the_designated_one_leaves, self._unanswered,
             self._deaf_follower, self._clean_member_answers, self._better_late_than_never, self._another_topic,
-            self._another_disk, self._the_designated_one_leaves, self._somebody_else_reorders, self._kafka_elects_uncleanly,
+            self._another_disk, self._the_designated_one_leaves, self._somebody_else_reorders,
+            self._kafka_elects_uncleanly,
         )  # fmt: skip
         for kind in self.chance.sample(kinds, self.chance.choice((1, 2, 2))):
             for fault in kind():

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan
@@ -16,7 +17,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
 from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
-from kafka_recovery.simulator.histories.scenario import Driver, Scenario
+from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.metadata import PartitionState
 
 PLAN = "plan.json"
