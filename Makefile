@@ -78,8 +78,8 @@ explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
 	@$(TIMED) simulation $(PYTEST) -n 2 --dist worksteal -m "$(QUICK)" $(SIMULATED)
 
-simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
-	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
+simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; or JUDGE=folder: a journal from the field
+	$(BIN)/python -m kafka_recovery.simulator $(if $(JUDGE),judge $(JUDGE),run --seeds $(or $(SEEDS),500)) $(ARGS)
 
 # Said before anything runs: half an hour later is too late to hear of it.
 java: $(INSTALLED)
