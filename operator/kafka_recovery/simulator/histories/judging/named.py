@@ -42,7 +42,23 @@ KNOWN: tuple[Named, ...] = (
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
         ("restored_is_restored", "no_order_is_left_behind"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (91,),
+        (184,),
+    ),
+    Named(
+        "recovered-is-told-late",
+        "While the next wave's designation gets no answer, what became of the wave before is kept back: `Recovered` is"
+        " said of a leader that has died meanwhile.",
+        ("recovered_is_so",),
+        r"is Recovered.* it led until a request got no answer",
+        (67,),
+    ),
+    Named(
+        "refused-by-metadata-older-than-the-plan",
+        "A look reads metadata in which a partition is at an older leader epoch than its plan, and refuses with"
+        " `LeaderIsBack` or `AnotherLeader` what has no leader.",
+        ("what_is_refused_is_so",),
+        r"(LeaderIsBack|AnotherLeader|ElectedAlready): .* that is not so, and it looked at an older epoch",
+        (437,),
     ),
 )
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan
@@ -29,7 +28,7 @@ NOT_JUDGED = frozenset(
     {
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
-        "RankedRejected", "RankedNotReplica", "Stopped",
+        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -71,9 +70,9 @@ def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             if holds is None:
                 yield unless(_is_kafkas(reason.message), said.at, f"{text}; nobody knows when that is true")
             else:
-                altered = scenario.driver is Driver.ASSIGNMENT_ORDER
-                text = f"{text}; that is not so{'' if altered else '; nothing was to be altered'}"
-                yield unless(holds(_told(story, scenario, said)), said.at, text)
+                told = _told(story, scenario, said)
+                text = f"{text}; that is not so{', and it looked at an older epoch' if _looked_back(told) else ''}"
+                yield unless(holds(told), said.at, text)
 
 
 def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
@@ -141,6 +140,13 @@ def _nobody_may_lead(told: Told) -> bool:
     rules = [wish.policy.rule_for(told.said.outcome.id.topic) for wish in wishes]
     cluster = told.looked.evidence.cluster
     return any(rule and not firsts(told.seen, cluster, rule.candidate_order) for rule in rules)
+
+
+def _looked_back(told: Told) -> bool:
+    """Whether its last look showed an older leader epoch than its plan."""
+    return (
+        told.seen is not None and told.planned is not None and (told.seen.leader_epoch < told.planned[1].leader_epoch)
+    )
 
 
 def _somebody_leads(told: Told) -> bool:
