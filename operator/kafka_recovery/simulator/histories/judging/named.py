@@ -44,14 +44,6 @@ KNOWN: tuple[Named, ...] = (
         r"meant for a topic of that name that was deleted meanwhile",
         (91,),
     ),
-    Named(
-        "an-order-that-nobody-altered",
-        "The driver `designated` alters no order, and a second look expects the plan's own: it refuses with"
-        " `AssignmentChanged` what nobody has changed.",
-        ("what_is_refused_is_so",),
-        r"AssignmentChanged: .* that is not so; nothing was to be altered",
-        (38,),
-    ),
 )
 
 
