@@ -34,7 +34,7 @@ KNOWN: tuple[Named, ...] = (
         " is called `RecoveredCleanly`, though the controllers have given its leader up.",
         ("recovered_is_so",),
         r"is RecoveredCleanly .*and it could see that no metadata moves",
-        (392,),
+        (3,),
     ),
     Named(
         "an-order-in-a-topic-made-anew",
