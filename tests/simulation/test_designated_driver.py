@@ -10,10 +10,11 @@ from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.simulator.histories.history import History, happen
+from kafka_recovery.simulator.histories.scenario import Command, EngineRun
 from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.model.grants import Operation
 from simulation.telling import A, B, C, Story
-from simulation.with_engine import Said, the_engine_recovers
+from simulation.with_engine import Said, broken_promises, the_engine_recovers
 
 DRIVERS = pytest.mark.parametrize("driver", [Driver.DESIGNATED, Driver.AUTO, Driver.ASSIGNMENT_ORDER])
 
@@ -37,8 +38,10 @@ def offline(*, off: tuple[str, ...] = ()) -> Story:
     return story
 
 
-def recovered(story: Story, driver: Driver, thinking: float = 1.0) -> Said:
-    return the_engine_recovers(story, approval=Approval.MANUAL, approves=True, thinking=thinking, driver=driver)
+def recovered(story: Story, driver: Driver, thinking: float = 1.0, command: Command = Command.RECOVER) -> Said:
+    """A person approves what is planned, after a while."""
+    run = EngineRun(story.scheduler.now, command, approves=True, thinking=thinking)
+    return the_engine_recovers(story, approval=Approval.MANUAL, run=run, driver=driver)
 
 
 def orders_set(story: Story) -> list[tuple[int, ...]]:
@@ -82,6 +85,20 @@ def test_a_broker_that_was_restarted_since_it_was_measured_is_measured_again() -
     states = [broker for _, plan in story.chronicle.plans() for broker in plan.evidence.cluster.brokers]
     epochs = [broker.epoch for broker in states if broker.id == B]
     assert len(epochs) == len(set(epochs)) == 2
+
+
+def test_a_plan_is_refused_if_its_leader_was_restarted_since_and_the_oracle_agrees() -> None:
+    """What was approved is that plan and no other: `execute` makes none anew."""
+    story = offline()
+    story.scheduler.after(3, lambda: story.shut_down(B))
+    story.scheduler.after(8, lambda: story.start(B))
+    said = recovered(story, Driver.DESIGNATED, thinking=40, command=Command.EXECUTE)
+
+    (last,) = [each.outcome for each in story.chronicle.concluded]
+    assert said.outcome is Outcome.REFUSED
+    assert last.reason
+    assert last.reason.code == "OtherIncarnation"
+    assert "what_is_refused_is_so" not in broken_promises(story, approval=Approval.MANUAL)
 
 
 def test_who_may_not_act_on_the_cluster_measures_nothing_and_elects_nobody() -> None:

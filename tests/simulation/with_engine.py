@@ -29,12 +29,14 @@ def the_engine_recovers(
     story: Story,
     *,
     approval: Approval = Approval.AUTO_LOSSLESS,
-    approves: bool = False,
-    thinking: float = 1.0,
     driver: Driver = Driver.ASSIGNMENT_ORDER,
+    run: EngineRun | None = None,
 ) -> Said:
-    """One run. It knows the ISR history; what is not proven lossless it asks a person for, who says no."""
-    run = EngineRun(story.scheduler.now, approves=approves, thinking=thinking)
+    """One run. It knows the ISR history; what is not proven lossless it asks a person for, who says no.
+
+    `run`: another one than that.
+    """
+    run = run or EngineRun(story.scheduler.now, approves=False)
     ran = call_engine(replace(_scenario(story, approval), driver=driver), story.chronicle, run)
     assert ran.report is not None, f"{ran.error or ran.sentence}\n{story.timeline}"
     outcome = next(outcome for outcome in ran.report.outcomes if outcome.id == ORDERS)

@@ -28,7 +28,7 @@ NOT_JUDGED = frozenset(
     {
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
-        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation",
+        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -187,6 +187,15 @@ def _log_is_another(told: Told) -> bool:
     return (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs)
 
 
+def _broker_is_another(told: Told) -> bool:
+    if told.planned is None or told.looked is None:
+        return False
+    plan, decision = told.planned
+    clusters = plan.evidence.cluster, told.looked.evidence.cluster
+    before, now = (next((b.epoch for b in each.brokers if b.id == decision.leader), None) for each in clusters)
+    return before is not None and before != now
+
+
 def _another_is_better(told: Told) -> bool:
     if told.planned is None or told.looked is None or told.seen is None:
         return False
@@ -301,6 +310,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "UnknownPartition": _topic_is_another,
     "AssignmentChanged": _order_is_another,
     "LogChanged": _log_is_another,
+    "OtherIncarnation": _broker_is_another,
     "BetterCandidate": _another_is_better,
     "CleanMemberReturning": _a_clean_member_is_back,
     "OutOfTime": _time_is_over,
