@@ -89,9 +89,8 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
         for id, held in _of_earlier_waves(story, asked).items():
             said = _end_of(story, asked.process, id, held.at)
             failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
-            if said is not None and _decided_again(story, asked.process, id, asked.at, said.at):
-                continue
             text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
+            text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
             yield unless(not failed, asked.at, text)
 
 
@@ -191,10 +190,10 @@ def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) ->
     )
 
 
-def _decided_again(story: Chronicle, process: str, id: TopicPartition, since: float, until: float) -> bool:
-    """Whether a process has made another plan about a partition: what it says after that is said of that one."""
-    mine = [k for k in story.kept if k.process == process and k.name == "plan.json" and since < k.at < until]
-    return any(decision.id == id for kept in mine for decision in story.plan(kept.digest).decisions)
+def _looked_again(story: Chronicle, asked: Asked, id: TopicPartition, until: float) -> bool:
+    """Whether a process has gathered evidence about a partition again: what it says then is said of that."""
+    mine = [look for look in story.looked if look.process == asked.process and asked.at < look.at <= until]
+    return any(look.partition(id) is not None for look in mine)
 
 
 def _needs_a_person(story: Chronicle, asked: Asked, digest: str, decision: Decision) -> bool:

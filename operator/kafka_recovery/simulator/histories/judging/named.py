@@ -60,6 +60,14 @@ KNOWN: tuple[Named, ...] = (
         r"(LeaderIsBack|AnotherLeader|ElectedAlready): .* that is not so, and it looked at an older epoch",
         (437,),
     ),
+    Named(
+        "a-leader-that-dies-stops-no-wave",
+        "A leader that dies before its wave has ended is decided again, and the next wave begins all the same, though"
+        " the one before it did not verify.",
+        ("a_failed_wave_stops_the_next",),
+        r"of an earlier wave, did not verify, and was decided again",
+        (190,),
+    ),
 )
 
 
