@@ -122,7 +122,9 @@ def test_what_is_produced_is_fetched(kafka: SimulatedKafka, version: int) -> Non
     answer = produce(kafka, version, batch(b"one", b"two"))
 
     assert (answer.error_code, answer.base_offset) == (0, 5)
-    assert values_in(bytes(fetch(kafka, 12, 5).records)) == [b"one", b"two"]
+    records = bytes(fetch(kafka, 12, 5).records)
+    assert values_in(records) == [b"one", b"two"]
+    assert [record.offset for record in DefaultRecordBatch(records)] == [5, 6]
 
 
 @pytest.mark.parametrize("version", range(4, 19))
