@@ -68,8 +68,9 @@ types: $(INSTALLED)
 layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
+# Three processes for two cores: some tests wait for real sockets and processes.
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	@$(TIMED) unit $(PYTEST) -n 2 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
+	@$(TIMED) unit $(PYTEST) -n 3 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
@@ -77,8 +78,8 @@ explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times 
 simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
 	@$(TIMED) simulation $(PYTEST) -n 2 --dist worksteal -m "$(QUICK)" $(SIMULATED)
 
-simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; a failing one is shortened
-	$(BIN)/python -m kafka_recovery.simulator run --seeds $(or $(SEEDS),500) $(ARGS)
+simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; or JUDGE=folder: a journal from the field
+	$(BIN)/python -m kafka_recovery.simulator $(if $(JUDGE),judge $(JUDGE),run --seeds $(or $(SEEDS),500)) $(ARGS)
 
 # Said before anything runs: half an hour later is too late to hear of it.
 java: $(INSTALLED)

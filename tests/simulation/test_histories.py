@@ -15,17 +15,17 @@ from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.histories.tables import Coverage, Vacuity
 from simulation.all_histories import FIRSTS, HISTORIES, told_from
 
-LEAST = 2
+LEAST = 1
 """In so many of 500 histories each mark is reached at least."""
 
-ONCE = frozenset(
+RARE = frozenset(
     {
-        "a proven class met a loss that it allows",
         "excuse: another machine's order was taken for the original",
         "guard: MetadataUnknown",
+        "the last look differs: assignment",
     }
 )
-"""Too rare for that among 500; in thousands they turn up."""
+"""Not among 500: thousands have them, and `found/` and the corners have the first and the last."""
 
 
 @pytest.fixture(scope="session")
@@ -52,7 +52,7 @@ def test_no_promise_is_empty_and_every_mark_is_reached(shared: Path) -> None:
             coverage.add(told.marks)
 
     assert vacuity.vacuous == (), str(vacuity)
-    assert set(coverage.below(LEAST)) <= ONCE, str(coverage)
+    assert set(coverage.below(LEAST)) <= RARE, str(coverage)
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)

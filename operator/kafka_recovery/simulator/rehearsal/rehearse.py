@@ -44,7 +44,9 @@ LONGEST_RUN = 300.0
 PERSON = "person"
 """Who holds Kafka's own election."""
 
-_AIMED_AT_THE_ENGINE = frozenset({Kind.KILL_ENGINE, Kind.DISK_FULL})
+_AIMED_AT_THE_ENGINE = frozenset(
+    {Kind.KILL_ENGINE, Kind.PAUSE_ENGINE, Kind.DISK_FULL, Kind.SUSPEND, Kind.AUTHORITY, Kind.RULES}
+)
 _STEMS = ("orders", "payments", "others", "rest")
 
 
@@ -102,6 +104,7 @@ def drawn(seed: int, policy: Policy) -> Scenario:
         within=LONGEST_RUN,
         driver=Driver.ASSIGNMENT_ORDER,
         knows_history=False,
+        witnessed=None,
     )
     return given(_renamed(played, tuple(_names(policy, seed, len(scenario.topics)))), policy)
 

@@ -90,6 +90,7 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
             said = _end_of(story, asked.process, id, held.at)
             failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
             text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
+            text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
             yield unless(not failed, asked.at, text)
 
 
@@ -187,6 +188,12 @@ def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) ->
         (said for said in story.concluded if said.process == process and said.outcome.id == id and said.at > since),
         None,
     )
+
+
+def _looked_again(story: Chronicle, asked: Asked, id: TopicPartition, until: float) -> bool:
+    """Whether a process has gathered evidence about a partition again: what it says then is said of that."""
+    mine = [look for look in story.looked if look.process == asked.process and asked.at < look.at <= until]
+    return any(look.partition(id) is not None for look in mine)
 
 
 def _needs_a_person(story: Chronicle, asked: Asked, digest: str, decision: Decision) -> bool:

@@ -34,7 +34,7 @@ KNOWN: tuple[Named, ...] = (
         " is called `RecoveredCleanly`, though the controllers have given its leader up.",
         ("recovered_is_so",),
         r"is RecoveredCleanly .*and it could see that no metadata moves",
-        (392,),
+        (3,),
     ),
     Named(
         "an-order-in-a-topic-made-anew",
@@ -42,15 +42,31 @@ KNOWN: tuple[Named, ...] = (
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
         ("restored_is_restored", "no_order_is_left_behind"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (91,),
+        (184,),
     ),
     Named(
-        "an-order-that-nobody-altered",
-        "The driver `designated` alters no order, and a second look expects the plan's own: it refuses with"
-        " `AssignmentChanged` what nobody has changed.",
+        "recovered-is-told-late",
+        "While the next wave's designation gets no answer, what became of the wave before is kept back: `Recovered` is"
+        " said of a leader that has died meanwhile.",
+        ("recovered_is_so",),
+        r"is Recovered.* it led until a request got no answer",
+        (67,),
+    ),
+    Named(
+        "refused-by-metadata-older-than-the-plan",
+        "A look reads metadata in which a partition is at an older leader epoch than its plan, and refuses with"
+        " `LeaderIsBack` or `AnotherLeader` what has no leader.",
         ("what_is_refused_is_so",),
-        r"AssignmentChanged: .* that is not so; nothing was to be altered",
-        (38,),
+        r"(LeaderIsBack|AnotherLeader|ElectedAlready): .* that is not so, and it looked at an older epoch",
+        (437,),
+    ),
+    Named(
+        "a-leader-that-dies-stops-no-wave",
+        "A leader that dies before its wave has ended is decided again, and the next wave begins all the same, though"
+        " the one before it did not verify.",
+        ("a_failed_wave_stops_the_next",),
+        r"of an earlier wave, did not verify, and was decided again",
+        (190,),
     ),
 )
 

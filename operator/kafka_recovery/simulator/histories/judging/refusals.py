@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
-from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan
@@ -29,7 +28,7 @@ NOT_JUDGED = frozenset(
     {
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
-        "RankedRejected", "RankedNotReplica", "Stopped",
+        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -71,9 +70,9 @@ def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             if holds is None:
                 yield unless(_is_kafkas(reason.message), said.at, f"{text}; nobody knows when that is true")
             else:
-                altered = scenario.driver is Driver.ASSIGNMENT_ORDER
-                text = f"{text}; that is not so{'' if altered else '; nothing was to be altered'}"
-                yield unless(holds(_told(story, scenario, said)), said.at, text)
+                told = _told(story, scenario, said)
+                text = f"{text}; that is not so{', and it looked at an older epoch' if _looked_back(told) else ''}"
+                yield unless(holds(told), said.at, text)
 
 
 def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
@@ -143,6 +142,13 @@ def _nobody_may_lead(told: Told) -> bool:
     return any(rule and not firsts(told.seen, cluster, rule.candidate_order) for rule in rules)
 
 
+def _looked_back(told: Told) -> bool:
+    """Whether its last look showed an older leader epoch than its plan."""
+    return (
+        told.seen is not None and told.planned is not None and (told.seen.leader_epoch < told.planned[1].leader_epoch)
+    )
+
+
 def _somebody_leads(told: Told) -> bool:
     near = _near(told)
     return any(state.leader is not None for state in near)
@@ -179,6 +185,15 @@ def _log_is_another(told: Told) -> bool:
     if before is None or now is None or before.log is None or now.log is None:
         return True
     return (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs)
+
+
+def _broker_is_another(told: Told) -> bool:
+    if told.planned is None or told.looked is None:
+        return False
+    plan, decision = told.planned
+    clusters = plan.evidence.cluster, told.looked.evidence.cluster
+    before, now = (next((b.epoch for b in each.brokers if b.id == decision.leader), None) for each in clusters)
+    return before is not None and before != now
 
 
 def _another_is_better(told: Told) -> bool:
@@ -295,6 +310,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "UnknownPartition": _topic_is_another,
     "AssignmentChanged": _order_is_another,
     "LogChanged": _log_is_another,
+    "OtherIncarnation": _broker_is_another,
     "BetterCandidate": _another_is_better,
     "CleanMemberReturning": _a_clean_member_is_back,
     "OutOfTime": _time_is_over,

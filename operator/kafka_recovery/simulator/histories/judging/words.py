@@ -40,7 +40,7 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
         seen = [(state.leader, state.leader_epoch) for state in near]
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch"
         text = f"{text} {outcome.leader_epoch}; leaders and epochs of that time are {seen}"
-        yield unless(leads, said.at, f"{text}, {_blindness(story, said)}")
+        yield unless(leads, said.at, f"{text}, {_blindness(story, said)}{_held_up(story, said)}")
 
 
 def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
@@ -90,6 +90,18 @@ def _blindness(story: Chronicle, said: Concluded) -> str:
     )
     advances = [b.metadata_advances for b in looked.evidence.cluster.brokers if b.reachable] if looked else [None]
     return "and it could see that no metadata moves" if True not in advances else "and it saw metadata move"
+
+
+def _held_up(story: Chronicle, said: Concluded) -> str:
+    """Whether it led until a request of that engine got no answer, and the word had to wait for that."""
+    doubts = [a.asked_at for a in story.answered if a.process == said.process and a.doubtful and a.at <= said.at]
+    led = [
+        at
+        for at in doubts[-1:]
+        for state in story.states(said.outcome.id, at - LAST_SEEN, at)
+        if (state.leader, state.leader_epoch) == (said.outcome.leader, said.outcome.leader_epoch)
+    ]
+    return f"; it led until a request got no answer, asked {said.at - led[0]:.0f} s before" if led else ""
 
 
 def _said_recovered(story: Chronicle) -> Iterator[Concluded]:

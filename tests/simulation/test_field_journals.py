@@ -1,0 +1,103 @@
+"""A journal found in the field is judged by what needs no true logs."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.recovery.local_storage import local_journal
+from kafka_recovery.simulator.__main__ import main
+from kafka_recovery.simulator.histories.field import judge_journal
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.scenario_files import load_scenario
+from simulation.lagging import LAGGING
+
+
+@pytest.fixture(scope="module")
+def run() -> tuple[Plan, PartitionOutcome]:
+    """What an engine planned in a history, and what became of it."""
+    story = happen(load_scenario(LAGGING, "lagging.yaml")).story
+    return next(story.plans())[1], story.concluded[0].outcome
+
+
+def kept(folder: Path, plan: Plan, outcome: PartitionOutcome) -> Path:
+    """The journal of that run."""
+
+    async def keep() -> None:
+        with local_journal(folder, "cluster") as journal:
+            digest = await journal.record(plan)
+            await journal.approved(digest, "ann")
+            await journal.wave_started(digest, 1, tuple(plan.elections))
+            await journal.wave_ended(digest, 1, (outcome,))
+            await journal.finished(digest)
+
+    asyncio.run(keep())
+    return folder
+
+
+def found(folder: Path) -> set[str]:
+    return {finding.invariant for finding in judge_journal(folder).findings}
+
+
+def test_an_honest_runs_journal_breaks_no_promise(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    verdict = judge_journal(kept(tmp_path, *run))
+
+    assert verdict.findings == ()
+    examined = {name for name, count in verdict.examined.items() if count}
+    assert {"best_first", "limits_hold", "facts_in_their_order", "outcomes_fit_the_plan"} <= examined
+
+
+def test_another_leader_than_planned_is_not_recovered(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    plan, outcome = run
+    assert outcome.outcome is Outcome.RECOVERED
+
+    assert found(kept(tmp_path, plan, replace(outcome, leader=BrokerId(2)))) == {"outcomes_fit_the_plan"}
+
+
+def test_a_plan_that_says_lossless_has_a_number_and_a_proof(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    plan, outcome = run
+    boasting = [
+        d if d.loss is None else replace(d, loss=replace(d.loss, loss_class=LossClass.LOSSLESS)) for d in plan.decisions
+    ]
+
+    assert found(kept(tmp_path, replace(plan, decisions=tuple(boasting)), outcome)) == {
+        "class_has_its_number",
+        "class_is_proven",
+    }
+
+
+def test_a_worse_candidate_is_found(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    plan, outcome = run
+    others = {decision.id: decision.ranking[1] for decision in plan.decisions if decision.leader is not None}
+    worse = [replace(d, leader=others[d.id], order=(others[d.id], d.order[0], *d.order[2:])) for d in plan.decisions]
+
+    assert "best_first" in found(kept(tmp_path, replace(plan, decisions=tuple(worse)), outcome))
+
+
+def test_a_wave_that_never_ended_is_not_finished(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    folder = kept(tmp_path, *run)
+    next(folder.rglob("wave-0001-ended.json")).unlink()
+
+    assert found(folder) == {"finished_is_finished"}
+
+
+def test_a_wave_without_its_beginning_is_found(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    folder = kept(tmp_path, *run)
+    next(folder.rglob("wave-0001-started.json")).unlink()
+
+    assert found(folder) == {"facts_in_their_order"}
+
+
+def test_the_command_says_what_it_found(
+    tmp_path: Path, run: tuple[Plan, PartitionOutcome], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["judge", str(kept(tmp_path / "honest", *run))]) == 0
+    assert capsys.readouterr().out.startswith("0 findings\n\npromise")
+    assert main(["judge", str(tmp_path / "nothing")]) == 2
+    assert "holds no plan" in capsys.readouterr().err
