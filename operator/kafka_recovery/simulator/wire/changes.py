@@ -82,7 +82,10 @@ def list_reassignments(exchange: Exchange) -> None:
 
     def told(answer: ReassignmentsListed) -> None:
         ongoing = [
-            Values(name=name, partitions=[_reassignment(index, found) for index, found in parts])
+            Values(
+                name=name,
+                partitions=[_reassignment(exchange, TopicPartition(name, index), found) for index, found in parts],
+            )
             for name, parts in by_topic(answer.partitions.items()).items()
         ]
         exchange.answer(throttle_time_ms=0, error_code=answer.error, error_message=None, topics=ongoing)
@@ -90,10 +93,11 @@ def list_reassignments(exchange: Exchange) -> None:
     exchange.ask(ListReassignments(wanted), told)
 
 
-def _reassignment(index: int, found: Reassignment) -> Values:
+def _reassignment(exchange: Exchange, id: TopicPartition, found: Reassignment) -> Values:
+    state = exchange.line.kafka.controllers.state.partitions.get(id)
     return Values(
-        partition_index=index,
-        replicas=[],
+        partition_index=id.partition,
+        replicas=state.replicas if state else [],
         adding_replicas=found.adding,
         removing_replicas=found.removing,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.model.errors import Error
@@ -27,8 +28,9 @@ _NOT_ASKED_FOR = -(2**31)
 _PAGE = 2000
 """max.request.partition.size.limit"""
 
-_TOPIC = 2
+_TOPIC, _BROKER = 2, 4
 _BOOLEAN, _INT = 1, 3
+_STATIC, _DEFAULT = 4, 5
 _SOURCES = {
     "topic": 1,
     "broker (dynamic)": 2,
@@ -164,50 +166,72 @@ def _refuse_topics(exchange: Exchange, names: set[str]) -> None:
 
 
 def configs(exchange: Exchange) -> None:
-    """DescribeConfigs of topics: those configs that the model has."""
+    """DescribeConfigs of topics and of the broker itself: those configs that the model has."""
     resources = exchange.asked.resources
+    names = dict.fromkeys(each.resource_name for each in resources if each.resource_type == _TOPIC)
 
     def told(answer: ConfigsDescribed) -> None:
-        results = []
-        for resource in resources:
-            error, message, found = Error.NONE, None, None
-            if resource.resource_type != _TOPIC:
-                error, message = Error.INVALID_REQUEST, f"Unsupported resource type: {resource.resource_type}"
-            else:
-                found = answer.topics.get(resource.resource_name)
-                if found is None:
-                    error = Error.UNKNOWN_TOPIC_OR_PARTITION
-            results.append(
-                Values(
-                    error_code=error,
-                    error_message=message,
-                    resource_type=resource.resource_type,
-                    resource_name=resource.resource_name,
-                    configs=list(_entries(found, resource.configuration_keys)) if found else [],
-                )
-            )
-        exchange.answer(throttle_time_ms=0, results=results)
+        exchange.answer(throttle_time_ms=0, results=[_configs_of(exchange, answer, each) for each in resources])
 
-    names = dict.fromkeys(each.resource_name for each in resources if each.resource_type == _TOPIC)
     exchange.ask(DescribeConfigs(tuple(names)), told)
 
 
-def _entries(found: TopicConfig, wanted: list[str] | None) -> Iterator[Values]:
-    minimum, unclean = found.min_isr, found.unclean_election_enabled
-    known = (
-        ("min.insync.replicas", str(minimum.value), _SOURCES.get(minimum.source, 0), _INT),
-        ("unclean.leader.election.enable", str(unclean).lower(), 1 if unclean else 5, _BOOLEAN),
-        ("remote.storage.enable", "false", 5, _BOOLEAN),
+def _configs_of(exchange: Exchange, answer: ConfigsDescribed, resource: Any) -> Values:
+    error, message, known = Error.NONE, None, None
+    if resource.resource_type == _BROKER and resource.resource_name == str(exchange.line.broker):
+        known = _of_broker(exchange)
+    elif resource.resource_type != _TOPIC:
+        error, message = Error.INVALID_REQUEST, "Only topics, and the broker that is asked, are described"
+    elif (topic := answer.topics.get(resource.resource_name)) is not None:
+        known = _of_topic(topic)
+    else:
+        error = Error.UNKNOWN_TOPIC_OR_PARTITION
+    wanted = resource.configuration_keys
+    return Values(
+        error_code=error,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[_entry(config) for config in known or () if wanted is None or config.name in wanted],
     )
-    for name, value, source, kind in known:
-        if wanted is None or name in wanted:
-            yield Values(
-                name=name,
-                value=value,
-                read_only=False,
-                config_source=source,
-                is_sensitive=False,
-                synonyms=[],
-                config_type=kind,
-                documentation=None,
-            )
+
+
+class _Config(NamedTuple):
+    name: str
+    value: str
+    source: int
+    kind: int
+    read_only: bool = False
+
+
+def _of_topic(topic: TopicConfig) -> tuple[_Config, ...]:
+    minimum, unclean = topic.min_isr, topic.unclean_election_enabled
+    return (
+        _Config("min.insync.replicas", str(minimum.value), _SOURCES.get(minimum.source, 0), _INT),
+        _Config("unclean.leader.election.enable", str(unclean).lower(), 1 if unclean else _DEFAULT, _BOOLEAN),
+        _Config("remote.storage.enable", "false", _DEFAULT, _BOOLEAN),
+    )
+
+
+def _of_broker(exchange: Exchange) -> tuple[_Config, ...]:
+    kafka = exchange.line.kafka
+    milliseconds = {
+        "broker.session.timeout.ms": kafka.settings.session,
+        "replica.fetch.wait.max.ms": kafka.settings.fetch_max_wait,
+        "replica.lag.time.max.ms": kafka.settings.lag_max,
+    }
+    times = (_Config(name, str(round(1000 * time)), _STATIC, _INT, True) for name, time in milliseconds.items())
+    return (_Config("node.id", str(exchange.line.broker), _STATIC, _INT, True), *times)
+
+
+def _entry(config: _Config) -> Values:
+    return Values(
+        name=config.name,
+        value=config.value,
+        read_only=config.read_only,
+        config_source=config.source,
+        is_sensitive=False,
+        synonyms=[],
+        config_type=config.kind,
+        documentation=None,
+    )

@@ -5,13 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import DescribeTopicPartitionsRequest
+from kafka.protocol.admin import (
+    DescribeConfigsRequest,
+    DescribeTopicPartitionsRequest,
+    ListPartitionReassignmentsRequest,
+)
 from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.cluster.metadata import topic_uuid
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.switches import WITH_KIP_1275
 from unit.simulator.wire.asking import Client
@@ -171,3 +175,28 @@ def test_a_partition_that_is_named_twice_is_not_answered_and_the_others_are() ->
     answered = Client(kafka).ask(request, 7).topics[0].partitions
 
     assert {part.partition_index: part.error_code for part in answered} == {0: 42, 1: 0}
+
+
+def test_a_broker_describes_itself_and_no_other() -> None:
+    make = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = [make(resource_type=4, resource_name=name, configuration_keys=["node.id"]) for name in ("2", "3")]
+
+    mine, others = Client(SimulatedKafka(1), 2).ask(DescribeConfigsRequest(resources=wanted), 4).results
+
+    assert [(config.name, config.value) for config in mine.configs] == [("node.id", "2")]
+    assert (others.error_code, others.configs) == (42, [])
+
+
+def test_a_reassignment_that_goes_on_is_listed_whole() -> None:
+    """Broker 3, which is to get a replica, is down."""
+    kafka = SimulatedKafka(1)
+    kafka.create_topic("orders", [[1, 2]])
+    kafka.kill(3)
+    kafka.run_for(5)
+    kafka.reassign(TopicPartition("orders", 0), (BrokerId(1), BrokerId(3)), by="somebody")
+    kafka.run_for(1)
+
+    answer = Client(kafka).ask(ListPartitionReassignmentsRequest(timeout_ms=1000, topics=None), 0)
+
+    (found,) = answer.topics[0].partitions
+    assert (found.replicas, found.adding_replicas, found.removing_replicas) == ([1, 3, 2], [3], [2])
