@@ -68,8 +68,9 @@ types: $(INSTALLED)
 layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
+# Three processes for two cores: some tests wait for real sockets and processes.
 unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
-	@$(TIMED) unit $(PYTEST) -n 2 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
+	@$(TIMED) unit $(PYTEST) -n 3 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
 
 explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)

@@ -62,7 +62,7 @@ def _written(log: Column) -> Column:
         lambda entry, place: F.struct(
             entry["epoch"].alias("epoch"),
             F.greatest(entry["start"], log["start"]).alias("start"),
-            F.coalesce(F.get(epochs, place + 1)["start"], log["end"]).alias("end"),
+            F.least(F.get(epochs, place + 1)["start"], log["end"]).alias("end"),
         ),
     )
     held = F.filter(ends, lambda entry: entry["start"] < entry["end"])

@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from testbed.prometheus import fetch
 from unit.monitoring import shipped
@@ -32,7 +33,9 @@ def test_each_alert_fires_when_it_must_and_only_then() -> None:
 def test_the_stories_notice_each_alert_that_fires_too_late(tmp_path: Path) -> None:
     """A story that no rule can fail would prove nothing."""
     (tmp_path / shipped.RULES.name).write_text(shipped.RULES.read_text().replace("for: ", "for: 9"))
-    (tmp_path / shipped.RULE_TESTS.name).write_text(shipped.RULE_TESTS.read_text())
+    stories = yaml.safe_load(shipped.RULE_TESTS.read_text())
+    stories["tests"] = [each for each in stories["tests"] if "alert_rule_test" in each]  # one of the others takes a day
+    (tmp_path / shipped.RULE_TESTS.name).write_text(yaml.safe_dump(stories))
 
     told = promtool("test", "rules", tmp_path / shipped.RULE_TESTS.name)
 

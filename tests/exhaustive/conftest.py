@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-Count = Callable[[int], None]
+from exhaustive.judging import Count
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from itertools import islice, permutations
+from itertools import combinations, islice
 
 from exhaustive.naive_logs import contradict, lacking, under
 from exhaustive.naive_rules import Ruling, fallbacks, ruling, with_a_named_leader
@@ -15,6 +15,9 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Loss, LossClass
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.simulator.histories.judging.naive_order import firsts
+
+Count = Callable[[int], None]
+"""Hears how many more were judged."""
 
 AT_ONCE = 5000
 """Partitions in one plan: all of a space at once would need gigabytes."""
@@ -97,7 +100,7 @@ def wrong_lacks(loss: Loss, chosen: ReplicaLog, logs: Mapping[BrokerId, ReplicaL
 
     Nothing is asked of vectors of which one must be false.
     """
-    if any(contradict(one, other) for one, other in permutations(logs.values(), 2)):
+    if any(contradict(one, other) for one, other in combinations(logs.values(), 2)):
         return
     told = {lack.broker: lack for lack in loss.lacks}
     for broker, other in logs.items():

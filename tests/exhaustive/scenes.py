@@ -54,9 +54,10 @@ EVERY_BROKER: tuple[Broker | None, ...] = (
 KINDS_OF_BROKER: tuple[Broker | None, ...] = (
     WELL, None, broker(0, registered=None, reachable=False, advances=None), broker(0, registered=False),
     broker(0, fenced=True), broker(0, fenced=True, reachable=False, advances=None), broker(0, stopping=True),
-    broker(0, reachable=False, advances=None), broker(0, advances=None), broker(0, advances=False),
+    broker(0, reachable=False, advances=None), broker(0, reachable=False), broker(0, advances=None),
+    broker(0, advances=False),
 )  # fmt: skip
-"""One for each rule about brokers; fenced both with an answer and without."""
+"""One for each rule about brokers; fenced with an answer and without, silent from the start and by now."""
 
 LOG = measured(0, 2, (EpochEntry(LeaderEpoch(1), Offset(0)),))
 EVERY_ANSWER: tuple[Replica, ...] = (

@@ -70,7 +70,10 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far it goes. `min_isrs`: what somebody may set; the first one holds at first."""
+    """How far it goes. `min_isrs`: what somebody may set; the first one holds at first. `looks`: somebody looks, once.
+
+    `unclean_at_once`: Kafka itself elects whoever lives when nobody of the ISR does; else somebody may, later.
+    """
 
     replicas: int
     records: int
@@ -78,6 +81,12 @@ class Bounds:
     steps: int
     min_isrs: tuple[int, ...]
     looks: bool = False
+    unclean_at_once: bool = False
+    hosts_crash: bool = True
+
+    def may_elect(self, state: State) -> bool:
+        """Nobody is elected in the last epoch: that is one without a leader."""
+        return state.epoch + 1 < self.epochs
 
 
 def first_state(bounds: Bounds) -> State:
@@ -108,12 +117,12 @@ def walk(bounds: Bounds, chance: random.Random, events: int) -> Iterator[State]:
 
 
 def following(state: State, bounds: Bounds) -> Iterator[State]:
-    """What comes of one event. Nobody is elected in the last epoch: that is one without a leader."""
-    leader, may_elect = state.leader, state.epoch + 1 < bounds.epochs
+    """What comes of one event."""
+    leader, may_elect = state.leader, bounds.may_elect(state)
     for copy in set(state.copies):
         others = _without(state.copies, copy)
         if copy.alive:
-            yield from _stops(state, copy, others, may_elect)
+            yield from _stops(state, copy, others, bounds)
         else:
             yield from _starts(state, copy, others, may_elect)
         if leader is None and copy.alive and may_elect:
@@ -172,19 +181,22 @@ def _fetched(state: State, copy: Copy, others: tuple[Copy, ...], leader: Copy) -
     return _settled(state, (*others, copy._replace(log=leader.log[: common + 1], fetched=common, fresh=0)))
 
 
-def _stops(state: State, copy: Copy, others: tuple[Copy, ...], may_elect: bool) -> Iterator[State]:
+def _stops(state: State, copy: Copy, others: tuple[Copy, ...], bounds: Bounds) -> Iterator[State]:
     """The controller fences it: out of the ISR, but for the last member. A host that crashes takes records along."""
     stays = copy.in_isr and not any(other.in_isr for other in others)
     heirs = {other for other in others if other.in_isr and other.alive}
+    unclean_heirs = {other for other in others if other.alive and bounds.unclean_at_once}
     whole = Copy(copy.was_in, stays, False, False, copy.intact, NEVER, copy.fresh, copy.log)
-    crashed = (whole._replace(intact=False, fresh=0, log=copy.log[:left]) for left in range(len(copy.log)))
+    left = range(len(copy.log)) if bounds.hosts_crash else ()
+    crashed = (whole._replace(intact=False, fresh=0, log=copy.log[:end]) for end in left)
     for dead in (whole, *crashed):
         if not copy.leads:
             yield _stepped(state, (*others, dead))
         elif not heirs:
             yield _without_leader(state, (*others, dead))
-        elif may_elect:
-            yield from (_elected(state, heir, (*_without(others, heir), dead)) for heir in heirs)
+        if copy.leads and bounds.may_elect(state):
+            for heir in heirs or unclean_heirs:
+                yield _elected(state, heir, (*_without(others, heir), dead), unclean=not heirs)
 
 
 def _starts(state: State, copy: Copy, others: tuple[Copy, ...], may_elect: bool) -> Iterator[State]:

@@ -8,13 +8,13 @@ from itertools import permutations, product
 
 import pytest
 
-from exhaustive.conftest import Count
 from exhaustive.every_log import every_log
-from exhaustive.judging import hold_for_each
+from exhaustive.judging import Count, hold_for_each
 from exhaustive.naive_logs import contradict, lacking, same_records
 from exhaustive.scenes import HEALTHY, of_logs, one_arrangement, policies
 from kafka_recovery.decision.logs import common_point, contains, equal
 from kafka_recovery.domain.evidence import PartitionEvidence, ReplicaLog
+from kafka_recovery.domain.policy import RequiredAnswers
 
 NOBODY_WAITED = timedelta(0)
 IDS = list(permutations((1, 2, 3)))
@@ -38,7 +38,7 @@ def test_any_two_logs_of_up_to_three_offsets(counted: Count) -> None:
 def test_any_three_logs_of_up_to_two_offsets(counted: Count) -> None:
     """Whole ones: what retention does, it does to two logs."""
     arranged = list(one_arrangement([log for log in every_log(2) if log.start == 0], 3))
-    for policy in policies():
+    for policy in policies(RequiredAnswers.ANY):
         assert hold_for_each(partitions(arranged), HEALTHY, policy, NOBODY_WAITED) > len(arranged) / 2
         counted(len(arranged))
 

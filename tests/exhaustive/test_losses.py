@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from exhaustive.conftest import Count
 from exhaustive.every_log import CURRENT
+from exhaustive.judging import Count
 from exhaustive.small_kafka import Bounds, State, every_state, walk
 from exhaustive.worlds import evidence, losses_behind, losses_beside_an_old_leader
 from kafka_recovery.decision.loss import classify
@@ -18,12 +18,14 @@ from kafka_recovery.domain.ids import LeaderEpoch
 from kafka_recovery.domain.plan import Loss, LossClass
 
 
-def promises(states: Iterable[State], *, known: bool = True) -> Iterator[tuple[Loss, int, int]]:
+def promises(
+    states: Iterable[State], *, known: bool = True, fenced_answer: bool = False
+) -> Iterator[tuple[Loss, int, int]]:
     """Of everybody who answers in every evidence: what electing it is said to cost, and the least and most it does.
 
     `known`: the history is, so that there are proofs.
     """
-    for visible, losses in losses_behind(states).items():
+    for visible, losses in losses_behind(states, fenced_answer=fenced_answer).items():
         partition, history = evidence(visible)
         for replica, (least, most) in zip(partition.replicas, losses, strict=True):
             if replica.log is not None:
@@ -59,9 +61,10 @@ WAYS = ("Lossless by ELR", "Lossless by quorum", "Bounded by quorum", "Unknown")
     "bounds",
     [
         Bounds(replicas=3, records=2, epochs=3, steps=4, min_isrs=(2,)),
+        Bounds(replicas=3, records=1, epochs=4, steps=4, min_isrs=(2,)),
         Bounds(replicas=3, records=1, epochs=3, steps=4, min_isrs=(2, 1)),
     ],
-    ids=["two records", "min.insync.replicas changes"],
+    ids=["two records", "one more leader", "min.insync.replicas changes"],
 )
 def test_a_loss_class_holds_in_every_state_of_three_replicas(bounds: Bounds, counted: Count) -> None:
     found = reached(each(every_state(bounds), counted))
@@ -69,23 +72,26 @@ def test_a_loss_class_holds_in_every_state_of_three_replicas(bounds: Bounds, cou
     assert all(found[way] > 0 for way in (*WAYS, "Bounded, and that much is lost")), found
 
 
-def test_a_loss_class_holds_in_every_state_of_two_replicas(counted: Count) -> None:
-    """Of two, both must be intact and answer to prove anything by their number."""
-    bounds = Bounds(replicas=2, records=2, epochs=4, steps=3, min_isrs=(1, 2))
-    found = reached(each(every_state(bounds), counted))
+def what_is_told_is_lost(bounds: Bounds, counted: Count, *, fenced_answer: bool = False) -> None:
+    """And each number of records is told of somewhere."""
+    states = each(every_state(bounds), counted)
+    promised = promises(states, known=False, fenced_answer=fenced_answer)
+    told = Counter((loss.at_least, least) for loss, least, _ in promised)
 
-    assert found["Lossless by ELR"] > 0
+    assert all(told[lost, lost] > 0 for lost in range(bounds.records + 1)), told
+
+
+SEEN_ONCE = Bounds(replicas=2, records=2, epochs=4, steps=3, min_isrs=(1,), looks=True, unclean_at_once=True)
 
 
 def test_what_is_said_to_be_lost_at_least_is_lost_in_every_state_in_which_that_was_seen(counted: Count) -> None:
     """Somebody looked once, at any time: later leaders may have begun below, or had it all."""
-    bounds = Bounds(replicas=2, records=2, epochs=4, steps=4, min_isrs=(1,), looks=True)
-    told = Counter(
-        (loss.at_least, least) for loss, least, _ in promises(each(every_state(bounds), counted), known=False)
-    )
+    what_is_told_is_lost(SEEN_ONCE, counted)
 
-    assert told[1, 1] > 0
-    assert told[2, 2] > 0
+
+def test_what_an_earlier_election_lost_is_not_told_as_lost_by_this_one_if_all_replicas_answer(counted: Count) -> None:
+    """All vectors together tell who led in between, unless a host crashed and took the entry along."""
+    what_is_told_is_lost(replace(SEEN_ONCE, hosts_crash=False), counted, fenced_answer=True)
 
 
 def test_a_class_holds_though_an_overthrown_leader_goes_on_acknowledging(counted: Count) -> None:
@@ -109,15 +115,37 @@ def test_a_class_holds_though_an_overthrown_leader_goes_on_acknowledging(counted
     assert proven > 0
 
 
-@pytest.mark.parametrize("walks", [100, pytest.param(20_000, marks=[pytest.mark.full, pytest.mark.timeout(3600)])])
-def test_a_loss_class_holds_in_random_states_of_four_replicas_after_long_histories(walks: int, counted: Count) -> None:
-    """They are too many to try them all. 20,000 walks: some minutes."""
-    bounds = Bounds(replicas=4, records=6, epochs=9, steps=12, min_isrs=(2, 3))
+def walked(walks: int, counted: Count) -> Counter[str]:
+    """Random states of four replicas after long histories."""
+    bounds = Bounds(replicas=4, records=6, epochs=9, steps=12, min_isrs=(2, 3), unclean_at_once=True)
     found = Counter[str]()
     for seed in range(walks):
         found += reached(each(walk(bounds, random.Random(seed), events=50), counted))
+    return found
+
+
+def test_a_loss_class_holds_in_random_states_of_four_replicas_after_long_histories(counted: Count) -> None:
+    """They are too many to try them all."""
+    found = walked(100, counted)
 
     assert all(found[way] > 0 for way in WAYS), found
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_a_loss_class_holds_in_a_million_random_states_of_four_replicas(counted: Count) -> None:
+    """20,000 walks of 50 events: some minutes."""
+    found = walked(20_000, counted)
+
+    assert all(found[way] > 0 for way in WAYS), found
+
+
+@pytest.mark.full
+@pytest.mark.timeout(3600)
+def test_what_is_said_to_be_lost_at_least_is_lost_of_three_records_too(counted: Count) -> None:
+    """Some hundred thousand states."""
+    bounds = replace(SEEN_ONCE, records=3)
+    what_is_told_is_lost(bounds, counted)
 
 
 @pytest.mark.full
@@ -125,6 +153,7 @@ def test_a_loss_class_holds_in_random_states_of_four_replicas_after_long_histori
 @pytest.mark.parametrize(
     "bounds",
     [
+        Bounds(replicas=2, records=3, epochs=5, steps=4, min_isrs=(1, 2)),
         Bounds(replicas=3, records=2, epochs=4, steps=5, min_isrs=(2,)),
         Bounds(replicas=3, records=3, epochs=3, steps=4, min_isrs=(2,)),
         Bounds(replicas=3, records=2, epochs=3, steps=4, min_isrs=(2, 1)),
@@ -132,5 +161,5 @@ def test_a_loss_class_holds_in_random_states_of_four_replicas_after_long_histori
     ],
 )
 def test_the_same_of_more_records_leaders_and_changes(bounds: Bounds, counted: Count) -> None:
-    """Hundreds of thousands of states each: a minute or two for each of the bounds."""
+    """Hundreds of thousands of states each: minutes for each of the bounds."""
     assert reached(each(every_state(bounds), counted))["Unknown"] > 0

@@ -30,12 +30,15 @@ Losses = dict[Visible, list[tuple[int, int]]]
 most of all that was ever acknowledged."""
 
 
-def losses_behind(states: Iterable[State]) -> Losses:
-    """Of every state without a leader."""
+def losses_behind(states: Iterable[State], *, fenced_answer: bool = False) -> Losses:
+    """Of every state without a leader. `fenced_answer`: whom the controller has fenced lives, and is measured too."""
     losses: Losses = {}
-    for state in states:
-        if state.leader is not None:
+    for found in states:
+        if found.leader is not None:
             continue
+        state = found
+        if fenced_answer:
+            state = found._replace(copies=tuple(sorted(copy._replace(alive=True) for copy in found.copies)))
         visible = _visible(state)
         lost = sorted((_shown(copy), *_lost(state, copy)) for copy in state.copies)
         known = losses.setdefault(visible, [(by_this, in_all) for _, by_this, in_all in lost])

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import pytest
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.policy import Approval
+from kafka_recovery.simulator.histories.chronicle import Step
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.requests import ElectionType, ElectLeaders, Unsupported
 from simulation.incidents import (
@@ -30,6 +32,8 @@ from simulation.incidents import (
 )
 from simulation.telling import CONTROLLER, ORDERS, A, B, C, Story, unless
 from simulation.with_engine import broken_promises, everybody_returns, only_is_left, the_engine_recovers
+
+D = BrokerId(4)
 
 switched = pytest.mark.parametrize("on", [True, False], ids=["on", "off"])
 
@@ -213,10 +217,9 @@ def test_the_engines_choice_carried_out_by_hand_needs_designated_elections(on: b
     assert story.lost() == ({"late"} if on else {"early", "late"})
 
 
-@switched
-def test_the_engines_choice_is_overtaken_by_a_member_that_returns(on: bool) -> None:
-    """KIP-1275: a designation touches no partition that has a leader, or the plan of a minute ago loses r."""
-    story = Story(A, B, C, min_isr=2, elr=True, off=unless(on, "designation_offline_only"))
+def members_of_the_elr_are_away(*off: str) -> Story:
+    """r is on A and B, who stopped cleanly and are eligible; C is back, without r."""
+    story = Story(A, B, C, min_isr=2, elr=True, off=off)
     for broker, left in ((C, (A, B)), (B, (A,))):
         if broker == B:
             story.write("r")
@@ -227,6 +230,13 @@ def test_the_engines_choice_is_overtaken_by_a_member_that_returns(on: bool) -> N
     story.start(C)
     story.until_unfenced(C)
     story.run_for(1)
+    return story
+
+
+@switched
+def test_the_engines_choice_is_overtaken_by_a_member_that_returns(on: bool) -> None:
+    """KIP-1275: a designation touches no partition that has a leader, or the plan of a minute ago loses r."""
+    story = members_of_the_elr_are_away(*unless(on, "designation_offline_only"))
     said = the_engine_recovers(story)
     assert said.chosen == C
     story.start(A)
@@ -239,32 +249,90 @@ def test_the_engines_choice_is_overtaken_by_a_member_that_returns(on: bool) -> N
     assert story.lost() == (set() if on else {"r"})
 
 
-@switched
-def test_the_engines_choice_is_fenced_by_the_time_it_is_carried_out(on: bool) -> None:
-    """KIP-1275: only who is unfenced can be designated. Otherwise C leads and does not know; A, with r, follows it."""
-    story = Story(A, B, C, off=unless(on, "designation_eligible_only"))
+def everything_is_on_a_dead_leader(*off: str) -> Story:
+    """r is on A alone, the last in sync, who died; D is back, without r. C holds nothing."""
+    story = Story(A, B, D, brokers=(A, B, C, D), off=off)
     story.write("both")
     story.kill(B)
-    story.kill(C)
+    story.kill(D)
     story.until_isr(A)
     story.write("r")
     story.kill(A)
     story.until_fenced(A)
-    story.start(C)
-    story.until_unfenced(C)
+    story.start(D)
+    story.until_unfenced(D)
     story.run_for(1)
+    return story
+
+
+@switched
+def test_the_engines_choice_is_fenced_by_the_time_it_is_carried_out(on: bool) -> None:
+    """KIP-1275: only who is unfenced can be designated. Otherwise D leads and does not know; A, with r, follows it."""
+    story = everything_is_on_a_dead_leader(*unless(on, "designation_eligible_only"))
     said = the_engine_recovers(story)
-    assert said.chosen == C
-    story.isolate(C)
-    story.until_fenced(C)
+    assert said.chosen == D
+    story.isolate(D)
+    story.until_fenced(D)
     story.start(B)
     story.until_unfenced(B)
     story.run_for(1)
-    decided = story.ask(B, by_hand(ElectionType.DESIGNATED, C))
-    story.heal(C)
+    decided = story.ask(B, by_hand(ElectionType.DESIGNATED, D))
+    story.heal(D)
     story.start(A)
     story.run_for(20)
 
     assert decided.partitions == {ORDERS: Error.ELIGIBLE_LEADERS_NOT_AVAILABLE if on else Error.NONE}
-    assert story.leader == (A if on else C)
+    assert story.leader == (A if on else D)
     assert story.lost() == (set() if on else {"r"})
+
+
+def as_it_elects(story: Story, happens: Callable[[], object], *, late: float) -> None:
+    """What happens as the engine's election leaves it, which takes so many seconds to arrive."""
+
+    def strike(step: Step) -> None:
+        if step.what == "elect":
+            story.slow("engine-1", late)
+            story.scheduler.after(late + 1, lambda: story.slow("engine-1", 0.0))
+            happens()
+
+    story.chronicle.when_step.append(strike)
+
+
+@switched
+def test_the_driver_designated_is_overtaken_by_a_member_that_returns(on: bool) -> None:
+    story = members_of_the_elr_are_away(*unless(on, "designation_offline_only"))
+    as_it_elects(story, lambda: story.start(A), late=1.5)
+    said = the_engine_recovers(story, approval=Approval.AUTO, driver=Driver.DESIGNATED)
+    everybody_returns(story)
+
+    assert said.outcome is (Outcome.RECOVERED_CLEANLY if on else Outcome.RECOVERED)
+    assert story.lost() == (set() if on else {"r"})
+
+
+@switched
+def test_the_driver_designated_names_a_replica_that_is_fenced_when_the_election_arrives(on: bool) -> None:
+    story = everything_is_on_a_dead_leader(*unless(on, "designation_eligible_only"))
+    as_it_elects(story, lambda: story.isolate(D), late=5.0)
+    said = the_engine_recovers(story, approval=Approval.AUTO, driver=Driver.DESIGNATED)
+    story.heal(D)
+    story.start(A)
+    story.until_led()
+    story.run_for(10)
+
+    assert said.outcome is (Outcome.REFUSED if on else Outcome.FAILED)
+    assert story.leader == (A if on else D)
+    assert story.lost() == (set() if on else {"r"})
+
+
+@switched
+def test_the_driver_designated_needs_a_kafka_that_designates_and_elects_nobody_else_where_there_is_none(
+    on: bool,
+) -> None:
+    story = everything_is_on_a_dead_leader(*unless(on, "designated_elections"))
+    if on:
+        said = the_engine_recovers(story, approval=Approval.AUTO, driver=Driver.DESIGNATED)
+        assert (said.chosen, story.leader) == (D, D)
+    else:
+        with pytest.raises(AssertionError, match="assignment-order works here"):
+            the_engine_recovers(story, approval=Approval.AUTO, driver=Driver.DESIGNATED)
+        assert story.leader is None

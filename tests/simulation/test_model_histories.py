@@ -148,6 +148,16 @@ def test_a_vector_keeps_gaps_until_a_record_comes_and_no_more_generations_than_a
     assert (log.end, log.latest_epoch) == (5, 5)
 
 
+def test_a_vector_of_one_generation_knows_its_last_one_after_a_cut_through_those_it_forgot() -> None:
+    log = Log(TopicId("t"), vector_limit=1)
+    for epoch in (1, 2, 3):
+        log.append(Batch(log.end, 2, epoch, "p", log.end, 0.0))
+    assert (log.forgets(1), log.end_of(2)) == (True, (2, 4))
+    log.truncate(1)
+    assert (log.vector, log.forgotten) == ((), 1)
+    assert (log.forgets(1), log.end_of(1), log.end_of(2)) == (False, (1, 1), (-1, -1))
+
+
 def test_the_history_says_who_is_intact_and_what_began_uncleanly() -> None:
     story = Story(A, B, C, min_isr=2)
     story.write("r")

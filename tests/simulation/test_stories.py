@@ -10,12 +10,10 @@ import pytest
 
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.requests import (
-    ANY_EPOCH,
     AlterReassignments,
     DescribePartitions,
     ElectionType,
     ElectLeaders,
-    EpochVectors,
     PartitionsDescribed,
     Refused,
 )
@@ -304,11 +302,9 @@ def test_the_highest_epoch_and_r_plus_w_above_n_prove_nothing(chosen: str) -> No
     """Three replicas, W = 2, two of them observed, and the better-ranked one lacks what was acknowledged."""
     story, x = ranked_first_without_what_was_acknowledged(), C
     state = story.state
-    asked = EpochVectors({ORDERS: (state.topic_id, ANY_EPOCH)})
-    vectors = {broker: story.ask(broker, asked).partitions[ORDERS] for broker in (B, x)}
     last_epochs = {
-        broker: max(entry.epoch for entry in found.epochs if entry.start < found.end)
-        for broker, found in vectors.items()
+        broker: max(epoch for epoch, start in story.truth.epochs(broker, ORDERS) if start < len(story.holds(broker)))
+        for broker in (B, x)
     }
     assert last_epochs[B] > last_epochs[x]
     leader = B if chosen == "highest epoch" else x

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import LossClass
@@ -24,9 +25,19 @@ class Said:
     loss: LossClass | None
 
 
-def the_engine_recovers(story: Story, *, approval: Approval = Approval.AUTO_LOSSLESS, approves: bool = False) -> Said:
-    """One run. It knows the ISR history; what is not proven lossless it asks a person for, who says no."""
-    ran = call_engine(_scenario(story, approval), story.chronicle, EngineRun(story.scheduler.now, approves=approves))
+def the_engine_recovers(
+    story: Story,
+    *,
+    approval: Approval = Approval.AUTO_LOSSLESS,
+    driver: Driver = Driver.ASSIGNMENT_ORDER,
+    run: EngineRun | None = None,
+) -> Said:
+    """One run. It knows the ISR history; what is not proven lossless it asks a person for, who says no.
+
+    `run`: another one than that.
+    """
+    run = run or EngineRun(story.scheduler.now, approves=False)
+    ran = call_engine(replace(_scenario(story, approval), driver=driver), story.chronicle, run)
     assert ran.report is not None, f"{ran.error or ran.sentence}\n{story.timeline}"
     outcome = next(outcome for outcome in ran.report.outcomes if outcome.id == ORDERS)
     plans = [plan for _, plan in story.chronicle.plans()]

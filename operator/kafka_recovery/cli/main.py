@@ -280,12 +280,18 @@ def play(
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Let it happen before your eyes, instead of showing what is left.")
     ] = False,
+    user: Annotated[
+        str | None,
+        typer.Option(
+            "--user", metavar="NAME:PASSWORD", help="Let in this one only, by SASL_PLAINTEXT with PLAIN or SCRAM."
+        ),
+    ] = None,
 ) -> None:
     """Serve a simulated Kafka on this machine, with an incident in it, to try recoveries on. Needs no Kafka.
 
     Ctrl-C ends it.
     """
-    call = playing.Call(file, incident, port, from_start)
+    call = playing.Call(file, incident, port, from_start, user)
     run(lambda interrupts: playing.play(call, interrupts))
 
 

@@ -19,6 +19,7 @@ from typing import Any, Self
 
 from kafka.protocol.api_header import ResponseClassRegistry
 
+from kafka_recovery.cluster.codec import decode
 from kafka_recovery.cluster.errors import (
     BrokerUnreachable,
     ClusterError,
@@ -245,24 +246,13 @@ def _encode(request: Any, version: int, correlation_id: int, client_id: str) -> 
 
 
 def _decode(response_class: Any, version: int, frame: bytes) -> Any:
-    """Read one answer, all of it and nothing beyond.
-
-    kafka-python's own `decode` reads strings past the end of the frame and ignores what is left over; an answer of
-    another version would pass as a short one. Any exception means it can't be read.
-    """
+    """Read one answer, all of it and nothing beyond. Any exception means it can't be read."""
     header = BytesIO(frame)
     response_class.parse_header(header, version=version)
     body = memoryview(frame)[header.tell() :]
     if response_class.API_KEY == _API_VERSIONS and bytes(body[:2]) != b"\0\0":
         version = 0  # KIP-511: a broker that does not know the version says so in v0
-    flexible = response_class.flexible_version_q(version)
-    read = response_class._struct.compiled_decode_from(
-        version, compact=flexible, tagged=flexible, data_class=response_class[None]
-    )
-    message, end = read(body, 0)
-    if end != len(body):
-        raise ValueError(f"{len(body)} bytes, of which v{version} reads {end}")
-    return message
+    return decode(response_class[None], version, body)
 
 
 _API_VERSIONS = 18

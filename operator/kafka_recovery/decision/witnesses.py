@@ -67,7 +67,7 @@ def _cut_since(partition: PartitionEvidence, seen: Seen) -> bool:
     """Whether a later leader began below that end, or may have: what that cost is no loss of the next election.
 
     The outage itself counts one epoch. After more of them somebody led in between; who he was and where he began,
-    only all replicas together tell for certain.
+    only all replicas together tell, and not even they after a crash of his host: that may take the entry along.
     """
     if partition.leader_epoch <= seen.leader_epoch + 1:
         return False

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
+from kafka.protocol.sasl import SaslHandshakeRequest
 
 from kafka_recovery.cluster.codec import Unreadable, decode
 
@@ -65,6 +66,27 @@ def test_tagged_fields_are_read() -> None:
 def test_what_is_not_there_is_not_read(message: Any, version: int, data: bytes) -> None:
     with pytest.raises(Unreadable):
         decode(message, version, memoryview(data))
+
+
+def test_a_number_has_five_bytes_at_most() -> None:
+    """This one would be 1: an array without items."""
+    data = b"\1" + b"\x81\x80\x80\x80\x80\x00" + bytes(5)
+
+    with pytest.raises(Unreadable, match="five bytes"):
+        decode(ElectLeadersRequest, 2, memoryview(data))
+
+
+def test_what_follows_a_message_may_be_let_pass() -> None:
+    data = memoryview(elect(2) + b"more")
+
+    assert decode(ElectLeadersRequest, 2, data, all_of_it=False).timeout_ms == 1000
+
+
+def test_a_string_ends_within_the_message_all_the_same() -> None:
+    data = memoryview(struct.pack(">h", 100) + b"PLAIN")
+
+    with pytest.raises(Unreadable, match="beyond the end"):
+        decode(SaslHandshakeRequest, 1, data, all_of_it=False)
 
 
 @given(

@@ -17,7 +17,8 @@ FILES = re.compile(r"(?<![\w./(-])((?:charts|crds|docs|examples|images|manifests
 
 
 def test_our_commands_and_their_options_exist() -> None:
-    assert {str(command): wrong for command in SHOWN if (wrong := problem(command)) is not None} == {}
+    wrong = [f"{command}: {unknown}" for command in SHOWN if (unknown := problem(command)) is not None]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize(
@@ -45,7 +46,8 @@ def on_pages(find: Callable[[str], Iterable[str]]) -> list[str]:
 
 def test_a_release_is_always_in_the_namespace_that_is_named() -> None:
     """One that was installed in another than it is upgraded in would be two."""
-    assert [typed for typed in on_pages(HELM.findall) if "--namespace kafka-recovery" not in typed] == []
+    wrong = [typed for typed in on_pages(HELM.findall) if "--namespace kafka-recovery" not in typed]
+    assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/helm.md", "examples/README.md"])
@@ -61,8 +63,10 @@ def test_targets_of_make_exist() -> None:
     def unknown(text: str) -> set[str]:
         return {word for words in MAKE.findall(text) for word in words.split()} - TARGETS
 
-    assert on_pages(unknown) == []
+    wrong = on_pages(unknown)
+    assert not wrong, "\n".join(wrong)
 
 
 def test_files_of_this_repository_exist() -> None:
-    assert on_pages(lambda text: [name for name in FILES.findall(text) if not (ROOT / name).exists()]) == []
+    wrong = on_pages(lambda text: [name for name in FILES.findall(text) if not (ROOT / name).exists()])
+    assert not wrong, "\n".join(wrong)

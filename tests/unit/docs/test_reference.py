@@ -36,12 +36,14 @@ def test_the_page_says_what_the_code_says() -> None:
 
 def test_reasons_that_a_recovery_was_seen_with_are_listed() -> None:
     codes = {known.reason.code for known, _ in INCIDENTS.values()}
-    assert [code for code in codes if f"| `{code}` |" not in PAGE] == []
+    missing = [code for code in codes if f"| `{code}` |" not in PAGE]
+    assert not missing, "\n".join(missing)
 
 
 def test_outcomes_and_metrics_are_listed() -> None:
     metrics = [each.name for each in Metrics().registry.collect() if each.name.startswith(PREFIX)]
-    assert [word for word in (*Outcome, *metrics) if f"| `{word}" not in PAGE] == []
+    missing = [word for word in (*Outcome, *metrics) if f"| `{word}" not in PAGE]
+    assert not missing, "\n".join(missing)
 
 
 def test_a_reason_by_a_variable_that_nobody_explains_is_an_error() -> None:

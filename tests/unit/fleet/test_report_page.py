@@ -73,9 +73,9 @@ def written(tmp_path: Path, name: str) -> str:
     return page(told(prepared, ranking)).decode()
 
 
-@pytest.fixture
-def plain(tmp_path: Path) -> str:
-    return written(tmp_path, "orders")
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return written(tmp_path_factory.mktemp("plain"), "orders")
 
 
 def test_its_tags_are_closed_and_its_numbers_are_there(plain: str) -> None:

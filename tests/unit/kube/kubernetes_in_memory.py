@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
+
+from pydantic_core import from_json, to_json
 
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import RECOVERIES
@@ -19,7 +20,7 @@ _TERM = re.compile(r"(?P<absent>!)?(?P<key>[\w./-]+)( (?P<how>in|notin) \((?P<se
 
 def over_the_wire(body: Mapping[str, Any]) -> Object:
     """The same object as its receiver has it: nothing of the sender's, and nothing but JSON."""
-    received: Object = json.loads(json.dumps(body))
+    received: Object = from_json(to_json(body))
     return received
 
 

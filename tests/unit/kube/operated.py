@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any, Self, TypeVar, cast
+from typing import Self, cast
 
 import pytest
 
@@ -27,11 +27,9 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import UID, WatchedJournal
 from unit.kube.our_objects import KEY, OurObjects
-from unit.kube.virtual import in_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World
 
-T = TypeVar("T")
 FULL = House(Authority.AUTOMATIC)
 
 
@@ -140,11 +138,6 @@ class Operated:
     async def _answered(self, approval: RecoveryApproval, against: Reason | None) -> bool:
         self.answers.append((approval.meta.name, against.code if against else None))
         return True
-
-
-def story(tell: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """What is told, in virtual time."""
-    return in_no_time(tell())
 
 
 def plans(api: OurObjects) -> list[str]:

@@ -24,4 +24,5 @@ def test_each_metric_option_reason_and_outcome_is_documented() -> None:
         *(f"`{word}`" for word in (*OPTIONS, *REASONS)),
         *(f"`outcome: {end}`" for end in End),
     ]
-    assert [word for word in words if word not in DOCS] == []
+    missing = [word for word in words if word not in DOCS]
+    assert not missing, "\n".join(missing)

@@ -31,16 +31,17 @@ class Call:
     incident: str | None
     port: int
     from_start: bool
+    user: str | None
 
 
 async def play(call: Call, interrupts: Interrupts) -> ExitCode:
     """Serve until a signal ends it, which is how it should end."""
-    incident = _incident(call)
+    incident, passwords = _incident(call), _passwords(call.user)
     kafka = incident.staged()
     if not call.from_start:
         kafka.run_until(incident.begins_at)
     try:
-        async with PlayServer(kafka, call.port) as server:
+        async with PlayServer(kafka, call.port, passwords) as server:
             for line in _told(incident, kafka, server.bootstrap, call.from_start):
                 print(line, flush=True)
             await server.serve()
@@ -58,6 +59,16 @@ def _incident(call: Call) -> Incident:
     if call.incident is not None:
         raise InvalidDocument("play one of both: a scenario file, or an incident that comes with the program")
     return read_incident(read_text(call.file, _LARGEST_SCENARIO), str(call.file))
+
+
+def _passwords(user: str | None) -> dict[str, str] | None:
+    """None: anybody may come. Raises InvalidDocument."""
+    if user is None:
+        return None
+    name, colon, password = user.partition(":")
+    if not (name and colon and password):
+        raise InvalidDocument("--user: write it as name:password, both not empty")
+    return {name: password}
 
 
 def _told(incident: Incident, kafka: SimulatedKafka, bootstrap: str, from_start: bool) -> Iterator[str]:

@@ -83,7 +83,7 @@ def happen(scenario: Scenario, *, timeline: bool = False) -> History:
     """Let a scenario happen and judge it. `timeline`: keep every event, to print the history."""
     kafka = staged(scenario, keep_timeline=timeline)
     loop = StoppableLoop(kafka.scheduler)
-    theatre = _Theatre(scenario, kafka, loop)
+    theatre = _Theatre(scenario, kafka, loop, Chronicle(kafka))
     loop.set_exception_handler(theatre.unheard)
     with _chance_of(scenario.seed):
         loop.finish(theatre.play())
@@ -96,8 +96,7 @@ def call_engine(scenario: Scenario, story: Chronicle, run: EngineRun) -> Ran:
     `story` has heard that cluster from the beginning; of the scenario the rules count, and what the engine knows.
     """
     loop = StoppableLoop(story.kafka.scheduler)
-    theatre = _Theatre(scenario, story.kafka, loop)
-    theatre.story = story
+    theatre = _Theatre(scenario, story.kafka, loop, story)
     loop.set_exception_handler(theatre.unheard)
     with _chance_of(scenario.seed):
         loop.finish(theatre._run(Process(f"{ENGINE}-{len(story.ran) + 1}"), run))
@@ -122,17 +121,16 @@ class _Theatre:
     scenario: Scenario
     kafka: SimulatedKafka
     loop: StoppableLoop
-    story: Chronicle = field(init=False)
+    story: Chronicle
     names: Names = field(init=False)
     weather: Weather = field(init=False)
     _machines: dict[int, Machine] = field(default_factory=dict)
     _broken: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.story = Chronicle(self.kafka)
         self.names = Names(self.kafka.broker_ids)
         self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
-        self.story.wished.append(Wished(0.0, self.scenario.rules.policy))
+        self.story.wished.append(Wished(self.story.now, self.scenario.rules.policy))
 
     async def play(self) -> None:
         """From an empty cluster to the quiet end."""
@@ -141,7 +139,7 @@ class _Theatre:
         if scenario.witnessed is not None:
             Witnesses(self.story, scenario.partitions, scenario.witnessed).begin()
         names = [f"{ENGINE}-{place + 1}" for place in range(len(scenario.engines))]
-        troubles = Troubles(self.story, scenario, self.machine, names, self._pause)
+        troubles = Troubles(self.story, scenario, self.machine, names, self._pause, self.weather, self.names)
         self._start_traffic()
         troubles.schedule()
         runs = [asyncio.create_task(self._run_at(run, name)) for run, name in zip(scenario.engines, names, strict=True)]

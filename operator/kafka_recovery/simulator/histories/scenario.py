@@ -24,6 +24,7 @@ from kafka_recovery.domain.policy import (
     RequiredAnswers,
     Rule,
 )
+from kafka_recovery.simulator.host.weather import WireFault
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
@@ -108,6 +109,14 @@ class Kind(StrEnum):
     """A broker hears nothing from the controllers; they hear it."""
     KILL_CONTROLLER = "kill-controller"
     """The active controller's process dies, and is back after `lasting` seconds."""
+    WIRE = "wire"
+    """Of each answer to an engine becomes what `wire` says, with the probability `chance`."""
+    STALL = "stall"
+    """What engines send to a broker stands still on its way, and arrives when this is over."""
+    NAMELESS = "nameless"
+    """The address that brokers tell of `broker` does not resolve."""
+    SHARED = "shared"
+    """The address that brokers tell of `broker` is that of `other`."""
 
 
 class Upon(StrEnum):
@@ -206,6 +215,7 @@ class Fault:
     count: int = 0
     authority: Authority | None = None
     rules: Rules | None = None
+    wire: WireFault | None = None
     lasting: float | None = None
 
 

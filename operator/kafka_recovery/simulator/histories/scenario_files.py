@@ -38,6 +38,7 @@ _OF_A_BROKER = frozenset(
     {
         Kind.KILL, Kind.START, Kind.STOP, Kind.CRASH, Kind.REPLACE_DISK, Kind.FREEZE, Kind.THAW, Kind.SLOW, Kind.CUT,
         Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF,
+        Kind.STALL, Kind.NAMELESS, Kind.SHARED,
     }
 )  # fmt: skip
 _OF_A_PARTITION = frozenset(
@@ -199,8 +200,10 @@ def _needed(fault: Fault) -> Iterator[tuple[str, bool]]:
     """The fields that this kind can't do without, and whether they are there."""
     if fault.kind in _OF_A_BROKER:
         yield "broker", fault.broker is not None or fault.leader_of is not None or fault.designated
-    if fault.kind is Kind.CUT:
+    if fault.kind in (Kind.CUT, Kind.SHARED):
         yield "other", fault.other is not None
+    if fault.kind is Kind.WIRE:
+        yield "wire", fault.wire is not None
     if fault.kind in _OF_A_PARTITION:
         yield "partition", fault.partition is not None
     if fault.kind is Kind.REASSIGN:

@@ -26,6 +26,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Topic,
     Traffic,
 )
+from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
 VERSION = 3
@@ -99,6 +100,8 @@ class _Draw:
             *accidents.in_wait(called, self._rules),
             *Ordeals(chance, incident.partition, incident.replicas, fallen, called, self._rules).drawn(),
         ]
+        if seed % SHARE == 0:
+            faults += Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers).drawn(called, quiet)
         return Scenario(
             SCENARIOS,
             seed,

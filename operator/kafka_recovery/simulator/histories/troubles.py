@@ -8,12 +8,15 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Step, Wished
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Scenario
+from kafka_recovery.simulator.host.dialing import PORT, Names
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock
 from kafka_recovery.simulator.host.mortality import Process
+from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.network import NodeName
 from kafka_recovery.simulator.model.requests import ElectionType
@@ -40,6 +43,8 @@ class Troubles:
     machine: Callable[[int], Machine]
     clients: list[str]
     pause: Callable[[Process, float], object] = lambda process, seconds: None
+    weather: Weather = field(default_factory=Weather)
+    names: Names = field(default_factory=lambda: Names(()))
     steps: dict[int, int] = field(default_factory=dict)
     """By the place of a fault that lies in wait: how many of its steps it has seen."""
     slowed: set[BrokerId] = field(default_factory=set)
@@ -108,6 +113,10 @@ class Troubles:
             self.kafka.scheduler.after(fault.lasting, action)
 
     def _mend_network(self) -> None:
+        self.weather.odds.clear()
+        self.names.advertised.clear()
+        for hold in tuple(self.kafka.network.holds):
+            hold.release()
         for broker in self.kafka.brokers:
             self.kafka.heal(broker)
             if broker in self.slowed:
@@ -253,6 +262,27 @@ class Troubles:
         self.kafka.delete_topic(name)
         self.kafka.create_topic(name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
 
+    def _wire(self, fault: Fault) -> None:
+        if fault.wire is not None:
+            self.weather.odds[fault.wire] = fault.chance
+            self._later(fault, partial(self.weather.odds.pop, fault.wire, None))
+
+    def _stall(self, broker: BrokerId, fault: Fault) -> None:
+        for client in self.clients:
+            self._later(fault, self.kafka.hold(client, broker, "bytes").release)
+
+    def _nameless(self, broker: BrokerId, fault: Fault) -> None:
+        self._tell_address(broker, Address(f"gone-{broker}", PORT), fault)
+
+    def _shared(self, broker: BrokerId, fault: Fault) -> None:
+        if fault.other is not None and fault.other in self.kafka.brokers:
+            self._tell_address(broker, self.names.address_of(BrokerId(fault.other)), fault)
+
+    def _tell_address(self, broker: BrokerId, address: Address, fault: Fault) -> None:
+        self.names.advertised[broker] = address
+        self.kafka.note("brokers", f"tell clients that broker {broker} listens at {address}")
+        self._later(fault, partial(self.names.advertised.pop, broker, None))
+
     def _jump(self, fault: Fault) -> None:
         self.machine(fault.machine or 0).clock.jumped += timedelta(seconds=fault.delay)
 
@@ -282,6 +312,9 @@ _ON_A_BROKER: dict[Kind, Callable[[Troubles, BrokerId, Fault], object]] = {
     Kind.LOG_DIR: Troubles._log_dir,
     Kind.MUTE: Troubles._mute,
     Kind.DEAF: Troubles._deaf,
+    Kind.STALL: Troubles._stall,
+    Kind.NAMELESS: Troubles._nameless,
+    Kind.SHARED: Troubles._shared,
 }
 _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
     Kind.LOSE: Troubles._lose,
@@ -306,6 +339,7 @@ _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
     Kind.PREFER: Troubles._prefer,
     Kind.CANCEL: Troubles._cancel,
     Kind.KILL_CONTROLLER: Troubles._kill_controller,
+    Kind.WIRE: Troubles._wire,
 }
 
 

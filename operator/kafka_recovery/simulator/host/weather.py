@@ -47,7 +47,7 @@ class Weather:
     """The wire's weather now. `odds`: how probable each fault is for an answer; fair where there are none."""
 
     random: Random = field(default_factory=lambda: Random(0))
-    odds: Mapping[WireFault, float] = field(default_factory=dict)
+    odds: dict[WireFault, float] = field(default_factory=dict)
     struck: dict[WireFault, int] = field(default_factory=dict)
     """How often each fault has struck."""
 

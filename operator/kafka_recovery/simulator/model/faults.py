@@ -93,11 +93,9 @@ class Faults:
             self._fault(found.node.title, log_directory_offline=tuple(map(str, partitions)))
             found.lose_directory(frozenset(partitions))
 
-    def isolate(
-        self, broker: int, *, from_controllers: bool = True, from_brokers: bool = False, from_clients: bool = False
-    ) -> None:
+    def isolate(self, broker: int, *, from_controllers: bool = True, from_brokers: bool = False) -> None:
         """Cut the broker off from those, both ways."""
-        kinds = {Kind.CONTROLLER: from_controllers, Kind.BROKER: from_brokers, Kind.CLIENT: from_clients}
+        kinds = {Kind.CONTROLLER: from_controllers, Kind.BROKER: from_brokers}
         self._fault("network", isolated=f"broker {broker}", from_=[kind.value for kind, cut in kinds.items() if cut])
         for kind, cut in kinds.items():
             if cut:

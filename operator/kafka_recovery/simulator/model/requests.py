@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
-from kafka_recovery.domain.evidence import EpochVector, MinInsyncReplicas, Reassignment
+from kafka_recovery.domain.evidence import MinInsyncReplicas, Reassignment
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.log import Batch
@@ -202,33 +202,6 @@ class ListOffsets(Request[OffsetsFound]):
     at: At = At.LATEST
     debugging: bool = False
     since: float = 0.0
-
-
-class VectorFound(NamedTuple):
-    """One replica's leader-epoch vector and what comes with it; with an error the rest means nothing."""
-
-    error: Error
-    epochs: EpochVector
-    start: Offset
-    end: Offset
-    high_watermark: Offset
-
-
-@dataclass(frozen=True, slots=True)
-class VectorsFound:
-    """An answer for every partition asked."""
-
-    partitions: Mapping[TopicPartition, VectorFound]
-
-
-@dataclass(frozen=True, slots=True)
-class EpochVectors(Request[VectorsFound]):
-    """The vectors of replicas on this broker: stands for the rounds of Fetch that read them on a real one.
-
-    By topic id, as Fetch v13+ asks: an id that is not the partition's any more is UNKNOWN_TOPIC_ID.
-    """
-
-    partitions: Mapping[TopicPartition, tuple[TopicId, LeaderEpoch]]
 
 
 class ReadFrom(NamedTuple):

@@ -27,7 +27,7 @@ from kafka_recovery.simulator.model.client_requests import (
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.grants import Grants, Operation
 from kafka_recovery.simulator.model.hosted import Hosted
-from kafka_recovery.simulator.model.log import Batch
+from kafka_recovery.simulator.model.log import Batch, Log
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.requests import (
     SERVED,
@@ -44,7 +44,6 @@ from kafka_recovery.simulator.model.requests import (
     DescribeQuorum,
     ElectionType,
     ElectLeaders,
-    EpochVectors,
     GetReplicaLogInfo,
     ListOffsets,
     ListReassignments,
@@ -68,8 +67,6 @@ from kafka_recovery.simulator.model.requests import (
     TopicsListed,
     TopicsNamed,
     Unsupported,
-    VectorFound,
-    VectorsFound,
     Versions,
 )
 from kafka_recovery.simulator.model.timeline import What
@@ -259,16 +256,6 @@ class Serving:
             return OffsetFound(Error.OFFSET_NOT_AVAILABLE, _NO_OFFSET, _NO_LEADER_EPOCH)
         return OffsetFound(Error.NONE, Offset(log.high_watermark), epoch)
 
-    def _vectors(self, request: EpochVectors) -> VectorsFound:
-        return VectorsFound({id: self._vector(id, *asked) for id, asked in request.partitions.items()})
-
-    def _vector(self, id: TopicPartition, topic_id: TopicId, epoch: LeaderEpoch) -> VectorFound:
-        copy = self._replica(id, epoch, topic_id)
-        if isinstance(copy, Error):
-            return VectorFound(copy, (), _NO_OFFSET, _NO_OFFSET, _NO_OFFSET)
-        log = copy.log
-        return VectorFound(Error.NONE, log.vector, Offset(log.start), Offset(log.end), Offset(log.high_watermark))
-
     def _logs(self, request: ReadLogs) -> LogsRead:
         return LogsRead({id: self._log(id, asked, request.to_the_end) for id, asked in request.partitions.items()})
 
@@ -282,6 +269,8 @@ class Serving:
         start, high_watermark = Offset(log.start), Offset(log.high_watermark)
         out_of_range = LogRead(Error.OFFSET_OUT_OF_RANGE, _NO_OFFSET, _NO_OFFSET)
         if asked.last_epoch is not None:
+            if self._forgotten(log, asked.last_epoch):
+                return LogRead(Error.OFFSET_NOT_AVAILABLE, _NO_OFFSET, _NO_OFFSET)
             epoch, end = log.end_of(asked.last_epoch)
             if end < 0 or asked.offset < start:
                 return out_of_range
@@ -304,8 +293,14 @@ class Serving:
             return copy, _NO_LEADER_EPOCH, _NO_OFFSET
         if copy.leading is None:
             return Error.NOT_LEADER_OR_FOLLOWER, _NO_LEADER_EPOCH, _NO_OFFSET
+        if self._forgotten(copy.log, asked):
+            return Error.OFFSET_NOT_AVAILABLE, _NO_LEADER_EPOCH, _NO_OFFSET
         epoch, end = copy.log.end_of(asked)
         return Error.NONE, LeaderEpoch(epoch), Offset(end)
+
+    def _forgotten(self, log: Log, epoch: int) -> bool:
+        """KAFKA-1211: whether the log no longer knows where this epoch ends, and must not guess."""
+        return self.broker.switches.refuse_forgotten_epochs and log.forgets(epoch)
 
     def _log_directory(self, _: DescribeLogDirectory) -> LogDirectory:
         sizes = {id: sum(map(_size, copy.log.batches)) for id, copy in self.broker.copies.items()}
@@ -341,7 +336,6 @@ _LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
         DescribePartitions: Serving._partitions,
         DescribeConfigs: Serving._configs,
         ListOffsets: Serving._offsets,
-        EpochVectors: Serving._vectors,
         ListTopics: Serving._topics,
         NameTopics: Serving._names,
         ReadLogs: Serving._logs,

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Self
@@ -54,10 +54,19 @@ class _Door:
 
 
 class PlayServer:
-    """Use as an `async with` block; `serve` lets time pass. `first_port` 0: whatever ports are free."""
+    """Use as an `async with` block; `serve` lets time pass. `first_port` 0: whatever ports are free.
 
-    def __init__(self, kafka: SimulatedKafka, first_port: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
-        self.kafka = kafka
+    `passwords`: by user, if clients have to say who they are.
+    """
+
+    def __init__(
+        self,
+        kafka: SimulatedKafka,
+        first_port: int = 0,
+        passwords: Mapping[str, str] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.kafka, self._passwords = kafka, passwords
         self._first_port, self._clock = first_port, clock
         self._began, self._virtual = clock(), kafka.scheduler.now
         self._doors: dict[BrokerId, _Door] = {}
@@ -133,7 +142,7 @@ class PlayServer:
     async def _connected(self, door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = f"client-{next(self._clients)}"
         self.kafka.network.node(client)
-        session = Session(self.kafka, door.broker.id, client, self.address, strict=False)
+        session = Session(self.kafka, door.broker.id, client, self.address, strict=False, passwords=self._passwords)
         connection = _Connection(writer, session, client, door.broker.node.generation)
         door.connections.add(connection)
         try:

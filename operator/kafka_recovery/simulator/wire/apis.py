@@ -9,11 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 from kafka.protocol import admin, consumer, metadata, producer
+from kafka.protocol import sasl as protocol_sasl
 
 from kafka_recovery.cluster import kip_1275
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import Switches
-from kafka_recovery.simulator.wire import changes, consuming, described, logs, producing, topics
+from kafka_recovery.simulator.wire import changes, consuming, described, logs, producing, sasl, topics
 from kafka_recovery.simulator.wire.api_versions import API_VERSIONS, ApiVersionsAnswers
 from kafka_recovery.simulator.wire.exchange import Exchange
 
@@ -103,6 +104,10 @@ _KNOWN = (
     Known(admin.CreateTopicsRequest, admin.CreateTopicsResponse, {_ANY: (2, 7)}, topics.create),
     Known(admin.DeleteTopicsRequest, admin.DeleteTopicsResponse, {_ANY: (1, 6)}, topics.delete),
     Known(admin.DescribeLogDirsRequest, admin.DescribeLogDirsResponse, {_ANY: (1, 4)}, topics.log_dirs),
+    Known(protocol_sasl.SaslHandshakeRequest, protocol_sasl.SaslHandshakeResponse, {_ANY: (1, 1)}, sasl.handshake),
+    Known(
+        protocol_sasl.SaslAuthenticateRequest, protocol_sasl.SaslAuthenticateResponse, {_ANY: (0, 2)}, sasl.authenticate
+    ),
     Known(kip_1275.GetReplicaLogInfoRequest, kip_1275.GetReplicaLogInfoResponse, {_ANY: (0, 0)}, logs.replica_log_info),
 )
 

@@ -6,12 +6,15 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import Request
 from kafka_recovery.simulator.wire.frames import response
+
+if TYPE_CHECKING:
+    from kafka_recovery.simulator.wire.sasl import Authentication
 
 Answered = TypeVar("Answered")
 Addresses = Callable[[BrokerId], tuple[str, int]]
@@ -28,6 +31,7 @@ class Line:
     broker: BrokerId
     client: str
     addresses: Addresses
+    authentication: Authentication
     _batches: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
     def another_name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 from uuid import UUID
 
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicPartition
@@ -17,37 +18,37 @@ from kafka_recovery.simulator.model.requests import (
 )
 from kafka_recovery.simulator.wire.exchange import Exchange, Values
 from kafka_recovery.simulator.wire.ids import topic_id_of, uuid_of
+from kafka_recovery.simulator.wire.records import ZERO
 
-_DEBUGGING, _FUTURE = -2, -3
-"""Replica ids: who debugs is answered by any replica; the replica of another log directory reads to the log's end."""
+_DEBUGGING = -2
+"""The replica id of who debugs: any replica answers."""
 
 _AT = {-1: At.LATEST, -2: At.EARLIEST, -3: At.MAX_TIMESTAMP, -4: At.EARLIEST}
 _LATEST_TIERED = -5
 _NOWHERE = OffsetFound(Error.NONE, Offset(-1), LeaderEpoch(-1))
-_NO_SESSION = Error.FETCH_SESSION_ID_NOT_FOUND
 
 
 def list_offsets(exchange: Exchange) -> None:
     """ListOffsets. A partition that is named twice is not answered, the others are."""
     asked = exchange.asked
-    wanted: dict[At, dict[TopicPartition, LeaderEpoch]] = {}
+    wanted: dict[int, dict[TopicPartition, LeaderEpoch]] = {}
     found: dict[TopicPartition, OffsetFound] = {}
     seen: set[TopicPartition] = set()
     for topic in asked.topics:
         for part in topic.partitions:
             id = TopicPartition(topic.name, part.partition_index)
-            at = _AT.get(part.timestamp)
             if id in seen:
                 found[id] = _NOWHERE._replace(error=Error.INVALID_REQUEST)
-            elif at is not None:
-                wanted.setdefault(at, {})[id] = LeaderEpoch(part.current_leader_epoch)
+            elif part.timestamp >= 0 or part.timestamp in _AT:
+                wanted.setdefault(part.timestamp, {})[id] = LeaderEpoch(part.current_leader_epoch)
             elif part.timestamp == _LATEST_TIERED:
                 found[id] = _NOWHERE
             else:
                 found[id] = _NOWHERE._replace(error=Error.UNSUPPORTED_VERSION)
             seen.add(id)
-    for at, partitions in wanted.items():
-        answer = exchange.look(ListOffsets(partitions, at, asked.replica_id == _DEBUGGING))
+    for time, partitions in wanted.items():
+        at, since = _AT.get(time, At.SINCE), time / 1000 - ZERO
+        answer = exchange.look(ListOffsets(partitions, at, asked.replica_id == _DEBUGGING, since))
         if answer is None:
             return
         found = {**answer.partitions, **found}
@@ -55,8 +56,7 @@ def list_offsets(exchange: Exchange) -> None:
         Values(
             name=topic.name,
             partitions=[
-                _offset(part.partition_index, found[TopicPartition(topic.name, part.partition_index)])
-                for part in topic.partitions
+                _offset(part, found[TopicPartition(topic.name, part.partition_index)]) for part in topic.partitions
             ],
         )
         for topic in asked.topics
@@ -64,9 +64,15 @@ def list_offsets(exchange: Exchange) -> None:
     exchange.answer(throttle_time_ms=0, topics=topics)
 
 
-def _offset(index: int, found: OffsetFound) -> Values:
+def _offset(part: Any, found: OffsetFound) -> Values:
     error, offset, epoch = found
-    return Values(partition_index=index, error_code=error, timestamp=-1, offset=offset, leader_epoch=epoch)
+    return Values(
+        partition_index=part.partition_index,
+        error_code=error,
+        timestamp=part.timestamp if offset >= 0 and part.timestamp >= 0 else -1,
+        offset=offset,
+        leader_epoch=epoch,
+    )
 
 
 def replica_log_info(exchange: Exchange) -> None:

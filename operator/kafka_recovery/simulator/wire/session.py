@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kafka_recovery.cluster.codec import Unreadable, decode
 from kafka_recovery.domain.ids import BrokerId
@@ -13,8 +15,11 @@ from kafka_recovery.simulator.wire.api_versions import API_VERSIONS
 from kafka_recovery.simulator.wire.apis import Api, apis_of
 from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Line
 from kafka_recovery.simulator.wire.frames import BadFrame, Head, read_head, skip_tagged_fields
+from kafka_recovery.simulator.wire.sasl import Authentication
 
 __all__ = ["BadFrame", "Session"]
+
+_BEFORE_AUTHENTICATION = frozenset({API_VERSIONS, SaslHandshakeRequest.API_KEY, SaslAuthenticateRequest.API_KEY})
 
 Reply = Callable[[bytes], None]
 _Work = Callable[[Callable[[bytes | None], None]], None]
@@ -24,14 +29,23 @@ class Session:
     """As a broker does it: one request of a connection at a time, answers in order.
 
     `strict`: a request ends where its message ends. Kafka's brokers don't mind what follows, and librdkafka sends it.
+    `passwords`: by user, where clients have to say who they are.
     """
 
     def __init__(
-        self, kafka: SimulatedKafka, broker: BrokerId, client: str, addresses: Addresses, *, strict: bool = True
+        self,
+        kafka: SimulatedKafka,
+        broker: BrokerId,
+        client: str,
+        addresses: Addresses,
+        *,
+        strict: bool = True,
+        passwords: Mapping[str, str] | None = None,
     ) -> None:
         self._strict = strict
+        self._authentication = Authentication(passwords)
         self._apis = apis_of(kafka.settings, kafka.switches)
-        self._line = Line(kafka, broker, client, addresses)
+        self._line = Line(kafka, broker, client, addresses, self._authentication)
         self._waiting: deque[tuple[_Work, Reply]] = deque()
         self._busy = self._working = False
 
@@ -55,6 +69,8 @@ class Session:
             return partial(self._apis.versions.refuse_version, head.correlation_id)
         if api is None:
             raise BadFrame(f"this broker does not know request {head.api_key} v{head.version}")
+        if self._authentication.failed or not (self._authentication.done or head.api_key in _BEFORE_AUTHENTICATION):
+            raise BadFrame(f"request {head.api_key} of somebody who is not authenticated")
         begin = skip_tagged_fields(frame, head.end) if api.request.flexible_version_q(head.version) else head.end
         try:
             asked = decode(api.request, head.version, frame[begin:], all_of_it=self._strict)

@@ -73,4 +73,5 @@ def test_each_word_is_explained() -> None:
         naming.MAIN_FILE,
         naming.CONFIG_PATH + "/" + naming.POLICY_FILE,
     ]
-    assert [word for word in words if f"`{word}`" not in DOCS] == []
+    missing = [word for word in words if f"`{word}`" not in DOCS]
+    assert not missing, "\n".join(missing)

@@ -16,9 +16,9 @@ from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
 from unit.kube.journal.forging import APPROVED, BEGUN, first_wave, forge, turned_round, worse
 from unit.kube.journal.journals import CONFIG_MAPS, NAME, UID
 from unit.kube.office import Office
-from unit.kube.operated import Going, Operated, died, story
+from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import inhabited
-from unit.kube.virtual import taking_no_time
+from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
@@ -293,7 +293,7 @@ async def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goe
 
 
 def test_a_plan_stands_in_the_status_before_anything_says_that_it_began(automatic: Operated) -> None:
-    story(lambda: Going.to_its_end(automatic.process()))
+    in_no_time(Going.to_its_end(automatic.process()))
 
     writes = [each.rpartition("/")[2] for each in automatic.api.writes]
     status, begun = writes.index(NAME, writes.index(NAME) + 1), next(i for i, at in enumerate(writes) if "-begun" in at)

@@ -13,9 +13,9 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, unowned
-from unit.kube.operated import Going, Operated, died, plans, story
+from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
-from unit.kube.virtual import taking_no_time
+from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 
@@ -27,7 +27,7 @@ SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")
 
 
 def test_what_may_be_elected_by_its_rules_is_recovered_and_nothing_is_left_behind(automatic: Operated) -> None:
-    end = story(lambda: Going.to_its_end(automatic.process()))
+    end = in_no_time(Going.to_its_end(automatic.process()))
 
     assert (end, automatic.world.leader()) == (End.RECOVERED, 2)
     assert automatic.world.kept_its_promises()
@@ -47,7 +47,7 @@ async def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Ope
 def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     del automatic.world.kafka.partitions[ORDERS]
 
-    assert story(lambda: Going.to_its_end(automatic.process())) is End.REFUSED
+    assert in_no_time(Going.to_its_end(automatic.process())) is End.REFUSED
 
 
 # What an earlier process left

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -37,14 +37,14 @@ class Played:
 
 
 @contextmanager
-def played(kafka: SimulatedKafka) -> Iterator[Played]:
+def played(kafka: SimulatedKafka, passwords: Mapping[str, str] | None = None) -> Iterator[Played]:
     """Serve on free ports until the block ends; what goes wrong while serving is raised at its end."""
     ready = threading.Event()
     found: list[Played] = []
     stop: list[asyncio.Task[None]] = []
 
     async def serve() -> None:
-        async with PlayServer(kafka) as server:
+        async with PlayServer(kafka, passwords=passwords) as server:
             found.append(Played(kafka, server, asyncio.get_running_loop()))
             stop.append(asyncio.create_task(server.serve()))
             ready.set()

@@ -16,7 +16,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
 from kafka_recovery.simulator.histories.judging.ownership import owned
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.model.metadata import PartitionState
 
 PLAN = "plan.json"
@@ -28,7 +28,7 @@ NOT_JUDGED = frozenset(
     {
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
-        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation",
+        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -187,6 +187,15 @@ def _log_is_another(told: Told) -> bool:
     return (before.log.end, before.log.epochs) != (now.log.end, now.log.epochs)
 
 
+def _broker_is_another(told: Told) -> bool:
+    if told.planned is None or told.looked is None:
+        return False
+    plan, decision = told.planned
+    clusters = plan.evidence.cluster, told.looked.evidence.cluster
+    before, now = (next((b.epoch for b in each.brokers if b.id == decision.leader), None) for each in clusters)
+    return before is not None and before != now
+
+
 def _another_is_better(told: Told) -> bool:
     if told.planned is None or told.looked is None or told.seen is None:
         return False
@@ -277,6 +286,12 @@ def _leader_is_gone(told: Told) -> bool:
 
 _FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
 
+
+def _wires_were_bad(told: Told) -> bool:
+    """Whether anything on the wires could have said what no broker would."""
+    return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
 REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **dict.fromkeys(
@@ -295,6 +310,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "UnknownPartition": _topic_is_another,
     "AssignmentChanged": _order_is_another,
     "LogChanged": _log_is_another,
+    "OtherIncarnation": _broker_is_another,
     "BetterCandidate": _another_is_better,
     "CleanMemberReturning": _a_clean_member_is_back,
     "OutOfTime": _time_is_over,
@@ -307,5 +323,6 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "Suspended": _owners_stop_it,
     "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
+    "InvalidAnswer": _wires_were_bad,
 }  # fmt: skip
 """By the word of a reason, whether it is so."""

@@ -1,0 +1,38 @@
+"""What goes wrong between an engine and the brokers it asks, drawn apart: everything else stays as it is."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka_recovery.simulator.histories.scenario import Fault, Kind, Upon
+from kafka_recovery.simulator.host.weather import WireFault
+
+SHARE = 4
+"""One seed of so many has bad weather on its wires."""
+
+_ODDS = (0.02, 0.1, 0.3, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Wires:
+    """One seed's weather."""
+
+    chance: random.Random
+    brokers: int
+
+    def drawn(self, called: float, quiet: float) -> Iterator[Fault]:
+        """From when the first engine is called until all is well again; some of it at an engine's very steps."""
+        for _ in range(self.chance.choice((1, 2, 2, 4))):
+            kind = self.chance.choice((Kind.WIRE, Kind.WIRE, Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED))
+            at = round(self.chance.uniform(called - 1, min(called + 30, quiet - 1)), 2)
+            upon = self.chance.choice((None, None, Upon.DESIGNATE, Upon.ELECT, Upon.RESTORE, Upon.LOOKED))
+            broker, other = self.chance.sample(range(1, self.brokers + 1), 2)
+            lasting = round(self.chance.uniform(0.5, 60), 2)
+            if kind is Kind.WIRE:
+                wire, odds = self.chance.choice(tuple(WireFault)), self.chance.choice(_ODDS)
+                yield Fault(at, kind, upon=upon, wire=wire, chance=odds, lasting=lasting)
+            else:
+                shared = other if kind is Kind.SHARED else None
+                yield Fault(at, kind, broker=broker, other=shared, upon=upon, lasting=lasting)

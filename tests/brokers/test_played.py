@@ -1,0 +1,80 @@
+"""Kafka's own tools on a cluster that is only played: they need a Java and a jar, and no broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.play.stage import named_incident
+from testbed.kafka_tools import KafkaTools
+from unit.simulator.play.playing import Played, played
+
+pytestmark = pytest.mark.brokers
+
+
+@pytest.fixture
+def cluster() -> Iterator[Played]:
+    """Three brokers, and a topic of two partitions."""
+    kafka = SimulatedKafka(1)
+    kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]], min_isr=2)
+    kafka.run_for(2)
+    with played(kafka) as found:
+        yield found
+
+
+@pytest.fixture
+def tools(cluster: Played, tmp_path: Path) -> KafkaTools:
+    """Kafka's tools, told where the cluster is."""
+    return KafkaTools(cluster.bootstrap, tmp_path)
+
+
+def test_kafka_topics_makes_and_describes(tools: KafkaTools) -> None:
+    tools.run("TopicCommand", "--create", "--topic", "payments", "--partitions", "2", "--replication-factor", "3")
+
+    told = tools.run("TopicCommand", "--describe")
+
+    assert "Topic: payments" in told
+    assert "PartitionCount: 2\tReplicationFactor: 3" in told
+    assert "Topic: orders\tPartition: 1\tLeader: 2\tReplicas: 2,3,1\tIsr: 2,3,1" in told
+
+
+def test_what_the_console_producer_writes_the_console_consumer_reads(tools: KafkaTools) -> None:
+    tools.run("ConsoleProducer", "--topic", "orders", given="one\ntwo\nthree\n")
+
+    read = [
+        line
+        for partition in ("0", "1")
+        for line in tools.run(
+            "consumer.ConsoleConsumer", "--topic", "orders", "--partition", partition, "--offset", "earliest",
+            "--timeout-ms", "3000",
+        ).split()
+    ]  # fmt: skip
+
+    assert sorted(read) == ["one", "three", "two"]
+
+
+def test_kafka_metadata_quorum_tells_who_leads_it(tools: KafkaTools) -> None:
+    told = tools.run("MetadataQuorumCommand", "describe", "--status")
+
+    assert "LeaderId:               3000" in told
+    assert "HighWatermark:" in told
+
+
+def test_kafka_leader_election_elects_uncleanly(tmp_path: Path) -> None:
+    """As Kafka does it: the first replica in the assignment that lives, which is the one that has nothing."""
+    found = named_incident("empty-disk")
+    kafka = found.staged()
+    kafka.run_until(found.begins_at)
+    with played(kafka) as cluster:
+        tools = KafkaTools(cluster.bootstrap, tmp_path)
+
+        told = tools.run("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
+
+        assert "orders-0" in told
+        state = cluster.do(lambda: kafka.truth.state(TopicPartition("orders", 0)))
+        assert state is not None
+        assert state.leader == 2

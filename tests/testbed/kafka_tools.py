@@ -1,0 +1,56 @@
+"""Kafka's command-line tools, which are no part of its server: one jar more, pinned to the byte."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from jgo.maven import MavenContext
+
+from testbed.distribution import Release, cache, fetch, locked
+from testbed.java import Java
+
+RELEASE = Release.named("4.0")
+"""4.4.0's tools want a jar that no registry has."""
+
+DIGEST = "b29fa502a76ebe37860a642720c883e8fbefec02880030642ad5363ca72743c4"
+PATIENCE = 60.0
+
+
+def jar() -> Path:
+    """The tools' jar, from the cache or the registry; ValueError if it is not the pinned one."""
+    repository = cache() / "kafka-tools"
+    with locked(cache() / "kafka-tools.lock"):
+        context = MavenContext(repo_cache=repository, timeout=60)
+        found: Path = (
+            context.project("org.apache.kafka", "kafka-tools").at_version(RELEASE.version).artifact().resolve()
+        )
+        if hashlib.sha256(found.read_bytes()).hexdigest() != DIGEST:
+            found.unlink()
+            raise ValueError(f"{found.name} is not the pinned one")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTools:
+    """Kafka's own programs against one cluster; their logs go to `home`."""
+
+    bootstrap: str
+    home: Path
+
+    def run(self, program: str, *words: str, given: str = "") -> str:
+        """What it printed; RuntimeError unless it ends well."""
+        java = Java(fetch(RELEASE))
+        command = java.command(
+            self.home, 256, f"org.apache.kafka.tools.{program}", "--bootstrap-server", self.bootstrap, *words
+        )
+        environment = {"CLASSPATH": os.pathsep.join((java.environment["CLASSPATH"], str(jar())))}
+        done = subprocess.run(
+            command, env=environment, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
+        return done.stdout

@@ -1,0 +1,78 @@
+"""Whom a played cluster lets in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterError
+from kafka_recovery.cluster.metadata import describe_cluster
+from kafka_recovery.cluster.properties import security_of
+from kafka_recovery.cluster.security import Security
+from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from unit.simulator.play.playing import Played, played
+
+MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+SECONDS = timedelta(seconds=10)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Played]:
+    """Only alice may come."""
+    with played(SimulatedKafka(1), {"alice": "wonder,=land"}) as found:
+        yield found
+
+
+def settings(mechanism: str, password: str) -> dict[str, str]:
+    """librdkafka's, for alice."""
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": mechanism,
+        "sasl.username": "alice",
+        "sasl.password": password,
+    }
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_who_knows_the_password_is_let_in(cluster: Played, mechanism: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **settings(mechanism, "wonder,=land")})
+
+    assert len(admin.list_topics(timeout=10).brokers) == 3
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_who_does_not_is_not(cluster: Played, mechanism: str) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **settings(mechanism, "looking-glass")})
+
+    with pytest.raises(KafkaException):
+        admin.list_topics(timeout=2)
+
+
+def security(mechanism: str, password: str) -> Security:
+    """As a --command-config file says it."""
+    module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"
+    login = f'org.apache.kafka.common.security.{module} required username="alice" password="{password}";'
+    settings = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": mechanism, "sasl.jaas.config": login}
+    return security_of(settings, "the test")
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_the_engines_own_client_says_who_it_is(cluster: Played, mechanism: str) -> None:
+    at = Address(*cluster.server.address(next(iter(cluster.kafka.brokers))))
+    async with Brokers(security(mechanism, "wonder,=land")) as brokers:
+        assert len((await describe_cluster(brokers, at, SECONDS)).brokers) == 3
+    async with Brokers(security(mechanism, "looking-glass")) as brokers:
+        with pytest.raises(AuthenticationFailed):
+            await describe_cluster(brokers, at, SECONDS)
+
+
+async def test_who_says_nothing_is_not_let_in(cluster: Played) -> None:
+    at = Address(*cluster.server.address(next(iter(cluster.kafka.brokers))))
+    async with Brokers(security_of({}, "the test")) as brokers:
+        with pytest.raises(ClusterError):
+            await describe_cluster(brokers, at, timedelta(seconds=1))
