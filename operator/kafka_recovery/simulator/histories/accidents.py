@@ -48,6 +48,9 @@ _OF_ALL = frozenset(
 )  # fmt: skip
 _LOST = (0.01, 0.05, 0.2, 0.5)
 _OVERTAKEN = (0.1, 0.3, 0.9)
+_DRAWN_APART = frozenset({Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED})
+"""Accidents of which no seed has an opinion: another kind among these would change what every seed draws."""
+
 _OPINIONS = (0, 0, 1, 1, 4)
 """What a seed thinks of one kind: it leaves it out, takes it as it comes, or likes it."""
 
@@ -102,7 +105,7 @@ class Accidents:
 
     def _by_opinion(self, weights: Mapping[Kind, int]) -> list[Kind]:
         for kind in Kind:
-            if kind not in self._likes:
+            if kind not in self._likes and kind not in _DRAWN_APART:
                 self._likes[kind] = self.chance.choice(_OPINIONS)
         return [kind for kind, weight in weights.items() for _ in range(weight * self._likes[kind])] or [*weights]
 

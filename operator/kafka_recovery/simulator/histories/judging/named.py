@@ -42,7 +42,7 @@ KNOWN: tuple[Named, ...] = (
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
         ("restored_is_restored", "no_order_is_left_behind"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (184,),
+        (205,),
     ),
     Named(
         "recovered-is-told-late",
