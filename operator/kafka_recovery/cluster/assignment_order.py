@@ -55,8 +55,11 @@ class AssignmentOrderElection:
         to_set = {b.id: b.order for b in ballots if b.order != b.assignment and b.id not in wrong}
         return {**answers, **await self._order(to_set)}
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Answers:
-        """One unclean election of them all: each takes the first acceptable replica of its order."""
+    async def elect(self, ballots: Sequence[Ballot], until: float | None = None) -> Answers:
+        """One unclean election of them all: each takes the first acceptable replica of its order.
+
+        `until` (monotonic seconds): if it can't be sent by then, it is not held; soon, if nothing is said.
+        """
         make = ElectLeadersRequest
         wrong = {ballot.id: _not_by_order(ballot) for ballot in ballots if not elects_by_order(ballot)}
         ids = [ballot.id for ballot in ballots if ballot.id not in wrong]
@@ -65,7 +68,7 @@ class AssignmentOrderElection:
         topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
         requests = ControllerRequests(self.cluster, self.deadline)
         request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=requests.timeout_ms)
-        change = Change(request, (1, 2), elected, attempts=1, needs=_NEEDS, until=soon())
+        change = Change(request, (1, 2), elected, attempts=1, needs=_NEEDS, until=soon() if until is None else until)
         return {**await requests.decided(ids, change), **wrong}
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:

@@ -57,11 +57,14 @@ class DesignatedElection:
         """Nothing to do."""
         return {ballot.id: _altering(ballot) if alters_order(ballot) else ACCEPTED for ballot in ballots}
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Answers:
-        """Each request has as many elections as a controller serves; they are sent soon, or not at all."""
+    async def elect(self, ballots: Sequence[Ballot], until: float | None = None) -> Answers:
+        """Each request has as many elections as a controller serves; they are sent soon, or not at all.
+
+        `until` (monotonic seconds): what is not sent by then is not sent.
+        """
         answers = {ballot.id: _altering(ballot) for ballot in ballots if alters_order(ballot)}
         mine = [ballot for ballot in ballots if ballot.id not in answers]
-        requests, until = ControllerRequests(self.cluster, self.deadline), soon()
+        requests, until = ControllerRequests(self.cluster, self.deadline), soon() if until is None else until
         for part in _parts(mine):
             request = _request(part, requests.timeout_ms)
             change = Change(request, DESIGNATED_VERSIONS, elected, self.attempts, needs=_NEEDS, until=until)
@@ -88,6 +91,7 @@ class ElectionAsPlanned:
 
     async def elect(self, ballots: Sequence[Ballot]) -> Answers:
         """By the request where no order was altered and brokers take it, else by order."""
+        until = soon()
         plain = [ballot for ballot in ballots if not alters_order(ballot)]
         try:
             offered = bool(plain) and await self.by_request.offered()
@@ -95,8 +99,8 @@ class ElectionAsPlanned:
             return dict.fromkeys((ballot.id for ballot in ballots), ElectionAnswer(Answer.CHANGED, error.reason))
         others = [ballot for ballot in ballots if not offered or alters_order(ballot)]
         return {
-            **(await self.by_order.elect(others) if others else {}),
-            **(await self.by_request.elect(plain) if offered else {}),
+            **(await self.by_order.elect(others, until) if others else {}),
+            **(await self.by_request.elect(plain, until) if offered else {}),
         }
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:

@@ -69,6 +69,8 @@ class ReplicaLogInfo:
         return _read(interview, answer, names, {state.id for state in states}), bool(answer.has_more_data)
 
     def _same(self, interview: Interview, epoch: BrokerEpoch) -> None:
+        if epoch < 0:
+            raise InvalidAnswer(interview.at, f"GetReplicaLogInfo told the broker epoch {epoch}, which no broker has")
         if self.epoch not in (None, epoch):
             raise BrokerRestarted(interview.at, self.epoch, epoch)
         self.epoch = epoch

@@ -30,20 +30,24 @@ class Before:
     """What a plan was made on, for one of its partitions.
 
     `back`: the brokers that were back then, see `scene.back`. `designated`: its order has been set by this plan.
-    `epochs`: of the brokers that told theirs.
+    `epochs`: of the brokers that told theirs. `by_request`: whether brokers took designated leaders (KIP-1275).
     """
 
     partition: PartitionEvidence
     back: frozenset[BrokerId]
     designated: bool = False
     epochs: Mapping[BrokerId, BrokerEpoch] = field(default_factory=dict)
+    by_request: bool = False
 
 
 def before(plan: Plan, *, designated: bool = False) -> dict[TopicPartition, Before]:
     """What `plan` was made on, by partition."""
     there = back(plan.evidence.cluster)
     epochs = {broker.id: broker.epoch for broker in plan.evidence.cluster.brokers if broker.epoch is not None}
-    return {partition.id: Before(partition, there, designated, epochs) for partition in plan.evidence.partitions}
+    by_request = plan.evidence.cluster.designated_elections
+    return {
+        partition.id: Before(partition, there, designated, epochs, by_request) for partition in plan.evidence.partitions
+    }
 
 
 def recheck(
@@ -64,6 +68,8 @@ def recheck(
         reason = difference(decision, planned, partition)
         if reason is not None:
             return reason
+    if fresh.cluster.designated_elections != planned.by_request:
+        return _another_driver(decision, planned)
     around = scene(fresh.cluster, policy, broker_rejection)
     obstacle = cluster_refusal(around, policy.limits)
     standing = judge(partition, around, obstacle, PATIENCE_OVER)
@@ -75,6 +81,16 @@ def recheck(
         or _still_best(decision, standing)
         or _loss_no_worse(decision, partition, history)
     )
+
+
+def _another_driver(decision: Decision, planned: Before) -> Reason:
+    """KIP-1275: a designated leader is elected or nobody is; by an order, the next may be. A plan is for one way."""
+    ways = ("by the assignment order", "by a request that names its leader")
+    message = (
+        f"{decision.id} was planned to be elected {ways[planned.by_request]}, and would now be elected "
+        f"{ways[not planned.by_request]}; make a new plan"
+    )
+    return Reason("PlannedForAnotherDriver", message)
 
 
 def _find(evidence: Evidence, id_: TopicPartition) -> PartitionEvidence | None:

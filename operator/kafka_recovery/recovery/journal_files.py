@@ -21,7 +21,7 @@ from typing import Any, Protocol, Self, TypeVar
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest, digest_of_canonical, read
+from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest_of_canonical, read
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
 
 T = TypeVar("T")
@@ -245,15 +245,16 @@ class FileJournal:
         return sorted(found, key=lambda run: (self._storage.changed(run, "plan.json"), run))
 
     def _read_plan(self, run: str) -> tuple[str, Plan]:
-        plan = self._read(Plan, run, "plan.json")
-        found = digest(plan)
+        found = digest_of_canonical(
+            self._storage.read(run, "plan.json")
+        )  # of what was kept: a later release adds fields
         if not found.startswith(run):
             raise InvalidDocument(
                 f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was "
                 "changed. Restore the file, or look at the partitions' assignment orders yourself and then move "
                 f"{self._path(run)} away"
             )
-        return found, plan
+        return found, self._read(Plan, run, "plan.json")
 
     def _read_run(self, run: str, names: Set[str]) -> Run:
         digest, plan = self._read_plan(run)

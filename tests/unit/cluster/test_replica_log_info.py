@@ -146,17 +146,21 @@ class TestWhatItTells:
         assert said in str(found.problem)
         assert "GetReplicaLogInfo" in str(found.problem)
 
-    async def test_what_can_not_be_is_no_answer(self) -> None:
+    @pytest.mark.parametrize("impossible", ["another partition", "no broker's epoch"])
+    async def test_what_can_not_be_is_no_answer(self, impossible: str) -> None:
         play = telling(Log(27))
         play.add(offline(TopicPartition("orders", 1), replicas=(1, 3)))
 
-        def unasked(heard: Heard) -> Any:
+        def told(heard: Heard) -> Any:
             answer = play.replica_log_info(2, heard)
-            answer.topic_partition_log_info_list[0].partition_log_info[0].partition = 1
+            if impossible == "another partition":
+                answer.topic_partition_log_info_list[0].partition_log_info[0].partition = 1
+            else:
+                answer.broker_epoch = -1
             return answer
 
         async with play.staged(2):
-            play.members[2].roles["GetReplicaLogInfo"] = unasked
+            play.members[2].roles["GetReplicaLogInfo"] = told
             evidence = await gathered(play, scope=Scope((ORDERS,)))
 
         found = evidence.partitions[0].replica(BrokerId(2))

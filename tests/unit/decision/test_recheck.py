@@ -33,7 +33,7 @@ def again(
 def made_on(seen: Evidence, *, designated: bool = False) -> Before:
     """What a plan on this evidence knew of its only partition."""
     epochs = {each.id: each.epoch for each in seen.cluster.brokers if each.epoch is not None}
-    return Before(seen.partitions[0], back(seen.cluster), designated, epochs)
+    return Before(seen.partitions[0], back(seen.cluster), designated, epochs, seen.cluster.designated_elections)
 
 
 def code(reason: Reason | None) -> str | None:
@@ -144,6 +144,14 @@ class TestIncarnations:
         fresh = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=7), broker(3, epoch=9)))
 
         assert recheck(decided(planned), made_on(planned), fresh, policy()) is None
+
+
+@pytest.mark.parametrize("then", [True, False])
+def test_a_plan_for_one_way_of_electing_is_not_carried_out_by_the_other(then: bool) -> None:
+    """Both may have the same order; by the order another one might lead in the end."""
+    planned, fresh = (evidence(PLANNED, designated_elections=each) for each in (then, not then))
+
+    assert code(recheck(decided(planned), made_on(planned), fresh, policy())) == "PlannedForAnotherDriver"
 
 
 def test_an_order_that_is_not_altered_is_expected_as_it_was() -> None:

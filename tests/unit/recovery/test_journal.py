@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import itertools
+import json
 import os
 import textwrap
 from collections.abc import Callable
@@ -17,7 +18,7 @@ import pytest
 
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.formats.documents import InvalidDocument, canonical, digest
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest, digest_of_canonical
 from kafka_recovery.recovery.journal_files import FileJournal, Storage
 from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
@@ -433,6 +434,23 @@ async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(world: World) -
         await journal.record(plan)
 
     assert world.changed() == []
+
+
+async def test_a_plan_of_an_earlier_release_that_lacks_a_field_is_gone_on_with(place: Place, plan: Plan) -> None:
+    """Its digest is that of the bytes that were kept, not of what this release would write in their place."""
+    kept = json.loads(canonical(plan))
+    del kept["evidence"]["cluster"]["designated_elections"]
+    raw = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    earlier = digest_of_canonical(raw)
+    with place.journal() as journal:
+        storage = place.storage()
+        storage.make(earlier[:16])
+        storage.write(earlier[:16], "plan.json", raw)
+        await journal.approved(earlier, "ann")
+
+        (run,) = await journal.unfinished()
+
+    assert (run.digest, run.plan) == (earlier, plan)
 
 
 @pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])

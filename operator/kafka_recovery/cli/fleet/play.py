@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.text import Text
 
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.new_files import read_text
@@ -42,7 +43,7 @@ async def play(call: Call, interrupts: Interrupts) -> ExitCode:
         kafka.run_until(incident.begins_at)
     try:
         async with PlayServer(kafka, call.port, passwords) as server:
-            for line in _told(incident, kafka, server.bootstrap, call.from_start):
+            for line in told(incident, kafka, server.bootstrap, call.from_start):
                 print(line, flush=True)
             await server.serve()
     except PortTaken as taken:
@@ -71,12 +72,13 @@ def _passwords(user: str | None) -> dict[str, str] | None:
     return {name: password}
 
 
-def _told(incident: Incident, kafka: SimulatedKafka, bootstrap: str, from_start: bool) -> Iterator[str]:
+def told(incident: Incident, kafka: SimulatedKafka, bootstrap: str, from_start: bool) -> Iterator[str]:
+    """What a person is told who starts it, line by line."""
     yield f"Simulated Kafka {kafka.settings.release}, cluster {kafka.cluster_id}: {len(kafka.brokers)} brokers"
     yield f"bootstrap.servers={bootstrap}"
     yield ""
     console = Console(width=100)
-    for line in console.render_lines(incident.story, pad=False) if incident.story else ():
+    for line in console.render_lines(Text(incident.story), pad=False) if incident.story else ():
         yield "".join(segment.text for segment in line).rstrip()
     if from_start:
         yield f"That happens from now on; after {incident.begins_at:g} seconds all of it has."

@@ -119,6 +119,12 @@ class Kind(StrEnum):
     """The address that brokers tell of `broker` is that of `other`."""
 
 
+OF_ENGINES = frozenset(
+    {Kind.JUMP, Kind.KILL_ENGINE, Kind.PAUSE_ENGINE, Kind.DISK_FULL, Kind.SUSPEND, Kind.AUTHORITY, Kind.RULES}
+)
+"""What strikes engines, their machines and their owners, and nobody else."""
+
+
 class Upon(StrEnum):
     """A step of an engine: a request that is about to be sent, or what it has just done."""
 

@@ -10,14 +10,14 @@ from importlib.resources.abc import Traversable
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, Traffic
+from kafka_recovery.simulator.histories.scenario import OF_ENGINES, Fault, Kind, Scenario, Traffic
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.stage import staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 
-_OF_AN_ENGINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.HIDE})
-"""What strikes the engines of a history. Whoever plays is none of them."""
+_NOT_PLAYED = OF_ENGINES | {Kind.HIDE, Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED}
+"""What strikes the engines of a history, or the wires to them. Whoever plays is none of them."""
 
 _SETTLED = 6.0
 """Seconds after the last fault until every broker knows of it: fencing takes three."""
@@ -39,7 +39,7 @@ class Incident:
 
     @property
     def _faults(self) -> tuple[Fault, ...]:
-        return tuple(f for f in self.scenario.faults if f.upon is None and f.kind not in _OF_AN_ENGINE)
+        return tuple(f for f in self.scenario.faults if f.upon is None and f.kind not in _NOT_PLAYED)
 
     def staged(self) -> SimulatedKafka:
         """The cluster at virtual second 0, with all that is to happen before it."""

@@ -18,6 +18,7 @@ from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.history import LATE_REQUESTS, History, happen
 from kafka_recovery.simulator.histories.scenario import (
+    OF_ENGINES,
     Command,
     EngineRun,
     Fault,
@@ -44,9 +45,7 @@ LONGEST_RUN = 300.0
 PERSON = "person"
 """Who holds Kafka's own election."""
 
-_AIMED_AT_THE_ENGINE = frozenset(
-    {Kind.KILL_ENGINE, Kind.PAUSE_ENGINE, Kind.DISK_FULL, Kind.SUSPEND, Kind.AUTHORITY, Kind.RULES}
-)
+_AIMED_AT_THE_ENGINE = OF_ENGINES - {Kind.JUMP}
 _STEMS = ("orders", "payments", "others", "rest")
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.cli.fleet.play import told
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.simulator.play.stage import incident_names, named_incident
+from kafka_recovery.simulator.play.stage import incident_names, named_incident, read_incident
 from unit.simulator.play.playing import Played, played
 
 ORDERS = TopicPartition("orders", 0)
@@ -62,6 +63,25 @@ def test_the_divergent_log_is_longer_and_is_not_elected(tmp_path: Path) -> None:
 def leaders(cluster: Played) -> dict[str, int | None]:
     """Who leads, as the controller knows."""
     return {str(id): state.leader for id, state in cluster.kafka.controllers.state.partitions.items()}
+
+
+def test_what_strikes_engines_is_left_out_and_a_story_is_told_as_it_is_written() -> None:
+    """A scenario in which an engine is stopped. Its story has signs that mean something to a terminal."""
+    written = """# see [/etc/kafka] and [orders]
+version: 1
+seed: 1
+brokers: 3
+topics: [{name: orders, assignments: [[1, 2, 3]]}]
+faults: [{at: 5, kind: pause-engine, machine: 0, lasting: 3}, {at: 6, kind: suspend}, {at: 7, kind: kill, broker: 1}]
+engines: [{at: 20}]
+quiet_at: 40
+"""
+    found = read_incident(written, "history.yaml")
+    kafka = found.staged()
+    kafka.run_until(found.begins_at)
+
+    assert not kafka.alive(1)
+    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1", from_start=False))
 
 
 @pytest.mark.parametrize("name", incident_names())
