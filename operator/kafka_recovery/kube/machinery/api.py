@@ -320,6 +320,10 @@ def _owned(seen: Mapping[str, Any]) -> tuple[set[str], set[str]]:
     return fields, types
 
 
+_AN_ANSWER_TAKES = 0.1
+"""Seconds that a try needs to be worth it."""
+
+
 @dataclass(slots=True)
 class _Question:
     """One call. `until`: when it must have been answered, on the monotonic clock, in seconds; later if it waited."""
@@ -332,8 +336,8 @@ class _Question:
     until: float
 
     def is_too_late(self, state: RetryCallState) -> bool:
-        """Whether its time would be over before the next try."""
-        return time.monotonic() + state.upcoming_sleep >= self.until
+        """Whether the next try would have no time for an answer: its silence would hide why this one failed."""
+        return time.monotonic() + state.upcoming_sleep + _AN_ANSWER_TAKES >= self.until
 
 
 class _FencedBody(BytesPayload):
