@@ -125,6 +125,10 @@ OF_ENGINES = frozenset(
 """What strikes engines, their machines and their owners, and nobody else."""
 
 
+OF_WIRES = frozenset({Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED})
+"""What strikes the ways between engines and brokers."""
+
+
 class Upon(StrEnum):
     """A step of an engine: a request that is about to be sent, or what it has just done."""
 

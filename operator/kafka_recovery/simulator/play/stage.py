@@ -10,13 +10,13 @@ from importlib.resources.abc import Traversable
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.scenario import OF_ENGINES, Fault, Kind, Scenario, Traffic
+from kafka_recovery.simulator.histories.scenario import OF_ENGINES, OF_WIRES, Fault, Kind, Scenario, Traffic
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.stage import staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 
-_NOT_PLAYED = OF_ENGINES | {Kind.HIDE, Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED}
+_NOT_PLAYED = OF_ENGINES | OF_WIRES | {Kind.HIDE}
 """What strikes the engines of a history, or the wires to them. Whoever plays is none of them."""
 
 _SETTLED = 6.0

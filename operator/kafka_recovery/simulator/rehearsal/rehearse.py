@@ -19,6 +19,7 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.history import LATE_REQUESTS, History, happen
 from kafka_recovery.simulator.histories.scenario import (
     OF_ENGINES,
+    OF_WIRES,
     Command,
     EngineRun,
     Fault,
@@ -45,7 +46,7 @@ LONGEST_RUN = 300.0
 PERSON = "person"
 """Who holds Kafka's own election."""
 
-_AIMED_AT_THE_ENGINE = OF_ENGINES - {Kind.JUMP}
+_AIMED_AT_THE_ENGINE = OF_ENGINES - {Kind.JUMP} | OF_WIRES
 _STEMS = ("orders", "payments", "others", "rest")
 
 
