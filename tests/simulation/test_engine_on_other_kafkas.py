@@ -16,7 +16,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.policy import Approval
-from kafka_recovery.simulator.histories.chronicle import Step
+from kafka_recovery.simulator.histories.facts import Step
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.requests import ElectionType, ElectLeaders, Unsupported
 from simulation.incidents import (

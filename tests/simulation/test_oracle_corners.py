@@ -12,12 +12,12 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster import brokers, connection
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.controller_requests import Change, ControllerRequests
 from kafka_recovery.cluster.errors import ClusterUnavailable
+from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.decision import judgement, planner, recheck
 from kafka_recovery.decision import scene as around
 from kafka_recovery.decision.order import MERITS

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from kafka_recovery.cluster.controller_requests import (
     ACCEPTED,
@@ -25,6 +25,7 @@ from kafka_recovery.cluster.controller_requests import (
 )
 from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import BrokerId, TopicPartition

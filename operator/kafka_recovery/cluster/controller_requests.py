@@ -15,7 +15,7 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
-from kafka_recovery.cluster.errors import BrokerSilent, ClusterError, NotSent, Unanswered, reason_for
+from kafka_recovery.cluster.errors import ClusterError, NotSent, TooLate, Unanswered, reason_for
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.versions import request_name
@@ -129,7 +129,7 @@ class ControllerRequests:
         if change.until is not None:
             within = timedelta(seconds=change.until - loop_time())
         if within <= timedelta():
-            raise NotSent(change.name, BrokerSilent("the controller", SENT_WITHIN))
+            raise NotSent(change.name, TooLate(SENT_WITHIN))
         began = loop_time()
         at = await self.cluster.route(within)
         left = within - timedelta(seconds=loop_time() - began)

@@ -174,6 +174,15 @@ class UnsupportedRequest(ClusterError):
         return cls(address, request, f"v{version} can't carry {field} as it is set; it would be dropped or refused")
 
 
+class TooLate(ClusterError):
+    """What had to be sent soon was not: what was seen before would be too old by then."""
+
+    code = "TooLate"
+
+    def __init__(self, within: timedelta) -> None:
+        super().__init__(f"{within.total_seconds():g}s were over, and what was seen before is too old now")
+
+
 class NotSent(ClusterError):
     """A request that may be sent only once was certainly never written: nothing has changed."""
 

@@ -12,7 +12,7 @@ from kafka_recovery.cluster import schemas
 GET_REPLICA_LOG_INFO = 1275
 """The KIP leaves the key open. The next free one, 93, is another request in Kafka 4.4; this is one that stays free."""
 
-LOWEST_FREE_KEY = 93
+LOWEST_FREE_KEY = 94
 """Every number below is another request in some release of Kafka."""
 
 PARTITIONS_A_REQUEST = 1000

@@ -189,13 +189,14 @@ def _same_incarnation(decision: Decision, planned: Before, around: Scene) -> Rea
         return None
     before, seen = planned.epochs[decision.leader], around.brokers.get(decision.leader)
     now = None if seen is None else seen.epoch
-    if now != before:
-        told = "does not tell its broker epoch any more" if now is None else f"has broker epoch {now}"
-        return Reason(
-            "OtherIncarnation",
-            f"broker {decision.leader} {told}; its log of {decision.id} was measured under {before}, before it was "
-            "restarted. That measurement is void: make a new plan.",
-        )
+    if now == before:
+        return None
+    log = f"its log of {decision.id} was measured under {before}"
+    if now is None:
+        told = f"broker {decision.leader} does not tell its broker epoch any more, and {log}: it may be restarted since"
+    else:
+        told = f"broker {decision.leader} was restarted: it has broker epoch {now}, and {log}"
+    return Reason("OtherIncarnation", f"{told}. That measurement is void: make a new plan.")
 
 
 def _same_log(decision: Decision, planned: PartitionEvidence, seen: PartitionEvidence) -> Reason | None:

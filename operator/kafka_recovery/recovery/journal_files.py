@@ -245,16 +245,16 @@ class FileJournal:
         return sorted(found, key=lambda run: (self._storage.changed(run, "plan.json"), run))
 
     def _read_plan(self, run: str) -> tuple[str, Plan]:
-        found = digest_of_canonical(
-            self._storage.read(run, "plan.json")
-        )  # of what was kept: a later release adds fields
+        # Of the bytes that were kept: this release may know fields that the one before did not.
+        raw = self._storage.read(run, "plan.json")
+        found = digest_of_canonical(raw)
         if not found.startswith(run):
             raise InvalidDocument(
                 f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was "
                 "changed. Restore the file, or look at the partitions' assignment orders yourself and then move "
                 f"{self._path(run)} away"
             )
-        return found, self._read(Plan, run, "plan.json")
+        return found, read(Plan, raw, str(self._path(run, "plan.json")))
 
     def _read_run(self, run: str, names: Set[str]) -> Run:
         digest, plan = self._read_plan(run)

@@ -138,6 +138,16 @@ class TestIncarnations:
 
         assert code(recheck(decided(planned), made_on(planned), fresh, policy())) == expected
 
+    def test_one_that_says_no_epoch_any_more_is_not_called_restarted(self) -> None:
+        """It may be another configuration that does not ask it."""
+        planned = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=7), broker(3)))
+        fresh = evidence(PLANNED, brokers=(dead(1), broker(2), broker(3)))
+
+        reason = recheck(decided(planned), made_on(planned), fresh, policy())
+
+        assert "does not tell its broker epoch any more" in str(reason)
+        assert "was restarted" not in str(reason)
+
     def test_others_may_be(self) -> None:
         """They are measured again, and ranked."""
         planned = evidence(PLANNED, brokers=(dead(1), broker(2, epoch=7), broker(3, epoch=8)))

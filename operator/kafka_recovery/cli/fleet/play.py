@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rich.console import Console
@@ -26,13 +26,13 @@ _LARGEST_SCENARIO = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One command line."""
+    """One command line. `user`: name and password."""
 
     file: Path | None
     incident: str | None
     port: int
     from_start: bool
-    user: str | None
+    user: str | None = field(repr=False)
 
 
 async def play(call: Call, interrupts: Interrupts) -> ExitCode:
@@ -43,7 +43,9 @@ async def play(call: Call, interrupts: Interrupts) -> ExitCode:
         kafka.run_until(incident.begins_at)
     try:
         async with PlayServer(kafka, call.port, passwords) as server:
-            for line in told(incident, kafka, server.bootstrap, call.from_start):
+            for line in told(
+                incident, kafka, server.bootstrap, from_start=call.from_start, users=list(passwords or ())
+            ):
                 print(line, flush=True)
             await server.serve()
     except PortTaken as taken:
@@ -72,8 +74,10 @@ def _passwords(user: str | None) -> dict[str, str] | None:
     return {name: password}
 
 
-def told(incident: Incident, kafka: SimulatedKafka, bootstrap: str, from_start: bool) -> Iterator[str]:
-    """What a person is told who starts it, line by line."""
+def told(
+    incident: Incident, kafka: SimulatedKafka, bootstrap: str, *, from_start: bool = False, users: Sequence[str] = ()
+) -> Iterator[str]:
+    """What a person is told who starts it, line by line. `users`: who alone may come."""
     yield f"Simulated Kafka {kafka.settings.release}, cluster {kafka.cluster_id}: {len(kafka.brokers)} brokers"
     yield f"bootstrap.servers={bootstrap}"
     yield ""
@@ -84,10 +88,19 @@ def told(incident: Incident, kafka: SimulatedKafka, bootstrap: str, from_start: 
         yield f"That happens from now on; after {incident.begins_at:g} seconds all of it has."
     yield ""
     yield "Try in another terminal:"
+    reach = f"--bootstrap-server {bootstrap}" + (" --command-config client.properties" if users else "")
     for command in _commands(kafka):
-        yield f"  kafka-recovery {command} --bootstrap-server {bootstrap}"
+        yield f"  kafka-recovery {command} {reach}"
     yield ""
-    yield "Any Kafka client may come too. Nothing is kept; Ctrl-C ends it."
+    for user in users:
+        yield f"Only {user} may come, with the password that you gave. Write into client.properties:"
+        yield "  security.protocol=SASL_PLAINTEXT"
+        yield "  sasl.mechanism=PLAIN"
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        yield f'  sasl.jaas.config={module} required username="{user}" password="...";'
+    if not users:
+        yield "Any Kafka client may come too."
+    yield "The cluster keeps nothing. Ctrl-C ends it."
 
 
 def _commands(kafka: SimulatedKafka) -> Iterator[str]:

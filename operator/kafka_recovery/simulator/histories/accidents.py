@@ -6,7 +6,17 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from kafka_recovery.simulator.histories.scenario import REQUESTS, Authority, Fault, Kind, Rules, Topic, Upon
+from kafka_recovery.simulator.histories.scenario import (
+    OF_MACHINES,
+    OF_PARTITIONS,
+    REQUESTS,
+    Authority,
+    Fault,
+    Kind,
+    Rules,
+    Topic,
+    Upon,
+)
 
 _TROUBLE: Mapping[Kind, int] = {
     Kind.KILL: 4, Kind.START: 5, Kind.STOP: 1, Kind.CRASH: 2, Kind.REPLACE_DISK: 1, Kind.FREEZE: 2, Kind.SLOW: 2,
@@ -33,13 +43,6 @@ _PASSING = frozenset(
         Kind.KILL_CONTROLLER,
     }
 )  # fmt: skip
-_OF_PARTITIONS = frozenset(
-    {
-        Kind.REASSIGN, Kind.CANCEL, Kind.RECREATE, Kind.MIN_ISR, Kind.UNCLEAN, Kind.DELETE_RECORDS, Kind.ELECT,
-        Kind.PREFER,
-    }
-)  # fmt: skip
-_OF_MACHINES = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.PAUSE_ENGINE})
 _OF_ALL = frozenset(
     {
         Kind.FAILOVER, Kind.NO_CONTROLLER, Kind.KILL_CONTROLLER, Kind.LOSE, Kind.REORDER, Kind.REBALANCE, Kind.SUSPEND,
@@ -78,7 +81,7 @@ class Accidents:
             kind, at = self.chance.choice(kinds), self._moment(2, quiet - 1)
             if kind in (Kind.KILL, Kind.CRASH) and self.chance.random() < 0.4:
                 yield Fault(at, kind, leader_of=self._partition()[0])
-            elif kind in _OF_MACHINES:
+            elif kind in OF_MACHINES:
                 yield self._drawn(at, kind, machine=self.chance.choice(self.machines))
             else:
                 yield self._drawn(at, kind)
@@ -99,7 +102,7 @@ class Accidents:
             if kind is Kind.AUTHORITY:
                 lies["authority"] = self.chance.choice((Authority.OBSERVE, Authority.APPROVE))
             named = upon in REQUESTS or upon in (Upon.PLANNED, Upon.BEGUN)
-            if named and kind not in (*_OF_ALL, *_OF_PARTITIONS, *_OF_MACHINES, Kind.START):
+            if named and kind not in (*_OF_ALL, *OF_PARTITIONS, *OF_MACHINES, Kind.START):
                 lies["designated"] = self.chance.random() < 0.8
             yield self._drawn(at, kind, **lies)
 
@@ -115,7 +118,7 @@ class Accidents:
         if kind in _PASSING:
             most = 90 if kind is Kind.PAUSE_ENGINE and self.chance.random() < 0.2 else 40
             needs["lasting"] = round(self.chance.uniform(0.5, most), 2)
-        if kind in _OF_PARTITIONS:
+        if kind in OF_PARTITIONS:
             needs["partition"], replicas = self._partition()
             if kind is Kind.REASSIGN:
                 needs["replicas"] = self._others(replicas)
@@ -123,7 +126,7 @@ class Accidents:
                 needs["count"] = self.chance.randint(1, len(replicas))
             if kind is Kind.DELETE_RECORDS:
                 needs["count"] = self.chance.choice((0, 1, 5, 20))
-        elif kind not in (*_OF_ALL, *_OF_MACHINES) and not more.get("designated"):
+        elif kind not in (*_OF_ALL, *OF_MACHINES) and not more.get("designated"):
             needs["broker"], other = self.chance.sample(range(1, self.brokers + 1), 2)
             if kind is Kind.CUT:
                 needs["other"] = other

@@ -7,259 +7,46 @@ elected replica lacks) is noted at that moment.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
 
 from kafka_recovery.domain.election import Ballot
-from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from kafka_recovery.domain.outcome import PartitionOutcome, Report
+from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan
-from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest_of_canonical, read
+from kafka_recovery.simulator.histories.facts import (
+    CREATION,
+    Answered,
+    Asked,
+    Concluded,
+    Configured,
+    Copy,
+    Delayed,
+    Granted,
+    Held,
+    Kept,
+    Led,
+    Looked,
+    Ordered,
+    Paused,
+    Ran,
+    Step,
+    Waited,
+    Wished,
+    Witnessed,
+)
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.log import Batch, RecordId
+from kafka_recovery.simulator.model.log import RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
 from kafka_recovery.simulator.model.timeline import Event, What
 
-ENGINE = "engine"
-"""Every engine's process has a name that begins so."""
-
-LAST = f"{ENGINE}-last"
-"""The process that recovers what is left when all is quiet."""
-
-CREATION = "creation"
-"""Who set the first assignment of a topic."""
-
-
 _STEPS = {"plan.json": "planned", "started.json": "begun", "ended.json": "ended"}
 """What an engine has done when such a file is durable."""
-
-
-def is_engine(by: str) -> bool:
-    """Whether somebody of that name is an engine's process."""
-    return by.startswith(ENGINE)
-
-
-class Copy(NamedTuple):
-    """A replica's true log at one moment."""
-
-    start: int
-    end: int
-    batches: tuple[Batch, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Witnessed:
-    """Somebody has seen how far a leader's high watermark is. `epoch`: under which it led."""
-
-    at: float
-    topic_id: TopicId
-    epoch: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Looked:
-    """An engine has gathered evidence. `copies`: what the replicas that it measured really hold at that moment."""
-
-    at: float
-    process: str
-    evidence: Evidence
-    copies: Mapping[tuple[TopicPartition, BrokerId], Copy] = field(default_factory=dict)
-
-    def partition(self, id: TopicPartition) -> PartitionEvidence | None:
-        """What it saw of one partition."""
-        return next((partition for partition in self.evidence.partitions if partition.id == id), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """A file of a machine's journal has become durable.
-
-    `wave`: the partitions whose requests it allows; `outcomes`: what it says of those of a wave that has ended.
-    """
-
-    at: float
-    process: str
-    machine: str
-    digest: str
-    name: str
-    wave: frozenset[TopicPartition] = frozenset()
-    outcomes: tuple[PartitionOutcome, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Granted:
-    """Somebody was asked for approval and said yes (`by`) or no (None)."""
-
-    at: float
-    process: str
-    digest: str
-    by: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An engine is about to send a change: "designate", "elect" or "restore"; or waits for a yes: "approve"."""
-
-    at: float
-    process: str
-    machine: str
-    what: str
-    ballots: tuple[Ballot, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """An engine takes a step, for whoever lies in wait for it: a word of `scenario.Upon`, and who is to lead by it.
-
-    `partition`: of the first one that it is about.
-    """
-
-    what: str
-    machine: int
-    partition: TopicPartition | None = None
-    designated: BrokerId | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Answered:
-    """An engine has its answers to a change it asked for. `doubtful`: those that may still take effect, or may not."""
-
-    at: float
-    process: str
-    machine: str
-    what: str
-    asked_at: float
-    partitions: frozenset[TopicPartition]
-    doubtful: frozenset[TopicPartition]
-
-
-@dataclass(frozen=True, slots=True)
-class Wished:
-    """What an engine's owners want from this moment on. `suspended`: no further wave may begin."""
-
-    at: float
-    policy: Policy
-    authority: str = "Automatic"
-    suspended: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """The controller made somebody leader. `lost`: acknowledged records its log lacks that no leader lacked before.
-
-    `held`: the records of its log at that moment.
-    """
-
-    at: float
-    id: TopicPartition
-    topic_id: TopicId
-    leader: BrokerId
-    epoch: LeaderEpoch
-    by: str
-    lost: tuple[RecordId, ...]
-    held: frozenset[RecordId]
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """The controller has another assignment of a partition. `reassigned`: with other replicas, so `before` is empty.
-
-    The first one of a topic is `by` CREATION.
-    """
-
-    at: float
-    id: TopicPartition
-    topic_id: TopicId
-    before: tuple[BrokerId, ...]
-    after: tuple[BrokerId, ...]
-    by: str
-    reassigned: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Configured:
-    """A topic has a min.insync.replicas from this moment on."""
-
-    at: float
-    topic: str
-    min_isr: int
-
-
-@dataclass(frozen=True, slots=True)
-class Led:
-    """A broker took over as leader."""
-
-    at: float
-    id: TopicPartition
-    broker: str
-    epoch: LeaderEpoch
-
-
-@dataclass(frozen=True, slots=True)
-class Concluded:
-    """An engine gave a partition its outcome. `topic_id`, `assignment`: the controller's at that moment."""
-
-    at: float
-    process: str
-    machine: str
-    outcome: PartitionOutcome
-    topic_id: TopicId | None
-    assignment: tuple[BrokerId, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """An engine waits until a request of it that nobody answered can't take effect any more."""
-
-    at: float
-    process: str
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Delayed:
-    """An engine waits, for whatever reason."""
-
-    at: float
-    process: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True)
-class Paused:
-    """An engine's process was stopped and let go on (SIGSTOP, SIGCONT): it noticed nothing but the time."""
-
-    at: float
-    process: str
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ran:
-    """A run of an engine is over. `scope` None: all offline; `leaderless`: what had no leader when it began.
-
-    `report` None: it was killed, or ended with `error`, or with a `sentence` for a person instead. `timed_from`: when
-    the time it may take began to count.
-    """
-
-    began: float
-    timed_from: float
-    ended: float
-    process: str
-    command: str
-    scope: tuple[TopicPartition, ...] | None
-    report: Report | None
-    error: BaseException | None = None
-    sentence: Exception | None = None
-    hangs: bool = False
-    leaderless: tuple[TopicPartition, ...] = ()
 
 
 @dataclass(slots=True)

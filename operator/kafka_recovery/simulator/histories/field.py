@@ -12,7 +12,8 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, digest, read
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Kept, Wished
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Kept, Wished
 from kafka_recovery.simulator.histories.findings import Invariant, Verdict
 from kafka_recovery.simulator.histories.judging.choices import best_first, nothing_forbids_it, the_rest_in_order
 from kafka_recovery.simulator.histories.judging.journals import (

@@ -15,7 +15,8 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, Witnesse
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.recovery.ports import Election
-from kafka_recovery.simulator.histories.chronicle import Answered, Chronicle, Witnessed
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Answered, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.timeline import Event, What
 

@@ -31,13 +31,14 @@ from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority, Mandate
 from kafka_recovery.recovery.wave import Timing
-from kafka_recovery.simulator.histories.chronicle import ENGINE, LAST, Chronicle, Ears, Granted, Paused, Ran, Wished
+from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
+from kafka_recovery.simulator.histories.facts import ENGINE, LAST, Granted, Paused, Ran, Wished
 from kafka_recovery.simulator.histories.findings import Finding, Verdict
 from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests, Witnesses
 from kafka_recovery.simulator.histories.oracle import judge
 from kafka_recovery.simulator.histories.pauses import StoppableLoop
 from kafka_recovery.simulator.histories.scenario import Command, EngineRun, Scenario
-from kafka_recovery.simulator.histories.stage import staged
+from kafka_recovery.simulator.histories.stage import send_traffic, staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.disks import SimulatedStorage
@@ -140,7 +141,7 @@ class _Theatre:
             Witnesses(self.story, scenario.partitions, scenario.witnessed).begin()
         names = [f"{ENGINE}-{place + 1}" for place in range(len(scenario.engines))]
         troubles = Troubles(self.story, scenario, self.machine, names, self._pause, self.weather, self.names)
-        self._start_traffic()
+        send_traffic(kafka, scenario)
         troubles.schedule()
         runs = [asyncio.create_task(self._run_at(run, name)) for run, name in zip(scenario.engines, names, strict=True)]
         await self._until(scenario.quiet_at)
@@ -173,18 +174,6 @@ class _Theatre:
         error = context.get("exception")
         if error is not None and not isinstance(error, Killed | ClusterError):
             self._broken.append(error)
-
-    def _start_traffic(self) -> None:
-        for number, traffic in enumerate(self.scenario.traffic):
-
-            def begin(number: int = number) -> None:
-                wanted = self.scenario.traffic[number]
-                acks = "all" if wanted.acks_all else "1"
-                id = TopicPartition.parse(wanted.partition)
-                producer = self.kafka.producer(f"p{number}", id, acks=acks, every=wanted.every, records=wanted.records)
-                self.kafka.scheduler.at(wanted.last, producer.stop)
-
-            self.kafka.scheduler.at(traffic.first, begin)
 
     async def _until(self, moment: float) -> None:
         await asyncio.sleep(max(moment - self.story.now, 0))

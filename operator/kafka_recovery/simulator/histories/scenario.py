@@ -119,11 +119,19 @@ class Kind(StrEnum):
     """The address that brokers tell of `broker` is that of `other`."""
 
 
-OF_ENGINES = frozenset(
-    {Kind.JUMP, Kind.KILL_ENGINE, Kind.PAUSE_ENGINE, Kind.DISK_FULL, Kind.SUSPEND, Kind.AUTHORITY, Kind.RULES}
-)
-"""What strikes engines, their machines and their owners, and nobody else."""
+OF_PARTITIONS = frozenset(
+    {
+        Kind.REASSIGN, Kind.CANCEL, Kind.RECREATE, Kind.MIN_ISR, Kind.UNCLEAN, Kind.DELETE_RECORDS, Kind.ELECT,
+        Kind.PREFER,
+    }
+)  # fmt: skip
+"""What strikes a partition or its topic."""
 
+OF_MACHINES = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.PAUSE_ENGINE})
+"""What strikes a machine that runs engines."""
+
+OF_ENGINES = OF_MACHINES | {Kind.SUSPEND, Kind.AUTHORITY, Kind.RULES}
+"""What strikes engines, their machines and their owners, and nobody else."""
 
 OF_WIRES = frozenset({Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED})
 """What strikes the ways between engines and brokers."""

@@ -14,6 +14,8 @@ from pydantic_core import ErrorDetails
 from kafka_recovery.formats.documents import InvalidDocument, as_data
 from kafka_recovery.formats.plain_yaml import Path, PlainLoader, repeated
 from kafka_recovery.simulator.histories.scenario import (
+    OF_MACHINES,
+    OF_PARTITIONS,
     USUAL,
     VERSION,
     EngineRun,
@@ -37,18 +39,10 @@ _MOST_RECORDS = 10_000
 _OF_A_BROKER = frozenset(
     {
         Kind.KILL, Kind.START, Kind.STOP, Kind.CRASH, Kind.REPLACE_DISK, Kind.FREEZE, Kind.THAW, Kind.SLOW, Kind.CUT,
-        Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF,
-        Kind.STALL, Kind.NAMELESS, Kind.SHARED,
+        Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF, Kind.STALL, Kind.NAMELESS,
+        Kind.SHARED,
     }
 )  # fmt: skip
-_OF_A_PARTITION = frozenset(
-    {
-        Kind.REASSIGN, Kind.CANCEL, Kind.RECREATE, Kind.MIN_ISR, Kind.UNCLEAN, Kind.DELETE_RECORDS, Kind.ELECT,
-        Kind.PREFER,
-    }
-)  # fmt: skip
-_OF_A_MACHINE = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.PAUSE_ENGINE})
-
 _SCENARIO = TypeAdapter(Scenario)
 _USUAL_SETTINGS, _USUAL_SWITCHES = as_data(USUAL), as_data(AS_RELEASED)
 _BELOW: dict[str, type] = {
@@ -191,7 +185,7 @@ def _hollow_faults(scenario: Scenario) -> Iterator[tuple[Path, str]]:
 
 def _machine_of(fault: Fault) -> int | None:
     """The machine that is struck; None: this kind strikes none."""
-    if fault.kind not in _OF_A_MACHINE or (fault.machine is None and fault.upon is not None):
+    if fault.kind not in OF_MACHINES or (fault.machine is None and fault.upon is not None):
         return None
     return fault.machine or 0
 
@@ -204,7 +198,7 @@ def _needed(fault: Fault) -> Iterator[tuple[str, bool]]:
         yield "other", fault.other is not None
     if fault.kind is Kind.WIRE:
         yield "wire", fault.wire is not None
-    if fault.kind in _OF_A_PARTITION:
+    if fault.kind in OF_PARTITIONS:
         yield "partition", fault.partition is not None
     if fault.kind is Kind.REASSIGN:
         yield "replicas", bool(fault.replicas) or fault.designated

@@ -1,11 +1,13 @@
-"""The cluster in which a scenario happens, before anything has."""
+"""The cluster in which a scenario happens, before anything has, and who writes to it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from kafka_recovery.cluster.drivers import Driver
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.simulator.histories.scenario import Scenario, Traffic
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 
 
@@ -25,3 +27,16 @@ def staged(scenario: Scenario, *, keep_timeline: bool = True) -> SimulatedKafka:
     for topic in scenario.topics:
         kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)
     return kafka
+
+
+def send_traffic(kafka: SimulatedKafka, scenario: Scenario) -> None:
+    """Let the scenario's producers write when their time has come."""
+    for number, traffic in enumerate(scenario.traffic, start=1):
+        kafka.scheduler.at(traffic.first, partial(_begin, kafka, f"producer-{number}", traffic))
+
+
+def _begin(kafka: SimulatedKafka, name: str, traffic: Traffic) -> None:
+    acks = "all" if traffic.acks_all else "1"
+    id = TopicPartition.parse(traffic.partition)
+    producer = kafka.producer(name, id, acks=acks, every=traffic.every, records=traffic.records)
+    kafka.scheduler.at(traffic.last, producer.stop)

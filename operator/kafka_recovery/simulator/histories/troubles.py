@@ -10,7 +10,8 @@ from typing import Any
 
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Step, Wished
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Step, Wished
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Scenario
 from kafka_recovery.simulator.host.dialing import PORT, Names
 from kafka_recovery.simulator.host.disks import Disk

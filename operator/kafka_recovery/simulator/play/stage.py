@@ -7,12 +7,11 @@ from functools import partial
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.scenario import OF_ENGINES, OF_WIRES, Fault, Kind, Scenario, Traffic
+from kafka_recovery.simulator.histories.scenario import OF_ENGINES, OF_WIRES, Fault, Kind, Scenario
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
-from kafka_recovery.simulator.histories.stage import staged
+from kafka_recovery.simulator.histories.stage import send_traffic, staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 
@@ -45,18 +44,11 @@ class Incident:
         """The cluster at virtual second 0, with all that is to happen before it."""
         scenario = self.scenario
         kafka = staged(scenario, keep_timeline=False)
-        for number, traffic in enumerate(scenario.traffic):
-            kafka.scheduler.at(traffic.first, partial(_send, kafka, f"producer-{number + 1}", traffic))
+        send_traffic(kafka, scenario)
         troubles = Troubles(Chronicle(kafka), scenario, _no_machine, [])
         for fault in self._faults:
             kafka.scheduler.at(fault.at, partial(troubles.happens, fault))
         return kafka
-
-
-def _send(kafka: SimulatedKafka, name: str, traffic: Traffic) -> None:
-    id, acks = TopicPartition.parse(traffic.partition), "all" if traffic.acks_all else "1"
-    producer = kafka.producer(name, id, acks=acks, every=traffic.every, records=traffic.records)
-    kafka.scheduler.at(traffic.last, producer.stop)
 
 
 def _no_machine(number: int) -> Machine:

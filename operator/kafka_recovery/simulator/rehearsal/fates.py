@@ -10,7 +10,8 @@ from enum import StrEnum
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Concluded
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Concluded
 from kafka_recovery.simulator.model.timeline import Event, What
 
 _METHODS = ("engine", "person")

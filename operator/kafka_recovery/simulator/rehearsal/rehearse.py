@@ -26,14 +26,12 @@ from kafka_recovery.simulator.histories.scenario import (
     Kind,
     Rules,
     Scenario,
-    Traffic,
 )
 from kafka_recovery.simulator.histories.schedules import draw
-from kafka_recovery.simulator.histories.stage import staged
+from kafka_recovery.simulator.histories.stage import send_traffic, staged
 from kafka_recovery.simulator.histories.troubles import Machine, Troubles
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ElectionType
 from kafka_recovery.simulator.rehearsal.fates import Fate, fates
 
@@ -155,8 +153,7 @@ def without_engine(scenario: Scenario, *, elects: bool) -> Chronicle:
     loop.close()  # no coroutine runs here; its time is all that clocks need
     clock = VirtualClock(loop)
     troubles = Troubles(story, scenario, lambda number: Machine(f"machine-{number}", clock, Disk("none")), [PERSON])
-    for number, traffic in enumerate(scenario.traffic):
-        kafka.scheduler.at(traffic.first, partial(_begin, kafka, f"p{number}", traffic))
+    send_traffic(kafka, scenario)
     troubles.schedule()
     for run in scenario.engines:
         if elects and run.command in (Command.RECOVER, Command.EXECUTE):
@@ -165,13 +162,6 @@ def without_engine(scenario: Scenario, *, elects: bool) -> Chronicle:
     troubles.everything_is_well_again()
     kafka.run_for(LATE_REQUESTS)
     return story
-
-
-def _begin(kafka: SimulatedKafka, name: str, traffic: Traffic) -> None:
-    acks = "all" if traffic.acks_all else "1"
-    id = TopicPartition.parse(traffic.partition)
-    producer = kafka.producer(name, id, acks=acks, every=traffic.every, records=traffic.records)
-    kafka.scheduler.at(traffic.last, producer.stop)
 
 
 def _elect_as_kafka_would(story: Chronicle) -> None:

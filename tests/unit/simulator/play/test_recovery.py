@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.cli.fleet.play import told
+from kafka_recovery.cli.fleet.play import Call, told
+from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.play.stage import incident_names, named_incident, read_incident
 from unit.simulator.play.playing import Played, played
@@ -81,7 +83,23 @@ quiet_at: 40
     kafka.run_until(found.begins_at)
 
     assert not kafka.alive(1)
-    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1", from_start=False))
+    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1"))
+
+
+def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_path: Path) -> None:
+    """The commands are printed with the file that they then need; what is printed for it is what it takes."""
+    found = named_incident("healthy")
+    kafka = found.staged()
+
+    lines = list(told(found, kafka, "127.0.0.1:1", users=["ann"]))
+
+    file = tmp_path / "client.properties"
+    file.write_text("\n".join(line.strip() for line in lines if re.match(r"  (security|sasl)\.", line)))
+    security = read_security(file)
+    assert security.sasl is not None
+    assert all("--command-config client.properties" in line for line in lines if "--bootstrap-server" in line)
+    assert not any("Any Kafka client may come" in line for line in lines)
+    assert "s3cret" not in repr(Call(None, None, 0, from_start=False, user="ann:s3cret"))
 
 
 @pytest.mark.parametrize("name", incident_names())

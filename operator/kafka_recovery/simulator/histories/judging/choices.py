@@ -8,7 +8,8 @@ from dataclasses import replace
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Looked
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Asked, Looked
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import forbidden

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.simulator.histories.chronicle import LAST, Chronicle, Ran
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import LAST, Ran
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Kept
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Kept
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 

@@ -8,7 +8,8 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, LossClass
 from kafka_recovery.domain.policy import Approval, Policy
-from kafka_recovery.simulator.histories.chronicle import LAST, Asked, Chronicle, Concluded, Looked, Ran
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import LAST, Asked, Concluded, Looked, Ran
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.choices import WISHES
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive

@@ -8,7 +8,8 @@ from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Loss, LossClass
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Copy, Held, Looked, is_engine
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Copy, Held, Looked, is_engine
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 

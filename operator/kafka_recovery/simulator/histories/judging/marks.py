@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, LossClass, Plan, Verdict
-from kafka_recovery.simulator.histories.chronicle import LAST, Asked, Chronicle, Held, is_engine
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import LAST, Asked, Held, is_engine
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
 from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, after, cause_of, somebody_interfered

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Ordered, is_engine
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Asked, Ordered, is_engine
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.ownership import (
     RACE,

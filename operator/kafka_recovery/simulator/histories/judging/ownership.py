@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.plan import Decision
-from kafka_recovery.simulator.histories.chronicle import CREATION, Asked, Chronicle, Kept, Ordered, is_engine
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import CREATION, Asked, Kept, Ordered, is_engine
 
 Order = tuple[BrokerId, ...]
 

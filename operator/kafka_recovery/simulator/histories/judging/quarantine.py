@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Ran
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Asked, Ran
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 

@@ -10,7 +10,8 @@ from functools import partial
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan
-from kafka_recovery.simulator.histories.chronicle import Chronicle, Concluded, Looked
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Concluded, Looked
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive

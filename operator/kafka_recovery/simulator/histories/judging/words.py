@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.simulator.histories.chronicle import Asked, Chronicle, Concluded, Held
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.metadata import PartitionState
