@@ -56,9 +56,9 @@ def _decoder(message: Any, version: int) -> Callable[[memoryview, int], tuple[An
 _LOOP = re.compile(r" *for _\w+ in range\((_\w+)\):")
 _SHIFT = re.compile(r"( *)(_sh\w+) \+= 7")
 _SLICE = re.compile(r"( *)pos \+= _ln\w+")
+_TAIL = re.compile(r"( *_\w+ = )_BytesIO\(bytes\(data\[pos:\]\)\)")
 _TO_BE_CHECKED = re.compile(r"\brange\(|_sh\w+ \+?= .*7|_BytesIO\(|pos \+= _ln")
 """What the checks hang on: in another shape than the ones above it would go unchecked, so nothing is decoded then."""
-_TAIL = re.compile(r"( *_\w+ = )_BytesIO\(bytes\(data\[pos:\]\)\)")
 
 
 class _Checked(CodegenContext):

@@ -237,6 +237,24 @@ class TestAuto:
             (3, DESIGNATED),
         ]
 
+    async def test_both_are_sent_soon_after_the_last_look_or_not_at_all(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The second election's time does not begin with the first one's answer."""
+        monkeypatch.setattr(controller_requests, "SENT_WITHIN", SOON)
+        play = Play(designates={2})
+        async with self.electing(play) as election:
+
+            async def late(heard: Heard) -> Any:
+                await asyncio.sleep(2 * SOON.total_seconds())
+                return play.elect(heard)
+
+            play.members[2].roles["ElectLeaders"] = late
+            answers = await election.elect([BY_ORDER, ballot(OTHER)])
+
+        assert answers[BY_ORDER.id].answer is Answer.ACCEPTED
+        assert answers[OTHER].answer is Answer.CHANGED
+        assert "too old now" in str(answers[OTHER].reason)
+        assert len(play.asked("ElectLeaders")) == 1
+
     async def test_where_brokers_do_not_offer_it_any_more_nobody_else_is_elected(self) -> None:
         play = Play()
         async with self.electing(play) as election:
