@@ -29,7 +29,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
-from kafka_recovery.recovery.ballots import ballot_of
+from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.simulator.histories.many import many
@@ -144,7 +144,7 @@ async def phase_by_phase(site: Site, phases: Phases) -> None:
             f"{len(elected)} of {len(evidence.partitions)} would be elected: this measures something else"
         )
     for ids in plan.waves:
-        ballots = [ballot_of(elected[id]) for id in ids]
+        ballots = [request_of(elected[id]) for id in ids]
         with phases.phase("elect"):
             await _elect(site, ballots)
         with phases.phase("verify"):

@@ -27,9 +27,9 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery import consent
-from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort
 from kafka_recovery.recovery.ledger import Ledger, Waiting
+from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.wave import Timing, Wave
 from kafka_recovery.simulator.histories import history
 from kafka_recovery.simulator.histories.history import happen
@@ -126,7 +126,7 @@ def approval_carried_over_to_an_equal_ballot(patch: pytest.MonkeyPatch) -> None:
     remembered: dict[tuple[object, ...], str | None] = {}
 
     async def ask(self: Any, plan: Plan, digest: str, *rest: Any) -> str | None:
-        key = tuple(sorted(map(str, map(ballot_of, plan.elections.values()))))
+        key = tuple(sorted(map(str, map(request_of, plan.elections.values()))))
         if key not in remembered:
             remembered[key] = await honest(self, plan, digest, *rest)
         return remembered[key]
