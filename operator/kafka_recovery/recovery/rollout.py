@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from itertools import chain, repeat
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -54,7 +53,7 @@ class Rollout:
         self._mandate = mandate
         self._gate = gate
         self._begun = begun
-        self._sizes: Sequence[int] = steps.plan.policy.limits.wave_sizes
+        self._policy = steps.plan.policy
         self._rest: deque[PartitionRun] = deque()
         self._started = 0
         self._prepared_ahead = 1
@@ -109,12 +108,19 @@ class Rollout:
         ended = any(task.done() for task in self._under_way)
         if ended or self._stumbled() or not self._few_are_waited_for():
             return False
-        past_canaries = self._unlocked() >= len(self._sizes) - 1
-        return self._unverified() + self._prepared_ahead <= self._size() if past_canaries else self._unverified() == 0
+        if self._is_canary(self._unlocked()):
+            return self._unverified() == 0
+        return self._unverified() + self._prepared_ahead <= self._size(self._unlocked())
 
-    def _size(self) -> int:
-        """How many elections may be held and not verified at this moment."""
-        return self._sizes[min(self._unlocked(), len(self._sizes) - 1)]
+    def _size(self, verified: int) -> int:
+        """How many elections may be held and not verified once so many waves have: the stricter of plan and now."""
+        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
+        return min(sizes[min(verified, len(sizes) - 1)] for sizes in limits)
+
+    def _is_canary(self, verified: int) -> bool:
+        """Whether a wave after so many that verified has to verify in whole before the next."""
+        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
+        return any(verified < len(sizes) - 1 for sizes in limits)
 
     def _unlocked(self) -> int:
         """How many waves have verified, in whole."""
@@ -169,7 +175,7 @@ class Rollout:
         halted = self._halted([run.id for run in self._rest], now)
         if halted:
             return halted
-        self._sizes = now.policy.limits.wave_sizes
+        self._policy = now.policy
         members = self._next_members()
         barred = await self._barred(members, now)
         allowed = [run for run in members if run.id not in barred]
@@ -188,8 +194,9 @@ class Rollout:
 
         What is prepared ahead is elected only once those under way have verified.
         """
-        last, canary = len(self._sizes) - 1, bool(self._under_way) and self._unlocked() == self._verified
-        size = self._sizes[min(self._unlocked() + canary, last)]
+        unlocks = bool(self._under_way) and self._is_canary(self._unlocked()) and self._unverified() > 0
+        unlocked = self._size(self._unlocked() + unlocks)
+        size = unlocked if unlocked <= BATCH else unlocked // 2  # the other half may be held and not verified yet
         members: list[PartitionRun] = []
         leaders: Counter[BrokerId | None] = Counter()
         while self._rest and len(members) < size and leaders[self._rest[0].decision.leader] < BATCH:
@@ -273,12 +280,11 @@ class Rollout:
 
     def _planned(self) -> int:
         """How many waves there are, with those that are left if each one unlocks the next."""
-        count, rest = self._started, len(self._rest)
-        for size in chain(self._sizes[self._verified + 1 :], repeat(self._sizes[-1])):
-            if rest <= 0:
-                break
-            rest, count = rest - size, count + 1
-        return count
+        waves, rest = self._started, len(self._rest)
+        while rest > 0:
+            rest -= self._size(waves)
+            waves += 1
+        return waves
 
 
 def wave_verified(wave: Wave) -> bool:
