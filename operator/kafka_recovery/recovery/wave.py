@@ -223,14 +223,15 @@ class WaveSteps:
         A broker may hold a request back for as long as it stands still; it forwards one for 60 s from when it goes on.
         So the time is counted from its next sign of life. False: a broker gave none as long as it was waited for.
         """
-        why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
-        self.observer.waiting(why, self.timing.quarantine)
         until = self.clock.monotonic() + self.timing.relay
         for relay in relays:
             while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):
                 if self.clock.monotonic() >= until:
                     return False
+                self.observer.waiting(_relay_silent(relay), self.timing.look)
                 await self.clock.sleep(self.timing.look)
+        why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
+        self.observer.waiting(why, self.timing.quarantine)
         await self.clock.sleep(self.timing.quarantine)
         return True
 
@@ -358,6 +359,11 @@ def _see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
             run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
         elif lead := lead_of(look):
             run.apply(Led(lead))
+
+
+def _relay_silent(relay: Relay) -> Reason:
+    broker = f"{relay.host}:{relay.port}" if relay.broker is None else f"{relay.broker} ({relay.host}:{relay.port})"
+    return Reason("RelaySilent", f"a request went through broker {broker}, which gives no sign of life: it may hold it")
 
 
 def _not_seen(run: PartitionRun) -> Reason:
