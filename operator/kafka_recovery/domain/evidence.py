@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    MetadataOffset,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
 from kafka_recovery.domain.reason import Reason
 
 NO_EPOCH = LeaderEpoch(-1)
@@ -170,6 +178,7 @@ class ClusterState:
 
     `designated_elections`: an election's request can name the leader here (KIP-1275), and is to, so that no assignment
     order has to be altered.
+    `as_of`: the partitions' metadata are at least this new; it was read before they were. None: the broker did not say.
     """
 
     cluster_id: str
@@ -181,6 +190,7 @@ class ClusterState:
     observed_at: datetime
     took: timedelta
     designated_elections: bool = False
+    as_of: MetadataOffset | None = None
 
     def broker(self, broker: BrokerId) -> Broker | None:
         """The broker's entry, or None for one the cluster does not know."""

@@ -12,7 +12,7 @@ from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.ports import Clock, Cluster
-from kafka_recovery.recovery.verification import lead_of, leader_silent, silent, verified
+from kafka_recovery.recovery.verification import lead_of, leader_silent, shown, silent, verified
 from kafka_recovery.recovery.wave import Timing
 
 
@@ -60,7 +60,7 @@ class Conclusions:
     async def online(self, plan: Plan, ledger: Ledger) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
         found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
-        looks = await self.cluster.leaders(tuple(found), self.timing.rpc) if found else {}
+        looks = shown(await self.cluster.leaders(tuple(found), self.timing.rpc)) if found else {}
         again = {}
         for id, decision in found.items():
             look = looks.get(id)
@@ -80,7 +80,7 @@ class Conclusions:
         pending = sorted(partitions)
         until = self.clock.monotonic() + patience
         while pending:
-            found = await self.cluster.leaders(pending, self.timing.rpc)
+            found = shown(await self.cluster.leaders(pending, self.timing.rpc))
             looks |= found
             pending = [id for id in pending if silent(found.get(id))]
             if self.clock.monotonic() >= until:

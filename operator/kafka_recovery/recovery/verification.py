@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from kafka_recovery.domain.election import Lead, Leadership
+from collections.abc import Mapping
+
+from kafka_recovery.domain.election import Lead, Leadership, Sighting, Unseen
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -11,6 +13,11 @@ from kafka_recovery.domain.reason import Reason
 
 Settled = Lead | Reason | PartitionOutcome
 """How an election ended: a leader answers; or not as planned, so decide again; or for good without a leader."""
+
+
+def shown(looks: Mapping[TopicPartition, Sighting]) -> dict[TopicPartition, Leadership]:
+    """Those that could be seen."""
+    return {id: look for id, look in looks.items() if isinstance(look, Leadership)}
 
 
 def lead_of(look: Leadership | None) -> Lead | None:
@@ -32,12 +39,14 @@ def silent(look: Leadership | None) -> bool:
     return look is not None and look.leader is not None and look.log_end is None
 
 
-def seen(decision: Decision, look: Leadership | None, *, elected: bool, overdue: bool) -> Settled | None:
+def seen(decision: Decision, look: Sighting | None, *, elected: bool, overdue: bool) -> Settled | None:
     """What the metadata shows while the designated leader does not answer; None if that does not settle it.
 
     `elected`: the controller said so, hence metadata without a leader may just be old.
     """
-    if look is None or look.topic_id != decision.topic_id:
+    if isinstance(look, Unseen):
+        return look.reason if overdue else None
+    if not isinstance(look, Leadership) or look.topic_id != decision.topic_id:
         return topic_gone(decision.id)
     lead = lead_of(look)
     if lead is not None and lead.leader_epoch > decision.leader_epoch:
@@ -49,9 +58,11 @@ def seen(decision: Decision, look: Leadership | None, *, elected: bool, overdue:
     return leader_silent(decision.id, look) if overdue else None
 
 
-def afterwards(decision: Decision, lead: Lead, look: Leadership | None) -> Lead | Reason:
+def afterwards(decision: Decision, lead: Lead, look: Sighting | None) -> Lead | Reason:
     """A leader that answered, in the light of a later look: it may have died or been replaced meanwhile."""
-    if look is None or look.topic_id != decision.topic_id:
+    if isinstance(look, Unseen):
+        return lead
+    if not isinstance(look, Leadership) or look.topic_id != decision.topic_id:
         return topic_gone(decision.id)
     if look.leader_epoch <= lead.leader_epoch:
         return lead

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.recheck import before, recheck
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Gone, Lead, Leadership, Scope, Sighting
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -16,7 +16,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.ports import Clock, Cluster, Election, Histories, Journal, Observer, PlanForAnotherCluster
-from kafka_recovery.recovery.verification import Settled, afterwards, seen, verified
+from kafka_recovery.recovery.verification import Settled, afterwards, seen, shown, verified
 
 FRESH = timedelta(seconds=2)
 """A re-check that began longer ago than this is done again before its wave is elected."""
@@ -132,7 +132,7 @@ class Wave:
         outcomes, changed = [], {}
         for id, end in settled.items():
             last = afterwards(go[id], end, looks.get(id)) if isinstance(end, Lead) else end
-            outcome = _outcome(go[id], self.evidence[id], last, looks.get(id), restored=id not in unrestored)
+            outcome = _outcome(go[id], self.evidence[id], last, shown(looks).get(id), restored=id not in unrestored)
             if isinstance(outcome, Reason):
                 changed[id] = outcome
             else:
@@ -153,7 +153,7 @@ class Wave:
 
     async def restore(
         self, decisions: Sequence[Decision]
-    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition], bool]:
+    ) -> tuple[Mapping[TopicPartition, Sighting], set[TopicPartition], bool]:
         """Put the original orders back; what could not be is tried once more.
 
         Returns the last look at the partitions, those still altered by us, and whether a request for one of these may
@@ -256,7 +256,7 @@ class Wave:
 
     async def _until_restored(
         self, ballots: Sequence[Ballot], answers: Mapping[TopicPartition, ElectionAnswer]
-    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
+    ) -> tuple[Mapping[TopicPartition, Sighting], set[TopicPartition]]:
         """Look until no order is ours any more. What the controller did not accept counts as altered, whatever is seen.
 
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
@@ -274,19 +274,26 @@ class Wave:
             await self.clock.sleep(pause)
             pause = min(2 * pause, self.timing.look)
 
-    async def _look(self, decisions: Sequence[Decision]) -> Mapping[TopicPartition, Leadership]:
+    async def _look(self, decisions: Sequence[Decision]) -> Mapping[TopicPartition, Sighting]:
         return await self.cluster.leaders([decision.id for decision in decisions], self.timing.rpc)
 
 
-def _altered(ballots: Sequence[Ballot], looks: Mapping[TopicPartition, Leadership]) -> set[TopicPartition]:
-    """Partitions that stand in the order of their ballot; a deleted or recreated topic has no order of ours."""
-    return {
-        ballot.id
-        for ballot in ballots
-        if (look := looks.get(ballot.id)) is not None
-        and look.topic_id == ballot.topic_id
-        and look.assignment == ballot.order != ballot.assignment
-    }
+def _altered(ballots: Sequence[Ballot], looks: Mapping[TopicPartition, Sighting]) -> set[TopicPartition]:
+    """Partitions that stand in the order of their ballot, or may: unseen is not restored.
+
+    A deleted or recreated topic has no order of ours.
+    """
+    altering = [ballot for ballot in ballots if ballot.order != ballot.assignment]
+    return {ballot.id for ballot in altering if _may_stand(ballot, looks.get(ballot.id))}
+
+
+def _may_stand(ballot: Ballot, look: Sighting | None) -> bool:
+    match look:
+        case Leadership():
+            return look.topic_id == ballot.topic_id and look.assignment == ballot.order
+        case Gone():
+            return False
+    return True
 
 
 def _outcome(

@@ -10,7 +10,17 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.cli.cluster.wiring import Connection, Target
 from kafka_recovery.cluster.errors import ClusterMismatch
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import (
+    Answer,
+    Ballot,
+    ElectionAnswer,
+    Gone,
+    Lead,
+    Leadership,
+    Relay,
+    Scope,
+    Sighting,
+)
 from kafka_recovery.domain.evidence import (
     Broker,
     ClusterState,
@@ -22,7 +32,7 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 
@@ -113,21 +123,19 @@ class SmallCluster:
         return Evidence(self._state(), tuple(self._seen(id) for id in listed), missing)
 
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
-        return {
-            id: Leadership(
-                id,
-                TopicId(f"id-of-{id.topic}"),
-                p.leader,
-                LeaderEpoch(p.epoch),
-                p.assignment,
-                p.isr,
-                None if p.leader is None else Offset(p.logs[p.leader] or 0),
-            )
-            for id in partitions
-            if (p := self._partitions.get(id))
-        }
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
+        return {id: self._sighting(id) for id in partitions}
+
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        return True
+
+    def _sighting(self, id: TopicPartition) -> Sighting:
+        if (p := self._partitions.get(id)) is None:
+            return Gone(id, self.gone)
+        end = None if p.leader is None else Offset(p.logs[p.leader] or 0)
+        epoch, topic_id = LeaderEpoch(p.epoch), TopicId(f"id-of-{id.topic}")
+        return Leadership(id, topic_id, p.leader, epoch, p.assignment, p.isr, end)
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
