@@ -29,9 +29,10 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
-from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.requests import request_of
+from kafka_recovery.recovery.verification import shown
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.disks import Disk, SimulatedStorage
@@ -148,10 +149,10 @@ async def phase_by_phase(site: Site, phases: Phases) -> None:
         with phases.phase("elect"):
             await _elect(site, ballots)
         with phases.phase("verify"):
-            led = await site.cluster.leaders(ids, DEADLINE)
+            led = shown(await site.cluster.leaders(ids, DEADLINE))
             while any(lead.problem for lead in led.values()):
                 await site.clock.sleep(timedelta(milliseconds=250))
-                led = await site.cluster.leaders(ids, DEADLINE)
+                led = shown(await site.cluster.leaders(ids, DEADLINE))
         if any(led[ballot.id].leader != ballot.designated for ballot in ballots):
             raise RuntimeError("somebody else was elected")
 

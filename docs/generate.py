@@ -64,7 +64,13 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     (
         "A broker gave no usable answer about a replica",
         "Seen in `inspect` and `explain`; it is why a log is unknown.",
-        ("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/view.py"),
+        (
+            "cluster/replica_logs.py",
+            "cluster/epoch_vectors.py",
+            "cluster/kafka_cluster.py",
+            "cluster/metadata.py",
+            "cluster/view.py",
+        ),
     ),
     (
         "What changed since the plan was made",

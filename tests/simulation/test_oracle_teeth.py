@@ -27,6 +27,7 @@ from kafka_recovery.recovery import consent, supervision
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.pipeline import Pipeline
+from kafka_recovery.recovery.verification import shown
 from kafka_recovery.recovery.wave import Wave
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import (
@@ -110,7 +111,7 @@ def recovered_from_metadata_alone(patch: pytest.MonkeyPatch) -> None:
 
 async def _verify_by_metadata(self: Wave, decisions: Mapping[TopicPartition, Decision], *rest: Any, **more: Any) -> Any:
     await self.clock.sleep(timedelta(seconds=0.5))
-    looks = await self.cluster.leaders(tuple(decisions), self.timing.rpc)
+    looks = shown(await self.cluster.leaders(tuple(decisions), self.timing.rpc))
     return {
         id: Lead(look.leader, look.leader_epoch, decision.log_end)  # type: ignore[arg-type]
         if (look := looks.get(id)) and look.leader is not None

@@ -36,7 +36,7 @@ from kafka_recovery.domain.reason import Reason
 _UNCLEAN = 1
 _REASSIGNMENT_VERSIONS = (0, 1)
 _NEEDS = "ALTER on the cluster"
-_INVALID_ASSIGNMENT = "InvalidReplicaAssignment"
+_INVALID_ASSIGNMENT = "InvalidReplicationAssignment"
 """39: of an order that is another one of the same replicas, only an unregistered broker can be invalid."""
 
 

@@ -155,13 +155,13 @@ class OpenCluster:
 
     def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
         """The engine for one recovery in this cluster."""
-        election, timing = self._election(), self.timing
+        election, timing = self.election(), self.timing
         return Engine(self.measured, election, journal, approvals, supervision, observer=observer, timing=timing)
 
     def undoer(self, journal: Journal) -> Engine:
         """An engine that only puts back what a journal says is altered."""
         nobody, timing = _NobodyToAsk(), self.timing
-        return Engine(self.kafka, self._election(), journal, nobody, Unsupervised(Policy()), timing=timing)
+        return Engine(self.kafka, self.election(), journal, nobody, Unsupervised(Policy()), timing=timing)
 
     async def aclose(self) -> None:
         """Stop watching and close every connection."""
@@ -171,7 +171,8 @@ class OpenCluster:
         await self.last_seen.stop()
         await self.kafka.__aexit__(None, None, None)
 
-    def _election(self) -> Election:
+    def election(self) -> Election:
+        """The driver of this cluster, which sends nothing once the Lease may be another's."""
         return MeasuredElection(election_in(self.kafka, permit=self._permitted), self.metrics)
 
     def _permitted(self) -> Reason | None:
