@@ -16,7 +16,7 @@ from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.recovery.ports import Election
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Answered, Witnessed
+from kafka_recovery.simulator.histories.facts import Answered, Shown, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.timeline import Event, What
 
@@ -68,6 +68,7 @@ class HeardCluster:
     `looked` hears of every evidence as the client gathered it.
     """
 
+    process: str
     cluster: KafkaCluster
     looked: Callable[[Evidence], object]
     story: Chronicle
@@ -85,7 +86,12 @@ class HeardCluster:
         self, partitions: Sequence[TopicPartition], deadline: timedelta
     ) -> Mapping[TopicPartition, Leadership]:
         """As the client does."""
-        return await self.cluster.leaders(partitions, deadline)
+        found = await self.cluster.leaders(partitions, deadline)
+        now = self.story.now
+        self.story.shown += [
+            Shown(now, self.process, id, look.topic_id, look.leader, look.leader_epoch) for id, look in found.items()
+        ]
+        return found
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
