@@ -262,7 +262,7 @@ class _Theatre:
         scenario = self.scenario
         within = None if process.name == LAST else scenario.within
         return Engine(
-            HeardCluster(cluster, ears.looked, self.story, scenario),
+            HeardCluster(process.name, cluster, ears.looked, self.story, scenario),
             HeardElection(election_in(cluster), requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),

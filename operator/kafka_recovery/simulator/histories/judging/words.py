@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
@@ -42,6 +43,25 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch"
         text = f"{text} {outcome.leader_epoch}; leaders and epochs of that time are {seen}"
         yield unless(leads, said.at, f"{text}, {_blindness(story, said)}{_held_up(story, said)}")
+
+
+def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examined:
+    """No outcome names a leader of an epoch that was over by what its process had been shown of that partition."""
+    for said in story.concluded:
+        outcome, epoch = said.outcome, said.outcome.leader_epoch
+        if outcome.leader is None or epoch is None:
+            continue
+        known = [
+            shown
+            for shown in story.shown
+            if (shown.process, shown.id, shown.topic_id) == (said.process, outcome.id, said.topic_id)
+            and shown.at <= said.at
+        ]
+        newest = max(known, key=lambda shown: shown.epoch, default=None)
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch {epoch}"
+        if newest is not None:
+            text = f"{text}; it had been shown leader {newest.leader} in epoch {newest.epoch} by {newest.at:.3f}"
+            yield unless(epoch >= newest.epoch, said.at, text)
 
 
 def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
@@ -82,6 +102,31 @@ def cleanly_is_clean(story: Chronicle, scenario: Scenario) -> Examined:
         text = f"{said.process} says {outcome.id} is {outcome.outcome}, but {election.by} had broker"
         text = f"{text} {election.leader} elected, and {len(election.lost)} acknowledged records were lost by that"
         yield unless(told, said.at, f"{text}; nobody has told of it")
+
+
+def who_came_back_was_in_sync(story: Chronicle, scenario: Scenario) -> Examined:
+    """`RecoveredCleanly` is not said of a leader that was in neither ISR nor ELR when it was seen to be offline.
+
+    By whoever had it elected: what the others hold beyond its log is lost, and a person has to hear of it.
+    """
+    for said in _said_recovered(story):
+        outcome = said.outcome
+        if outcome.outcome is not Outcome.RECOVERED_CLEANLY:
+            continue
+        clean = [{*seen.isr, *(seen.elr or ())} for seen in _seen_offline(story, said)]
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}, which was in"
+        text = f"{text} neither ISR nor ELR when it saw it offline: {[sorted(members) for members in clean[:1]]}"
+        if clean:
+            yield unless(any(outcome.leader in members for members in clean), said.at, text)
+
+
+def _seen_offline(story: Chronicle, said: Concluded) -> Iterator[PartitionEvidence]:
+    """What its process had seen of the partition while nobody led it."""
+    for look in story.looked:
+        if look.process == said.process and look.at <= said.at:
+            seen = look.partition(said.outcome.id)
+            if seen is not None and (seen.topic_id, seen.leader) == (said.topic_id, None):
+                yield seen
 
 
 def _blindness(story: Chronicle, said: Concluded) -> str:
