@@ -73,7 +73,10 @@ class AssignmentOrderElection:
         return {**await requests.decided(ids, change), **wrong}
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:
-        """Put back the orders that are still the ballots'; the others are left as they are."""
+        """Put back the orders that are still the ballots'; the others are left as they are.
+
+        Where the topic may not be seen, nobody knows whose order stands there: that is no answer that ends a plan.
+        """
         altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
         answers = dict.fromkeys((ballot.id for ballot in ballots), ACCEPTED)
         if not altered:
@@ -87,7 +90,8 @@ class AssignmentOrderElection:
             for b in altered
             if (state := found.states.get(b.id)) and state.topic_id == b.topic_id and state.replicas == b.order
         }
-        return {**answers, **await self._order(ours)}
+        unseen = {b.id: ElectionAnswer(Answer.CHANGED, why) for b in altered if (why := found.unseen_of(b.id))}
+        return {**answers, **unseen, **await self._order(ours)}
 
     async def _order(self, orders: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> Answers:
         make = AlterPartitionReassignmentsRequest

@@ -27,6 +27,7 @@ PAGE = 2000
 """Partitions a page of DescribeTopicPartitions: the most a broker gives (max.request.partition.size.limit)."""
 
 _TOPIC_RESOURCE = 2
+_NO_SUCH_TOPIC = "UnknownTopicOrPartition"
 _MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
 _CONFIG_SOURCES = {
     1: "topic",
@@ -85,6 +86,11 @@ class Partitions:
 
     states: Mapping[TopicPartition, PartitionState]
     unseen: Mapping[str, Reason]
+
+    def unseen_of(self, id: TopicPartition) -> Reason | None:
+        """Why it is not known whether the partition's topic is there; None where it is known that it is or is not."""
+        reason = self.unseen.get(id.topic)
+        return None if reason is None or reason.code == _NO_SUCH_TOPIC else reason
 
 
 @dataclass(frozen=True, slots=True)

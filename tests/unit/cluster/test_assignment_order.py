@@ -193,6 +193,27 @@ class TestRestoring:
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert not play.asked("AlterPartitionReassignments")
 
+    @pytest.mark.parametrize(("error", "answer"), [(29, Answer.CHANGED), (-1, Answer.CHANGED), (3, Answer.ACCEPTED)])
+    async def test_an_order_that_may_not_be_seen_any_more_is_not_taken_for_somebody_elses(
+        self, error: int, answer: Answer
+    ) -> None:
+        """Rights are taken away in the midst of a wave: what was borrowed is still to be put back."""
+        play = Play()
+        play.add(offline(replicas=(3, 1, 2)))
+
+        def refused(heard: Heard) -> Any:
+            told = play.describe_partitions(heard)
+            for topic in told.topics:
+                topic.error_code, topic.partitions = error, []
+            return told
+
+        async with electing(play) as election:
+            play.members[2].roles["DescribeTopicPartitions"] = refused
+            answers = await election.restore([ballot()])
+
+        assert answers[ORDERS].answer is answer
+        assert not play.asked("AlterPartitionReassignments")
+
     async def test_metadata_that_can_not_be_read_are_read_through_another_broker(self) -> None:
         play = Play()
         play.add(offline(replicas=(3, 1, 2)))
