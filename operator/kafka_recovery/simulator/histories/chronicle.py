@@ -31,6 +31,7 @@ from kafka_recovery.simulator.histories.facts import (
     Kept,
     Led,
     Looked,
+    Misreported,
     Ordered,
     Paused,
     Ran,
@@ -71,6 +72,7 @@ class Chronicle:
     delayed: list[Delayed] = field(default_factory=list)
     paused: list[Paused] = field(default_factory=list)
     configured: list[Configured] = field(default_factory=list)
+    misreported: list[Misreported] = field(default_factory=list)
     witnessed: dict[TopicPartition, Witnessed] = field(default_factory=dict)
     """The last of each partition that no later leader contradicts."""
     committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)

@@ -47,6 +47,15 @@ class Witnessed:
 
 
 @dataclass(frozen=True, slots=True)
+class Misreported:
+    """From now on a broker is wrong by so many records when it is asked where a log ends."""
+
+    at: float
+    broker: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Looked:
     """An engine has gathered evidence. `copies`: what the replicas that it measured really hold at that moment."""
 

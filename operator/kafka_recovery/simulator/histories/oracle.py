@@ -60,6 +60,7 @@ from kafka_recovery.simulator.histories.judging.quarantine import (
     an_earlier_wave_is_waited_out,
     requests_in_doubt_are_waited_out,
 )
+from kafka_recovery.simulator.histories.judging.readings import nobody_else_is_named, who_contradicts_itself_is_named
 from kafka_recovery.simulator.histories.judging.refusals import (
     failed_is_so,
     refused_is_untouched,
@@ -81,6 +82,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     class_is_proven,
     at_least_is_lost,
     lacks_are_true,
+    who_contradicts_itself_is_named,
+    nobody_else_is_named,
     nobody_from_silence,
     nothing_forbids_it,
     best_first,

@@ -30,6 +30,7 @@ NOT_JUDGED = frozenset(
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
+        "Unfinished", "LogEndsContradict",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -294,6 +295,11 @@ def _wires_were_bad(told: Told) -> bool:
     return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
 
 
+def _rights_were_missing(told: Told) -> bool:
+    """Whether any right was ever taken away from engines."""
+    return any(fault.kind is Kind.RIGHTS and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
 REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **dict.fromkeys(
@@ -326,5 +332,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
     "InvalidAnswer": _wires_were_bad,
+    "ClusterAuthorizationFailed": _rights_were_missing,
+    "TopicAuthorizationFailed": _rights_were_missing,
 }  # fmt: skip
 """By the word of a reason, whether it is so."""

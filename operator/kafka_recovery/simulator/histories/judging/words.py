@@ -6,11 +6,13 @@ from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.histories.scenario import Kind, Scenario
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.metadata import PartitionState
 
 LAST_SEEN = 12.0
@@ -78,7 +80,8 @@ def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
         low = [len(state.isr) < min(value, len(state.replicas)) for state in led for value in values]
         under = outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
         text = f"{said.process} says {outcome.id} is {outcome.outcome}; its ISR is {list(led[-1].isr)}, min.insync."
-        yield unless(any(low) if under else not all(low), said.at, f"{text}replicas {values}")
+        why = f"{_held_up(story, said)}{_unread(scenario, said)}"
+        yield unless(any(low) if under else not all(low), said.at, f"{text}replicas {values}{why}")
 
 
 def cleanly_is_clean(story: Chronicle, scenario: Scenario) -> Examined:
@@ -148,6 +151,17 @@ def _held_up(story: Chronicle, said: Concluded) -> str:
         if (state.leader, state.leader_epoch) == (said.outcome.leader, said.outcome.leader_epoch)
     ]
     return f"; it led until a request got no answer, asked {said.at - led[0]:.0f} s before" if led else ""
+
+
+def _unread(scenario: Scenario, said: Concluded) -> str:
+    """Whether brokers would not tell it the topic's configs."""
+    denied = (
+        fault.partition
+        for fault in scenario.faults
+        if fault.kind is Kind.RIGHTS and fault.right is Operation.DESCRIBE and fault.at <= said.at
+    )
+    topics = {TopicPartition.parse(partition).topic for partition in denied if partition is not None}
+    return "; it had lost the right to see the topic" if said.outcome.id.topic in topics else ""
 
 
 def _said_recovered(story: Chronicle) -> Iterator[Concluded]:
