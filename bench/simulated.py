@@ -25,7 +25,7 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, Leadership
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
