@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kafka_recovery.domain.election import Lead, Leadership, Sighting
 from kafka_recovery.domain.ids import Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -50,11 +52,13 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
         reason = _member_leads(decision, lead)
     elif not planned:
         outcome, reason = Outcome.FAILED, _another_leader(run, decision, lead)
+    warnings = [_came_back_with_less(decision, lead)] if behind and member else []
     if outcome is Outcome.RECOVERED and (under := _under_min_isr(run)):
+        warnings += [reason.message] if reason else []
         outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, under
-    warnings = _warnings(run, lead, _came_back_with_less(decision, lead) if behind and member else None)
+    warnings += _warnings(run, lead)
     return PartitionOutcome(
-        run.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, run.restored, warnings
+        run.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, run.restored, tuple(warnings)
     )
 
 
@@ -159,18 +163,15 @@ def _came_back_with_less(decision: Decision, lead: Lead) -> str:
     )
 
 
-def _warnings(run: PartitionRun, lead: Lead, came_back_with_less: str | None) -> tuple[str, ...]:
+def _warnings(run: PartitionRun, lead: Lead) -> Iterator[str]:
     decision, look = run.decision, run.look
-    warnings: tuple[str, ...] = () if came_back_with_less is None else (came_back_with_less,)
     if lead.leader in run.clean_members and lead.leader not in run.isr_before:
-        warnings += (
+        yield (
             f"broker {lead.leader} was in the ELR: if its process was killed, Kafka took it out and elected it as the "
-            "last known leader, which is no clean election",
+            "last known leader, which is no clean election"
         )
-    if look is None or look.assignment in (decision.assignment, decision.order):
-        return warnings
-    return (
-        *warnings,
-        f"it is assigned to {list(look.assignment)}, planned with {list(decision.assignment)}: somebody else "
-        "changed that meanwhile; see that no reassignment hangs (kafka-reassign-partitions.sh --list)",
-    )
+    if look is not None and look.assignment not in (decision.assignment, decision.order):
+        yield (
+            f"it is assigned to {list(look.assignment)}, planned with {list(decision.assignment)}: somebody else "
+            "changed that meanwhile; see that no reassignment hangs (kafka-reassign-partitions.sh --list)"
+        )

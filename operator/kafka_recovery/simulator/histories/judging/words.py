@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
@@ -192,7 +193,8 @@ def _election(story: Chronicle, said: Concluded) -> Held | None:
 def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     """`Recovered` with another leader, or with less than was planned, is not `Recovered`.
 
-    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan.
+    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan. A
+    member of the ISR or ELR that leads in place of the planned one is told as such, and with what it has less.
     """
     outcome = said.outcome
     elections: list[tuple[Asked, Ballot]] = [
@@ -209,8 +211,20 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     stands_on = story.decision(asked, ballot)
     planned = None if stands_on is None else stands_on[1].log_end
     if outcome.leader != ballot.designated:
+        if stands_on and _told_as_member(outcome, story.plan(stands_on[0])):
+            return
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}"
         yield Broken(said.at, f"{text}, planned was broker {ballot.designated}")
     if planned is not None and outcome.log_end is not None:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
         yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")
+
+
+def _told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
+    """Whether it is said that a member of the ISR or ELR leads where another one was planned, and what it has less."""
+    seen = next((partition for partition in plan.evidence.partitions if partition.id == outcome.id), None)
+    decision = next((decision for decision in plan.decisions if decision.id == outcome.id), None)
+    said = " ".join((str(outcome.reason), *outcome.warnings))
+    behind = bool(decision and decision.log_end and (outcome.log_end or 0) < decision.log_end)
+    member = seen is not None and outcome.leader in seen.clean_members
+    return member and "a member of the ISR or ELR" in said and ("came back with log end" in said or not behind)
