@@ -193,7 +193,7 @@ class Execution:
             look = looks.get(id)
             _see_what_came(runs[id], look)
             if decision.verdict is not Verdict.ELECT and (lead := lead_of(look)):
-                session.conclude(session.online(decision, lead))
+                session.conclude(session.online(decision, lead, look))
             elif not _conclude_found(runs[id], look, session):
                 session.refuse(id, again[id])
 
@@ -206,7 +206,7 @@ class Execution:
         for id, decision in found.items():
             look = looks.get(id)
             if lead := lead_of(look):
-                session.conclude(session.online(decision, lead))
+                session.conclude(session.online(decision, lead, look))
             elif isinstance(look, Leadership) and is_silent(look):
                 again[id] = leader_silent(look)
             else:

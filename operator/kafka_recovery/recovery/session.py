@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead
+from kafka_recovery.domain.election import Lead, Leadership, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
@@ -120,11 +120,11 @@ class Session:
             ends = [replica.log.end for replica in partition.replicas if replica.log]
             self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
 
-    def online(self, decision: Decision, lead: Lead) -> PartitionOutcome:
+    def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
         """The outcome of a partition that was found with a leader that answers, where this plan elects nobody."""
         earlier = [run for run in self._earlier(decision) if counts(lead, run.decision)]
         if earlier:
-            return verified(earlier[-1], lead)
+            return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
         if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):
             return elected_by_others(decision.id, lead)
         return online_already(decision.id, lead, self._longest.get((decision.id, decision.topic_id)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.recheck import before, recheck
 from kafka_recovery.domain.election import (
     Answer,
+    Ballot,
     ElectionAnswer,
     Gone,
     Lead,
@@ -43,6 +44,9 @@ from kafka_recovery.recovery.requests import request_of
 
 FRESH = timedelta(seconds=2)
 """A last look that began longer ago than this is taken again before its wave is elected."""
+
+
+Ask = Callable[[Sequence[Ballot]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class WaveSteps:
         if going:
             wave.number = number()
             await self._start(wave.number, going)
-            wave.answered(await self.election.designate([request_of(run.decision) for run in going]))
+            wave.answered(await _answers(self.election.designate, going))
         return wave
 
     async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
@@ -151,7 +155,7 @@ class WaveSteps:
             wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
             ready = wave.standing(State.DESIGNATED)
         if ready:
-            wave.answered(await self.election.elect([request_of(run.decision) for run in ready]))
+            wave.answered(await _answers(self.election.elect, ready))
 
     async def verify(self, wave: Wave, moved: Callable[[], None]) -> None:
         """Wait for what comes of each election; where a request was not answered, until it can't take effect.
@@ -205,14 +209,13 @@ class WaveSteps:
         if not runs:
             return {}, {}, False
         by_id = {run.id: run for run in runs}
-        requests = [request_of(run.decision) for run in runs]
-        answers = dict(await self.election.restore(requests))
+        answers = await _answers(self.election.restore, runs)
         looks = await self._until_restored(by_id, answers)
         altered = _not_restored(by_id, looks, answers)
         if altered:
             unanswered = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
             if not unanswered or await self.end_doubt(unanswered):
-                answers |= await self.election.restore([request for request in requests if request.id in altered])
+                answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
                 looks = await self._until_restored(by_id, answers)
                 altered = _not_restored(by_id, looks, answers)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
@@ -328,6 +331,14 @@ class WaveSteps:
                 return looks
             await self.clock.sleep(pause)
             pause = min(2 * pause, self.timing.look)
+
+
+async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartition, ElectionAnswer]:
+    """An answer for each; a driver that raises instead has sent something or has not: nobody knows."""
+    try:
+        return dict(await ask([request_of(run.decision) for run in runs]))
+    except ClusterFault as fault:
+        return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, fault.reason))
 
 
 def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
