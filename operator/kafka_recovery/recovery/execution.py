@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
-from kafka_recovery.domain.election import Leadership, Scope, Sighting
+from kafka_recovery.domain.election import Lead, Leadership, Scope, Sighting
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -192,7 +192,8 @@ class Execution:
         for id, decision in decisions.items():
             look = looks.get(id)
             _see_what_came(runs[id], look)
-            if decision.verdict is not Verdict.ELECT and (lead := lead_of(look)):
+            lead = lead_of(look)
+            if lead and decision.verdict is not Verdict.ELECT and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead))
             elif not _conclude_found(runs[id], look, session):
                 session.refuse(id, again[id])
@@ -205,8 +206,11 @@ class Execution:
         again = {}
         for id, decision in found.items():
             look = looks.get(id)
-            if lead := lead_of(look):
+            lead = lead_of(look)
+            if lead and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead))
+            elif lead:
+                again[id] = _leader_of_before(lead)
             elif isinstance(look, Leadership) and is_silent(look):
                 again[id] = leader_silent(look)
             else:
@@ -229,6 +233,14 @@ class Execution:
             if pending:
                 await self.clock.sleep(self.timing.look)
         return looks
+
+
+def _leader_of_before(lead: Lead) -> Reason:
+    message = (
+        f"broker {lead.leader} leads it in epoch {lead.leader_epoch} by what is to be seen now, but it was seen "
+        "without a leader in that epoch or a newer one: these metadata are old"
+    )
+    return Reason("StaleMetadata", message)
 
 
 def _see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
