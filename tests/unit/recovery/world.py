@@ -179,6 +179,7 @@ class World:
         """An engine for as long as its process lives: it holds the journal's lock. To start one takes a second."""
         self.clock.advance(timedelta(seconds=1))
         self.steps.dead = False
+        self.kafka.newest = None
         with WatchedJournal(self.directory, self.kafka.id, self.steps, self.durable) as journal:
             yield Engine(
                 self.kafka,
