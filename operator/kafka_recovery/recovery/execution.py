@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
-from kafka_recovery.domain.election import Lead, Leadership, Scope, Sighting
+from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
