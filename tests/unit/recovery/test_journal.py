@@ -16,6 +16,7 @@ from typing import Protocol
 
 import pytest
 
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest, digest_of_canonical
@@ -107,8 +108,10 @@ async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> N
         name = await journal.record(plan)
         await journal.approved(name, "ann")
         await journal.wave_started(name, 1, (ORDERS,))
+        await journal.in_doubt(name, 1, BrokerId(7))
         await journal.wave_ended(name, 1, (outcome,))
         await journal.wave_started(name, 2, (ORDERS,))
+        await journal.in_doubt(name, 2, BrokerId(3))
 
     with place.journal() as journal:
         (run,) = await journal.unfinished()
@@ -116,6 +119,7 @@ async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> N
     assert name == digest(plan)
     assert (run.digest, run.plan) == (name, plan)
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (outcome,))
+    assert run.relays == {3}, "of the wave that has not ended"
 
 
 async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(place: Place, plan: Plan) -> None:
