@@ -418,7 +418,16 @@ class FakeKafka:
         )
         took = timedelta(milliseconds=80)
         return ClusterState(
-            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), took, self.designates, self.applied
+            self.id,
+            "4.1 or later",
+            (),
+            True,
+            self._view(),
+            brokers,
+            self.clock.now(),
+            took,
+            self.designates,
+            self.applied,
         )
 
     def _evidence(self, id: TopicPartition) -> PartitionEvidence:
