@@ -41,7 +41,7 @@ async def advances(
     told = {id: _number(before) for id, before in view.versions.items()}
     target = {id: watermark - 1 if isinstance(watermark, int) else before + 1 for id, before in told.items()}
     behind = [id for id, before in told.items() if before < target[id]]
-    places = {id: members.known[id].address for id in behind}
+    places = {id: members.listing.known[id].address for id in behind}
     found = await together(*(_arrives(members.brokers, places[id], target[id], deadline) for id in behind))
     late = dict(zip(behind, found, strict=True))
     return {id: arrived for id in view.versions if (arrived := late.get(id, True)) is not None}

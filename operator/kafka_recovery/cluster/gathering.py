@@ -119,7 +119,7 @@ class Gathering:
         self, view: View, broker: BrokerId, held: Sequence[PartitionState]
     ) -> Mapping[TopicPartition, Replica]:
         rules, known = self.rules, _logs(broker, held, self.known)
-        entry = view.cluster.brokers.get(broker) or self.members.known.get(broker)
+        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
         if entry is None:
             nowhere = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
             return {state.id: Replica(broker, None, nowhere) for state in held}
@@ -178,7 +178,7 @@ class Gathering:
             for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
         ]
         if not view.cluster.lists_fenced:
-            away = [entry for entry in self.members.known.values() if entry.id not in view.cluster.brokers]
+            away = [entry for entry in self.members.listing.known.values() if entry.id not in view.cluster.brokers]
             brokers += [replace(_broker(entry, view, None), registered=None, fenced=True) for entry in away]
         mine = view.versions[view.at.id]
         return ClusterState(

@@ -122,7 +122,7 @@ class KafkaCluster:
             by_broker.setdefault(broker, []).append(id)
 
         async def ask(broker: BrokerId, ids: list[TopicPartition]) -> dict[TopicPartition, Lead] | Reason:
-            entry = self._members.known.get(broker)
+            entry = self._members.listing.known.get(broker)
             if entry is None:
                 return Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
             survey = ReplicaSurvey(self.brokers, broker, entry.address, deadline, self._now)
@@ -147,7 +147,7 @@ class KafkaCluster:
 
     def relay(self, at: Address) -> Relay:
         """The broker at this address, as something to be asked about later."""
-        ids = [entry.id for entry in self._members.known.values() if entry.address == at]
+        ids = [entry.id for entry in self._members.listing.known.values() if entry.address == at]
         return Relay(ids[0] if len(ids) == 1 else None, at.host, at.port)
 
     async def unregistered(self, brokers: Iterable[BrokerId], deadline: timedelta) -> tuple[BrokerId, ...]:

@@ -11,27 +11,21 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from kafka_recovery.cluster import metadata
-from kafka_recovery.cluster.asking import BRIEF, Asking, Place, Question, Said, applied, place, worth_another_try
+from kafka_recovery.cluster.asking import BRIEF, Place, Question, Said, applied, place, worth_another_try
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
 from kafka_recovery.cluster.errors import (
     AddressShared,
     BrokerSilent,
     ClusterError,
-    ClusterMismatch,
     ClusterUnavailable,
     StaleMetadata,
 )
+from kafka_recovery.cluster.listing import AT_ONCE, NEARLY_NEWEST, Listing
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.reason import Reason
-
-AT_ONCE = timedelta(milliseconds=200)
-"""A broker that takes longer is slow: another one that knows as much is gone through rather."""
-
-NEARLY_NEWEST = 3
-"""Metadata records (a second and a half of no-ops) a broker may lag and still know about as much as the newest."""
 
 _NO_OPS_A_SECOND = 2
 """What a controller writes when nothing happens (metadata.max.idle.interval.ms)."""
@@ -41,9 +35,6 @@ _ROUTE_AGE = timedelta(seconds=2)
 
 _POLL = 0.05
 """Seconds between two questions whether a broker has caught up."""
-
-_FALLBACKS = 16
-"""Brokers that are asked at once who there is, if those asked first fail."""
 
 _NOT_ALLOWED = frozenset({"ClusterAuthorizationFailed"})
 """Why a quorum may go undescribed for good: DescribeQuorum needs DESCRIBE on the cluster, which not everybody has.
@@ -72,29 +63,22 @@ class Route(NamedTuple):
 
 
 class Membership:
-    """One cluster's brokers. Looks and pulses share what is known of them.
+    """One cluster, and which of its brokers to go through. Looks and pulses share what is known of them.
 
-    `known`: every broker seen so far, also those that are not listed any more. `listed`: those of the last view.
     `newest`: the newest metadata that were ever read; nothing older is shown.
     """
 
     def __init__(self, brokers: Brokers, bootstrap: Sequence[Address], expected_cluster_id: str | None) -> None:
         self.brokers = brokers
-        self.asking = Asking(brokers)
-        self.known: dict[BrokerId, BrokerEntry] = {}
-        self.listed: Mapping[BrokerId, BrokerEntry] = {}
+        self.listing = Listing(brokers, bootstrap, expected_cluster_id)
         self.newest: MetadataOffset | None = None
-        self.brief = AT_ONCE
-        self._bootstrap = tuple(bootstrap)
-        self._expected = expected_cluster_id
-        self._turn = 0
         self._route: Route | None = None
         self._route_found_at = 0.0
         self._failed: Address | None = None
 
     async def aclose(self) -> None:
         """Ask nobody any more."""
-        await self.asking.aclose()
+        await self.listing.asking.aclose()
 
     # Going through a broker
 
@@ -106,7 +90,7 @@ class Membership:
     def goes_through(self, at: Address, cluster: ClusterEntry) -> None:
         """Whoever comes next goes through the broker whose view this is, if it may be gone through."""
         entry = next((entry for entry in cluster.brokers.values() if entry.address == at), None)
-        offset = -1 if entry is None else self.asking.applied_by(entry.id)
+        offset = -1 if entry is None else self.listing.asking.applied_by(entry.id)
         if entry is None or entry.fenced or at in _shared(cluster) or offset < max(0, _number(self.newest)):
             return
         self._read(MetadataOffset(offset))
@@ -170,7 +154,7 @@ class Membership:
         Raises StaleMetadata if nobody knows, in time, metadata as new as those that were seen before.
         """
         until = loop_time() + deadline.total_seconds()
-        look = _Look(self, deadline, min(deadline, BRIEF) if in_a_hurry else deadline)
+        look = _Look(self.listing, deadline, min(deadline, BRIEF) if in_a_hurry else deadline)
         try:
             cluster = await look.newest_view()
         except ClusterUnavailable as nobody:
@@ -184,10 +168,10 @@ class Membership:
         as_of = applied(look.versions[place(at)])
         route = await self._at_least(Route(at.address, as_of), self.newest, until)
         if at.address not in look.views or route.as_of != as_of:
-            cluster = await self.describe(at.address, deadline)
+            cluster = await self.listing.describe(at.address, deadline)
         else:
             cluster = look.views[at.address]
-        self.listed = cluster.brokers
+        self.listing.latest = cluster.brokers
         self._route, self._route_found_at = route, loop_time()
         versions, faults = look.told(cluster)
         return View(at, cluster, versions, faults, route.as_of)
@@ -199,93 +183,6 @@ class Membership:
         others = [entry for entry in alive if entry.address != failed and newest[place(entry)] >= enough]
         return max(others or alive, key=lambda entry: (newest[place(entry)], -entry.id))
 
-    # Who there is
-
-    async def views(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
-        """The cluster as one or two brokers see it: those that knew the newest, else whoever answers first.
-
-        Notes how long that takes, which is the distance to the brokers. Raises ClusterMismatch if all that answers is
-        another cluster, ClusterUnavailable if nobody says who there is.
-        """
-        began, witnesses = loop_time(), self._witnesses()
-        views, faults = await self.described(witnesses, min(deadline, self.brief))
-        if not views:
-            known = [entry.address for entry in self._newest_first() if entry.address not in witnesses]
-            places = dict.fromkeys([*known[:_FALLBACKS], *self._bootstrap, *witnesses])
-            # Half at least: this process may have stood still meanwhile, which is no silence of the brokers.
-            left = max(deadline / 2, deadline - timedelta(seconds=loop_time() - began))
-            views, more = await self.described(list(places), left, ATTEMPTS, first_only=True)
-            faults |= more
-        if not views:
-            raise _nobody(faults)
-        self.brief = min(deadline / 2, max(AT_ONCE, 2 * timedelta(seconds=loop_time() - began)))
-        return views
-
-    def witness_again(self) -> None:
-        """The next views are to be those of other brokers."""
-        self._turn += 1
-
-    async def describe(self, at: Address, deadline: timedelta, attempts: int = ATTEMPTS) -> ClusterEntry:
-        """The cluster as this broker sees it. Raises ClusterMismatch for another one than expected."""
-        cluster = await metadata.describe_cluster(self.brokers, at, deadline, attempts)
-        if self._expected not in (None, cluster.cluster_id):
-            raise ClusterMismatch(at, str(self._expected), cluster.cluster_id)
-        self._expected = cluster.cluster_id
-        self._keep(cluster.brokers)
-        return cluster
-
-    async def described(
-        self, places: Sequence[Address], deadline: timedelta, attempts: int = 1, *, first_only: bool = False
-    ) -> tuple[dict[Address, ClusterEntry], dict[Address, ClusterError]]:
-        """What those say who answer in time, or only the first of them; and why others did not."""
-        tasks = {asyncio.create_task(self.describe(address, deadline, attempts)): address for address in places}
-        views: dict[Address, ClusterEntry] = {}
-        faults: dict[Address, ClusterError] = {}
-        until = loop_time() + deadline.total_seconds()
-        waiting = set(tasks)
-        try:
-            while waiting and not (first_only and views) and (left := until - loop_time()) > 0:
-                done, waiting = await asyncio.wait(waiting, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-                for task in (task for task in tasks if task in done):  # a set's order is by chance
-                    error = task.exception()
-                    if error is None:
-                        views[tasks[task]] = task.result()
-                    elif isinstance(error, ClusterError):
-                        faults[tasks[task]] = error
-                    else:
-                        raise error
-        finally:
-            await _cancelled(task for task in tasks if task in waiting)
-        silent = {
-            place: BrokerSilent(place, deadline, "DescribeCluster") for task, place in tasks.items() if task in waiting
-        }
-        return views, faults | silent
-
-    def _keep(self, brokers: Mapping[BrokerId, BrokerEntry]) -> None:
-        self.known |= brokers
-        for id in [id for id in self.known if id not in brokers][: len(self.known) - metadata.MOST_BROKERS]:
-            del self.known[id]
-
-    def _witnesses(self) -> list[Address]:
-        """Who knew the newest, and in turn one of the others who knew about as much."""
-        if not self.listed:
-            return []
-        best, *others = self._newest_first()
-        enough = self.asking.applied_by(best.id) - NEARLY_NEWEST
-        others = [
-            entry
-            for entry in others
-            if self.asking.answers(entry) and not entry.fenced and self.asking.applied_by(entry.id) >= enough
-        ]
-        chosen = [best, others[self._turn % len(others)]] if others else [best]
-        return [entry.address for entry in chosen if entry.address != self._failed]
-
-    def _newest_first(self) -> list[BrokerEntry]:
-        def rank(entry: BrokerEntry) -> tuple[bool, bool, int, int]:
-            return not self.asking.answers(entry), entry.fenced, -self.asking.applied_by(entry.id), entry.id
-
-        return sorted(self.listed.values(), key=rank)
-
 
 class _Look:
     """One look: who was asked, and what they said.
@@ -294,8 +191,8 @@ class _Look:
     metadata it knows for that. `questions`: all that were put.
     """
 
-    def __init__(self, members: Membership, deadline: timedelta, patience: timedelta) -> None:
-        self._members = members
+    def __init__(self, listing: Listing, deadline: timedelta, patience: timedelta) -> None:
+        self._listing = listing
         self._deadline = deadline
         self._patience = patience
         self._unlisted: set[Address] = set()
@@ -310,8 +207,8 @@ class _Look:
         Who is cut off lists others as fenced, and not those that came since: the newest says who is alive.
         """
         give_up_at = loop_time() + 2 * self._deadline.total_seconds()
-        self._put(self._members.listed.values(), ATTEMPTS)
-        self.views = dict(await self._members.views(self._deadline))
+        self._put(self._listing.latest.values(), ATTEMPTS)
+        self.views = dict(await self._listing.views(self._deadline))
         while True:
             await self._ask(self._listed())
             at = max(self.newest, key=lambda at: (self.newest[at], -at[0]), default=None)
@@ -319,7 +216,7 @@ class _Look:
                 return next(iter(self.views.values()))
             if at[1] in self.views:
                 return self.views[at[1]]
-            views, faults = await self._members.described([at[1]], self._deadline)
+            views, faults = await self._listing.described([at[1]], self._deadline)
             self.views |= views
             for address in faults:
                 self._unlisted.add(address)
@@ -352,19 +249,19 @@ class _Look:
         versions, faults = self.told(cluster)
         for id in versions:
             faults[id] = Reason("Fenced", f"broker {id} answers, but the controller has fenced it")
-        return {self._members.known[id].address: reason for id, reason in faults.items()}
+        return {self._listing.known[id].address: reason for id, reason in faults.items()}
 
     def _listed(self) -> list[BrokerEntry]:
         listed = {place(entry): entry for view in self.views.values() for entry in view.brokers.values()}
         return list(listed.values())
 
     def _put(self, entries: Iterable[BrokerEntry], attempts: int) -> None:
-        for at, question in self._members.asking.ask(entries, self._deadline, attempts).items():
+        for at, question in self._listing.asking.ask(entries, self._deadline, attempts).items():
             self.questions.setdefault(at, question)
 
     async def _ask(self, entries: Sequence[BrokerEntry]) -> None:
         """Ask those that were not asked yet, and note what all said that answer in time."""
-        asking = self._members.asking
+        asking = self._listing.asking
         self._put([entry for entry in entries if place(entry) not in self.questions], ATTEMPTS)
         await asking.wait(self.questions, entries, self._patience)
         again = [entry for entry in entries if self._worth_another_try(entry)]
@@ -423,13 +320,6 @@ def _shared(cluster: ClusterEntry) -> Mapping[Address, Sequence[BrokerId]]:
     }
 
 
-def _nobody(faults: Mapping[Address, ClusterError]) -> ClusterError:
-    others = [fault for fault in faults.values() if isinstance(fault, ClusterMismatch)]
-    if others:
-        return others[0]
-    return ClusterUnavailable.for_faults(faults)
-
-
 def _number(offset: MetadataOffset | None) -> int:
     return -1 if offset is None else offset
 
@@ -440,9 +330,3 @@ def _no_ops(waited: float) -> int:
     A slow broker answers last, so it seems to know the newest; it must not be the one to go through for that.
     """
     return 0 if waited < AT_ONCE.total_seconds() else math.ceil(waited * _NO_OPS_A_SECOND) + 1
-
-
-async def _cancelled(tasks: Iterable[asyncio.Task[object]]) -> None:
-    for task in (tasks := list(tasks)):
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)

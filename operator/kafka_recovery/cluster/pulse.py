@@ -11,8 +11,9 @@ from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.asking import Place, place
 from kafka_recovery.cluster.brokers import Address
 from kafka_recovery.cluster.errors import BrokerUnreachable, ClusterError
+from kafka_recovery.cluster.listing import NEARLY_NEWEST
 from kafka_recovery.cluster.loop_time import loop_time
-from kafka_recovery.cluster.membership import NEARLY_NEWEST, Membership
+from kafka_recovery.cluster.membership import Membership
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId
@@ -74,21 +75,21 @@ class Pulses:
         members = self._members
         began = asked_at = loop_time()
         self._turn += 1
-        self._ask(members.listed.values(), deadline)
+        self._ask(members.listing.latest.values(), deadline)
         views = await self._views(deadline)
-        known = set(map(place, members.listed.values()))
+        known = set(map(place, members.listing.latest.values()))
         if new := {place: entry for place, entry in _listed_by(views).items() if place not in known}:
             asked_at = loop_time()
             self._ask(new.values(), deadline)
-        await members.asking.wait_for_prompt(asked_at + min(deadline, members.brief).total_seconds())
+        await members.listing.asking.wait_for_prompt(asked_at + min(deadline, members.listing.brief).total_seconds())
         since, self._told_until = self._told_until, loop_time()
-        answers = members.asking.since(since)
+        answers = members.listing.asking.since(since)
         at, cluster, witnesses = await self._newest(views, deadline)
-        members.listed = cluster.brokers
+        members.listing.latest = cluster.brokers
         members.goes_through(at, cluster)
         disagreement = _disagreement(cluster, witnesses)
         if disagreement is None:  # who disagrees is asked again: news takes a moment to reach everybody
-            members.witness_again()
+            members.listing.witness_again()
         committed = await self._committed(at, deadline) if ask_controller else None
         return Pulse(
             cluster_id=cluster.cluster_id,
@@ -102,9 +103,9 @@ class Pulses:
 
     async def _views(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
         try:
-            return await self._members.views(deadline)
+            return await self._members.listing.views(deadline)
         except ClusterError:
-            self._members.asking.let_go()
+            self._members.listing.asking.let_go()
             self._told_until = loop_time()
             raise
 
@@ -119,19 +120,19 @@ class Pulses:
         at = max(views, key=lambda address: offsets[address])
         best = max(views[at].brokers.values(), key=self._applied_by, default=None)
         if best is not None and self._applied_by(best) > offsets[at] + NEARLY_NEWEST:
-            newer, _ = await self._members.described([best.address], deadline)
+            newer, _ = await self._members.listing.described([best.address], deadline)
             if best.address in newer:
                 return best.address, newer[best.address], []
         enough = offsets[at] - NEARLY_NEWEST
         return at, views[at], [view for address, view in views.items() if address != at and offsets[address] >= enough]
 
     def _applied_by(self, entry: BrokerEntry) -> int:
-        asking = self._members.asking
+        asking = self._members.listing.asking
         return asking.applied_by(entry.id) if asking.answers(entry) else -1
 
     def _offset_of(self, at: Address, view: ClusterEntry) -> int:
         ids = [entry.id for entry in view.brokers.values() if entry.address == at]
-        return max((self._members.asking.applied_by(id) for id in ids), default=-1)
+        return max((self._members.listing.asking.applied_by(id) for id in ids), default=-1)
 
     async def _committed(self, at: Address, deadline: timedelta) -> int | Reason:
         try:
@@ -141,13 +142,13 @@ class Pulses:
 
     def _ask(self, entries: Iterable[BrokerEntry], deadline: timedelta) -> None:
         """Ask the brokers that were asked longest ago, not those that still owe an answer."""
-        free = [entry for entry in entries if not self._members.asking.is_open(place(entry))]
+        free = [entry for entry in entries if not self._members.listing.asking.is_open(place(entry))]
         chosen = sorted(free, key=lambda entry: self._asked.get(place(entry), 0))[:_ASKED_AT_ONCE]
         self._asked |= {place(entry): self._turn for entry in chosen}
-        self._members.asking.ask(chosen, deadline)
+        self._members.listing.asking.ask(chosen, deadline)
 
     def _beat(self, entry: BrokerEntry, answers: Mapping[Place, ApiVersions | ClusterError]) -> Beat:
-        offset = self._members.asking.applied_by(entry.id)
+        offset = self._members.listing.asking.applied_by(entry.id)
         answer, known = answers.get(place(entry)), None if offset < 0 else offset
         if isinstance(answer, ClusterError):
             return Beat(entry, False, known, answer.reason, isinstance(answer, BrokerUnreachable))

@@ -189,8 +189,13 @@ class TestSilence:
                 member.roles["ApiVersions"] = lambda heard: None
             with pytest.raises(ClusterUnavailable):
                 await members.look(SOON)
+
+            async def slowly(id: int, heard: Heard) -> Any:
+                await asyncio.sleep(0.3)
+                return play.api_versions(id, heard)
+
             for id, member in play.members.items():
-                member.roles["ApiVersions"] = partial(play.api_versions, id)
+                member.roles["ApiVersions"] = partial(slowly, id)
             assert set((await members.look(PATIENCE)).versions) == {1, 2}
 
 
