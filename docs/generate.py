@@ -46,7 +46,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("kube/clusters/strimzi_objects.py", "code"): (),
     ("kube/recoveries/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
     ("kube/watching/watcher.py", "min(codes)"): (),
-    ("recovery/engine.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
+    ("recovery/execution.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
 }
 """Where the code says a reason by a variable: which words it can be; none where it hands on what others said."""
 

@@ -37,6 +37,7 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartition"
 """The only error that says that there is no such topic; a broker hides none that way from who names it."""
 
 _TOPIC_RESOURCE = 2
+_NO_SUCH_TOPIC = "UnknownTopicOrPartition"
 _MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
 _CONFIG_SOURCES = {
     1: "topic",
@@ -109,6 +110,11 @@ class Partitions:
         if id.topic in self.topics:
             return Gone(id, Reason("UnknownPartition", f"topic {id.topic} has no partition {id.partition}"))
         return Unseen(id, Reason("LeftOut", f"the answer about topic {id.topic} was left out"))
+
+    def unseen_of(self, id: TopicPartition) -> Reason | None:
+        """Why it is not known whether the partition's topic is there; None where it is known that it is or is not."""
+        reason = self.unseen.get(id.topic)
+        return None if reason is None or reason.code == _NO_SUCH_TOPIC else reason
 
 
 @dataclass(frozen=True, slots=True)

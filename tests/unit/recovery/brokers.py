@@ -7,6 +7,7 @@ never answered and take effect, or not, or later.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -118,7 +119,7 @@ def port(
 
 
 class FakeClock:
-    """Port `Clock`: time passes only in `sleep`, and what is due happens then."""
+    """Port `Clock`: time passes only in `sleep`, and what is due happens then; other tasks go on first."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
@@ -136,6 +137,8 @@ class FakeClock:
     @port
     async def sleep(self, duration: timedelta) -> None:
         self.sleeps.append(duration)
+        for _ in range(10):
+            await asyncio.sleep(0)
         self.advance(duration)
 
     def advance(self, duration: timedelta) -> None:
