@@ -78,6 +78,14 @@ KNOWN: tuple[Named, ...] = (
         (),
     ),
     Named(
+        "refused-after-its-own-election",
+        "Where the right to see a topic is taken away just after an election, the partition is called `Refused`, though"
+        " this very run had a leader elected for it.",
+        ("refused_is_untouched",),
+        r"had a leader elected for it; it says .*not authorized",
+        (),
+    ),
+    Named(
         "recovered-where-min-isr-is-not-told",
         "Where the right to see a topic is taken away, `Recovered` is said of a partition that is below"
         " min.insync.replicas, which nobody may read any more.",
