@@ -35,6 +35,7 @@ from kafka_recovery.simulator.histories.facts import (
     Ordered,
     Paused,
     Ran,
+    Shown,
     Step,
     Waited,
     Wished,
@@ -57,6 +58,7 @@ class Chronicle:
     kafka: SimulatedKafka
     disks: dict[str, Disk] = field(default_factory=dict)
     looked: list[Looked] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)

@@ -70,6 +70,18 @@ class Looked:
 
 
 @dataclass(frozen=True, slots=True)
+class Shown:
+    """An engine has read who leads a partition by the metadata. `epoch`: the partition's, also without a leader."""
+
+    at: float
+    process: str
+    id: TopicPartition
+    topic_id: TopicId
+    leader: BrokerId | None
+    epoch: LeaderEpoch
+
+
+@dataclass(frozen=True, slots=True)
 class Kept:
     """A file of a machine's journal has become durable.
 

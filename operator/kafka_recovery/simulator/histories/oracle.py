@@ -69,8 +69,10 @@ from kafka_recovery.simulator.histories.judging.refusals import (
 from kafka_recovery.simulator.histories.judging.words import (
     cleanly_is_clean,
     min_isr_is_told,
+    nothing_older_than_was_shown,
     recovered_is_so,
     recovered_means_verified,
+    who_came_back_was_in_sync,
 )
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -89,8 +91,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     the_rule_is_its_topics_own,
     recovered_means_verified,
     recovered_is_so,
+    nothing_older_than_was_shown,
     min_isr_is_told,
     cleanly_is_clean,
+    who_came_back_was_in_sync,
     what_is_refused_is_so,
     refused_is_untouched,
     failed_is_so,

@@ -30,7 +30,7 @@ NOT_JUDGED = frozenset(
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
-        "Unfinished", "LogEndsContradict",
+        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -280,10 +280,11 @@ def _another_leads(told: Told) -> bool:
 
 
 def _leader_is_gone(told: Told) -> bool:
+    """Whether the epoch in which somebody was elected, since it was planned to, is over."""
+    planned = told.planned[1].leader_epoch if told.planned else -1
     held = [h for h in told.story.held if h.id == told.said.outcome.id and h.at <= told.said.at]
-    return bool(held) and any(
-        state.leader is None or state.leader_epoch > min(h.epoch for h in held) for state in _near(told)
-    )
+    epochs = [h.epoch for h in held if h.epoch > planned]
+    return bool(epochs) and any(state.leader_epoch > min(epochs) for state in _near(told))
 
 
 _FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
