@@ -46,27 +46,11 @@ KNOWN: tuple[Named, ...] = (
         (20,),
     ),
     Named(
-        "recovered-is-told-late",
-        "While the next wave's designation gets no answer, what became of the wave before is kept back: `Recovered` is"
-        " said of a leader that has died meanwhile.",
-        ("recovered_is_so", "min_isr_is_told"),
-        r"is Recovered.* it led until a request got no answer",
-        (41,),
-    ),
-    Named(
         "refused-by-metadata-older-than-the-plan",
         "A look reads metadata in which a partition is at an older leader epoch than its plan, and refuses with"
         " `LeaderIsBack` or `AnotherLeader` what has no leader.",
         ("what_is_refused_is_so",),
         r"(LeaderIsBack|AnotherLeader|ElectedAlready): .* that is not so, and it looked at an older epoch",
-        (),
-    ),
-    Named(
-        "a-leader-that-dies-stops-no-wave",
-        "A leader that dies before its wave has ended is decided again, and the next wave begins all the same, though"
-        " the one before it did not verify.",
-        ("a_failed_wave_stops_the_next",),
-        r"of an earlier wave, did not verify, and was decided again",
         (),
     ),
     Named(
