@@ -23,15 +23,15 @@ from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot
+from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, Leadership
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
-from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
 from kafka_recovery.simulator.host.disks import Disk, SimulatedStorage
@@ -144,16 +144,21 @@ async def phase_by_phase(site: Site, phases: Phases) -> None:
             f"{len(elected)} of {len(evidence.partitions)} would be elected: this measures something else"
         )
     for ids in plan.waves:
-        ballots = [ballot_of(elected[id]) for id in ids]
+        ballots = [request_of(elected[id]) for id in ids]
         with phases.phase("elect"):
             await _elect(site, ballots)
         with phases.phase("verify"):
-            led = await site.cluster.leaders(ids, DEADLINE)
+            led = await _led(site, ids)
             while any(lead.problem for lead in led.values()):
                 await site.clock.sleep(timedelta(milliseconds=250))
-                led = await site.cluster.leaders(ids, DEADLINE)
+                led = await _led(site, ids)
         if any(led[ballot.id].leader != ballot.designated for ballot in ballots):
             raise RuntimeError("somebody else was elected")
+
+
+async def _led(site: Site, ids: Sequence[TopicPartition]) -> dict[TopicPartition, Leadership]:
+    looks = await site.cluster.leaders(ids, DEADLINE)
+    return {id: look for id, look in looks.items() if isinstance(look, Leadership)}
 
 
 async def _elect(site: Site, ballots: Sequence[Ballot]) -> None:

@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import Request
 from kafka_recovery.simulator.wire.frames import response
+from kafka_recovery.simulator.wire.whims import FAIR, Whims
 
 if TYPE_CHECKING:
     from kafka_recovery.simulator.wire.sasl import Authentication
@@ -32,6 +33,7 @@ class Line:
     client: str
     addresses: Addresses
     authentication: Authentication
+    whims: Whims = FAIR
     _batches: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
     def another_name(self) -> str:
@@ -49,6 +51,8 @@ class Exchange:
     response_class: Any
     asked: Any
     answered: Callable[[bytes | None], None]
+    edited: Callable[[Exchange, Any], object] = lambda exchange, values: None
+    """Puts the last hand to an answer."""
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
         """Let the broker's process answer, now or when the controller has."""
@@ -62,5 +66,7 @@ class Exchange:
 
     def answer(self, **values: Any) -> None:
         """Encode the response from its fields."""
-        frame = response(self.response_class, self.version, self.correlation_id, Values(**values))
+        told = Values(**values)
+        self.edited(self, told)
+        frame = response(self.response_class, self.version, self.correlation_id, told)
         self.answered(frame)
