@@ -23,7 +23,7 @@ from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.plan import FORMAT, Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 
@@ -72,7 +72,7 @@ def _planned(
     decisions = tuple(_decisions(standings, leaders, histories, around))
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
-    return Plan(evidence, policy, within_budget(decisions, made, policy.limits.loss_budget_records), made)
+    return Plan(FORMAT, evidence, policy, within_budget(decisions, made, policy.limits.loss_budget_records), made)
 
 
 @contextmanager

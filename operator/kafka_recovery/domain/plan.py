@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Literal
 
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy
 from kafka_recovery.domain.reason import Reason, Rejection
+
+FORMAT: Final = 2
 
 
 class Verdict(StrEnum):
@@ -97,9 +100,11 @@ class Decision:
 class Plan:
     """Decisions with the evidence and policy they stand on; `waves` hold the partitions to elect, in order.
 
-    Its canonical JSON is the write-ahead log; the SHA-256 of that is what a person approves.
+    Its canonical JSON is the write-ahead log; the SHA-256 of that is what a person approves. `format`: of that JSON; a
+    reader of another one refuses it.
     """
 
+    format: Literal[2]
     evidence: Evidence
     policy: Policy
     decisions: tuple[Decision, ...]
