@@ -444,7 +444,7 @@ async def test_a_plan_of_an_earlier_release_that_lacks_a_field_is_gone_on_with(p
     """Its digest is that of the bytes that were kept, not of what this release would write in their place."""
     kept = json.loads(canonical(plan))
     del kept["evidence"]["cluster"]["designated_elections"]
-    raw = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    raw = json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
     earlier = digest_of_canonical(raw)
     with place.journal() as journal:
         storage = place.storage()
@@ -455,6 +455,23 @@ async def test_a_plan_of_an_earlier_release_that_lacks_a_field_is_gone_on_with(p
         (run,) = await journal.unfinished()
 
     assert (run.digest, run.plan) == (earlier, plan)
+
+
+@pytest.mark.parametrize("written_by", [None, 1, 3])
+async def test_a_plan_in_another_format_is_refused_and_not_guessed_at(
+    place: Place, plan: Plan, written_by: int | None
+) -> None:
+    kept = json.loads(canonical(plan))
+    assert kept.pop("format") == 2
+    raw = json.dumps(kept if written_by is None else {"format": written_by} | kept).encode()
+    with place.journal() as journal:
+        storage = place.storage()
+        storage.make(digest_of_canonical(raw)[:16])
+        storage.write(digest_of_canonical(raw)[:16], "plan.json", raw)
+        await journal.approved(digest_of_canonical(raw), "ann")
+
+        with pytest.raises(InvalidDocument, match=r"plan\.json: format: "):
+            await journal.unfinished()
 
 
 @pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])
