@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import sys
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Self
 
 from kafka_recovery.domain.ids import BrokerId
@@ -56,7 +59,8 @@ class _Door:
 class PlayServer:
     """Use as an `async with` block; `serve` lets time pass. `first_port` 0: whatever ports are free.
 
-    `passwords`: by user, if clients have to say who they are.
+    `passwords`: by user, if clients have to say who they are. `complain` takes one line for each error of the model
+    itself, which ends at most the connection that it came over.
     """
 
     def __init__(
@@ -65,8 +69,9 @@ class PlayServer:
         first_port: int = 0,
         passwords: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        complain: Callable[[str], object] | None = None,
     ) -> None:
-        self.kafka, self._passwords = kafka, passwords
+        self.kafka, self._passwords, self._complain = kafka, passwords, complain or _on_stderr
         self._first_port, self._clock = first_port, clock
         self._began, self._virtual = clock(), kafka.scheduler.now
         self._doors: dict[BrokerId, _Door] = {}
@@ -116,7 +121,19 @@ class PlayServer:
         return self._virtual + self._clock() - self._began
 
     def _catch_up(self) -> None:
-        self.kafka.run_until(self._now())
+        """An event that fails is gone; those after it happen."""
+        until = self._now()
+        while True:
+            try:
+                self.kafka.run_until(until)
+            except Exception as error:  # noqa: BLE001 - a defect of the model must not end what others do on it
+                self._complain(f"the simulated cluster goes on after {_told(error)}")
+            else:
+                return
+
+    def _failed(self, who: str, writer: asyncio.StreamWriter, error: Exception) -> None:
+        self._complain(f"the connection {who} ends, because of a defect of the simulation: {_told(error)}")
+        writer.transport.abort()
 
     async def _follow_brokers(self) -> None:
         """Ports refuse where no process listens; connections break when a process ends. A host that is gone is silent:
@@ -142,7 +159,10 @@ class PlayServer:
     async def _connected(self, door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = f"client-{next(self._clients)}"
         self.kafka.network.node(client)
-        session = Session(self.kafka, door.broker.id, client, self.address, strict=False, passwords=self._passwords)
+        failed = partial(self._failed, f"{client} of broker {door.broker.id}", writer)
+        session = Session(
+            self.kafka, door.broker.id, client, self.address, strict=False, passwords=self._passwords, failed=failed
+        )
         connection = _Connection(writer, session, client, door.broker.node.generation)
         door.connections.add(connection)
         try:
@@ -200,3 +220,18 @@ class PlayServer:
         # Each connection's own task sees the end of its stream and goes.
         while any(door.connections for door in self._doors.values()):
             await asyncio.sleep(0)
+
+
+def _on_stderr(line: str) -> None:
+    with contextlib.suppress(OSError, ValueError):  # a terminal that is gone ends nothing
+        print(line, file=sys.stderr, flush=True)
+
+
+def _told(error: Exception) -> str:
+    """In one line: what it is, upon which request, and where in the code."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    notes = "".join(f" {note}" for note in getattr(error, "__notes__", ()))
+    said = " ".join(str(error).split())
+    return (
+        f"{type(error).__name__}{notes}, in {place.name} (line {place.lineno} of {Path(place.filename).name}): {said}"
+    )

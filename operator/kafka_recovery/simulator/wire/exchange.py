@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from kafka_recovery.simulator.wire.sasl import Authentication
 
 Answered = TypeVar("Answered")
+Failed = Callable[[Exception], object]
 Addresses = Callable[[BrokerId], tuple[str, int]]
 
 Values = SimpleNamespace
@@ -41,7 +42,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """`asked`: the decoded request; `answered` gets the response frame, or None for no answer, once."""
+    """`asked`: the decoded request; `answered` gets the response frame, or None for no answer, once.
+
+    `failed` hears of what goes wrong later on the broker's side; without it that is raised where it happens.
+    """
 
     line: Line
     version: int
@@ -49,10 +53,25 @@ class Exchange:
     response_class: Any
     asked: Any
     answered: Callable[[bytes | None], None]
+    failed: Failed | None = None
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
         """Let the broker's process answer, now or when the controller has."""
-        self.line.kafka.serve(self.line.broker, request, then)
+        self.line.kafka.serve(self.line.broker, request, self.contained(then), self.failed)
+
+    def contained(self, action: Callable[..., object]) -> Callable[..., object]:
+        """`action` for later: what goes wrong in it ends this exchange, and not whoever lets time pass then."""
+        failed = self.failed
+        if failed is None:
+            return action
+
+        def acted(*given: Any) -> None:
+            try:
+                action(*given)
+            except Exception as error:  # noqa: BLE001 - whoever holds the connection hears of it
+                failed(error)
+
+        return acted
 
     def look(self, request: Request[Answered]) -> Answered | None:
         """The answer from the broker's own memory and logs; None from a process that says nothing."""

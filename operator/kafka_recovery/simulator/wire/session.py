@@ -13,7 +13,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.wire.api_versions import API_VERSIONS
 from kafka_recovery.simulator.wire.apis import Api, apis_of
-from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Line
+from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Failed, Line
 from kafka_recovery.simulator.wire.frames import BadFrame, Head, read_head, skip_tagged_fields
 from kafka_recovery.simulator.wire.sasl import Authentication
 
@@ -30,6 +30,7 @@ class Session:
 
     `strict`: a request ends where its message ends. Kafka's brokers don't mind what follows, and librdkafka sends it.
     `passwords`: by user, where clients have to say who they are.
+    `failed`: hears of an error of the model itself, after which this session answers nothing; else it is raised.
     """
 
     def __init__(
@@ -41,13 +42,15 @@ class Session:
         *,
         strict: bool = True,
         passwords: Mapping[str, str] | None = None,
+        failed: Failed | None = None,
     ) -> None:
         self._strict = strict
+        self._failed = failed
         self._authentication = Authentication(passwords)
         self._apis = apis_of(kafka.settings, kafka.switches)
         self._line = Line(kafka, broker, client, addresses, self._authentication)
         self._waiting: deque[tuple[_Work, Reply]] = deque()
-        self._busy = self._working = False
+        self._busy = self._working = self._ended = False
 
     def received(self, frame: bytes, reply: Reply) -> None:
         """One whole request without its length; `reply` gets the response without its length, once, now or later.
@@ -79,7 +82,18 @@ class Session:
         return partial(self._serve, api, head, asked)
 
     def _serve(self, api: Api, head: Head, asked: object, reply: Callable[[bytes | None], None]) -> None:
-        api.serve(Exchange(self._line, head.version, head.correlation_id, api.response, asked, reply))
+        failed = None if self._failed is None else partial(self._end, head)
+        exchange = Exchange(self._line, head.version, head.correlation_id, api.response, asked, reply, failed)
+        exchange.contained(api.serve)(exchange)
+
+    def _end(self, head: Head, error: Exception) -> None:
+        """What went wrong in the model is told once, and nothing is answered any more."""
+        if self._ended or self._failed is None:
+            return
+        self._ended = True
+        self._waiting.clear()
+        error.add_note(f"while request {head.api_key} v{head.version} was answered")
+        self._failed(error)
 
     def _work(self) -> None:
         """Work off what waits, unless a request is being worked on; nested calls leave it to the outermost."""
@@ -95,6 +109,8 @@ class Session:
             self._working = False
 
     def _answered(self, reply: Reply, frame: bytes | None) -> None:
+        if self._ended:
+            return
         self._busy = False
         if frame is not None:
             reply(frame)
