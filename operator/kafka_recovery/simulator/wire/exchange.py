@@ -59,7 +59,7 @@ class Exchange:
         """Let the broker's process answer, now or when the controller has."""
         self.line.kafka.serve(self.line.broker, request, self.contained(then), self.failed)
 
-    def contained(self, action: Callable[..., object]) -> Callable[..., object]:
+    def contained(self, action: Callable[..., None]) -> Callable[..., None]:
         """`action` for later: what goes wrong in it ends this exchange, and not whoever lets time pass then."""
         failed = self.failed
         if failed is None:
