@@ -44,7 +44,12 @@ async def play(call: Call, interrupts: Interrupts) -> ExitCode:
     try:
         async with PlayServer(kafka, call.port, passwords) as server:
             for line in told(
-                incident, kafka, server.bootstrap, from_start=call.from_start, users=list(passwords or ())
+                incident,
+                kafka,
+                server.bootstrap,
+                server.controllers,
+                from_start=call.from_start,
+                users=list(passwords or ()),
             ):
                 print(line, flush=True)
             await server.serve()
@@ -75,11 +80,18 @@ def _passwords(user: str | None) -> dict[str, str] | None:
 
 
 def told(
-    incident: Incident, kafka: SimulatedKafka, bootstrap: str, *, from_start: bool = False, users: Sequence[str] = ()
+    incident: Incident,
+    kafka: SimulatedKafka,
+    bootstrap: str,
+    controllers: str,
+    *,
+    from_start: bool = False,
+    users: Sequence[str] = (),
 ) -> Iterator[str]:
     """What a person is told who starts it, line by line. `users`: who alone may come."""
     yield f"Simulated Kafka {kafka.settings.release}, cluster {kafka.cluster_id}: {len(kafka.brokers)} brokers"
     yield f"bootstrap.servers={bootstrap}"
+    yield f"bootstrap.controllers={controllers}"
     yield ""
     console = Console(width=100)
     for line in console.render_lines(Text(incident.story), pad=False) if incident.story else ():

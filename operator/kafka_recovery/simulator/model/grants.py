@@ -1,4 +1,4 @@
-"""What brokers grant a client: KIP-1275's two operations, and when it has asked too much."""
+"""What brokers and controllers grant a client, and when it has asked too much."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from enum import Enum
 
 
 class Operation(Enum):
-    """Kafka's ACL operations that KIP-1275 names."""
+    """Kafka's ACL operations, with what they are on."""
 
-    CLUSTER_ACTION = "on the cluster"
-    DESCRIBE = "on a topic"
+    CLUSTER_ACTION = "CLUSTER_ACTION on the cluster"
+    DESCRIBE_CLUSTER = "DESCRIBE on the cluster"
+    DESCRIBE = "DESCRIBE on a topic"
 
 
 @dataclass(slots=True)

@@ -225,7 +225,6 @@ class MetadataLog:
                 for index in range(topic.partitions):
                     yield TopicPartition(name, index)
 
-
     def _write(self, kind: Kind, key: object) -> None:
         self.records.append(Record(kind, key, self.now()))
 

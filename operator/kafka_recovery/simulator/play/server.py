@@ -1,4 +1,4 @@
-"""Simulated brokers on TCP: a port each, virtual time led by the real clock, and faults as a client sees them."""
+"""Simulated brokers and controllers on TCP: a port each, virtual time led by the real clock, faults as seen there."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import itertools
 import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Self
 
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.network import Node
 from kafka_recovery.simulator.wire.session import BadFrame, Session
 
 HOST = "127.0.0.1"
@@ -48,9 +48,14 @@ class _Connection:
 
 @dataclass(slots=True)
 class _Door:
-    """One broker's port. `server` is None while connections are refused."""
+    """The port of one broker or controller. `server` is None while connections are refused.
 
-    broker: Broker
+    `listens`: whether its process, if it runs, has opened the port.
+    """
+
+    id: BrokerId
+    node: Node
+    listens: Callable[[], bool]
     port: int
     server: asyncio.Server | None = None
     connections: set[_Connection] = field(default_factory=set)
@@ -82,8 +87,8 @@ class PlayServer:
         """Listen. Raises PortTaken."""
         self._began, self._virtual = self._clock(), self.kafka.scheduler.now
         try:
-            for place, broker in enumerate(self.kafka.brokers.values()):
-                door = self._doors[broker.id] = _Door(broker, self._first_port and self._first_port + place)
+            for place, (id, node, listens) in enumerate(self._processes()):
+                door = self._doors[id] = _Door(id, node, listens, self._first_port and self._first_port + place)
                 await self._open(door)
                 assert door.server is not None
                 door.port = door.server.sockets[0].getsockname()[1]
@@ -96,14 +101,29 @@ class PlayServer:
     async def __aexit__(self, *_: object) -> None:
         await self._close_all()
 
+    def _processes(self) -> Iterator[tuple[BrokerId, Node, Callable[[], bool]]]:
+        for broker in self.kafka.brokers.values():
+            yield broker.id, broker.node, partial(getattr, broker, "is_open")
+        for name in self.kafka.controllers.names:
+            node = self.kafka.network.nodes[name]
+            yield self.kafka.controllers.id_of(name), node, partial(getattr, node, "running")
+
     @property
     def bootstrap(self) -> str:
         """Every broker's address, dead or alive."""
-        return ",".join(f"{HOST}:{door.port}" for door in self._doors.values())
+        return self._addresses(self.kafka.brokers)
 
-    def address(self, broker: BrokerId) -> tuple[str, int]:
-        """Where a broker says that it listens."""
-        return HOST, self._doors[broker].port
+    @property
+    def controllers(self) -> str:
+        """Every controller's address, dead or alive."""
+        return self._addresses(map(self.kafka.controllers.id_of, self.kafka.controllers.names))
+
+    def _addresses(self, ids: Iterable[BrokerId]) -> str:
+        return ",".join(f"{HOST}:{self._doors[id].port}" for id in ids)
+
+    def address(self, id: BrokerId) -> tuple[str, int]:
+        """Where a broker or a controller says that it listens."""
+        return HOST, self._doors[id].port
 
     async def serve(self) -> None:
         """Let virtual time follow the real one, until cancelled."""
@@ -139,8 +159,8 @@ class PlayServer:
         """Ports refuse where no process listens; connections break when a process ends. A host that is gone is silent:
         its port still takes connections, because nobody but the kernel is there to do otherwise."""
         for door in self._doors.values():
-            node = door.broker.node
-            listens = door.broker.is_open or node.paused or not node.host_up
+            node = door.node
+            listens = door.listens() or node.paused or not node.host_up
             if listens and door.server is None:
                 await self._open(door)
             elif not listens and door.server is not None:
@@ -159,11 +179,11 @@ class PlayServer:
     async def _connected(self, door: _Door, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         client = f"client-{next(self._clients)}"
         self.kafka.network.node(client)
-        failed = partial(self._failed, f"{client} of broker {door.broker.id}", writer)
+        failed = partial(self._failed, f"{client} of {door.node.title}", writer)
         session = Session(
-            self.kafka, door.broker.id, client, self.address, strict=False, passwords=self._passwords, failed=failed
+            self.kafka, door.id, client, self.address, strict=False, passwords=self._passwords, failed=failed
         )
-        connection = _Connection(writer, session, client, door.broker.node.generation)
+        connection = _Connection(writer, session, client, door.node.generation)
         door.connections.add(connection)
         try:
             await self._read(door, connection, reader)
@@ -188,9 +208,9 @@ class PlayServer:
                 await connection.room.wait()
 
     def _deliver(self, door: _Door, connection: _Connection, frame: bytes) -> None:
-        """Through what is between the client and the broker, to the process that took the connection."""
-        network, node = self.kafka.network, door.broker.node
-        if network.cuts(connection.client, door.broker.id):
+        """Through what is between the client and the other end, to the process that took the connection."""
+        network, node = self.kafka.network, door.node
+        if network.cuts(connection.client, node.name):
             return
 
         def arrived() -> None:
@@ -200,13 +220,13 @@ class PlayServer:
                 except BadFrame:
                     connection.writer.transport.abort()
 
-        lag = network.lag(connection.client, door.broker.id)
+        lag = network.lag(connection.client, node.name)
         self.kafka.scheduler.after(lag, partial(node.deliver, arrived))
         self._catch_up()
 
     def _reply(self, door: _Door, connection: _Connection, frame: bytes) -> None:
         connection.room.set()
-        if self.kafka.network.cuts(door.broker.id, connection.client) or connection.writer.transport.is_closing():
+        if self.kafka.network.cuts(door.node.name, connection.client) or connection.writer.transport.is_closing():
             return
         connection.writer.write(len(frame).to_bytes(4) + frame)
 

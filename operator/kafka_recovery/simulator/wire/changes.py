@@ -22,7 +22,6 @@ from kafka_recovery.simulator.wire.exchange import Exchange, Values
 from kafka_recovery.simulator.wire.ids import by_topic
 
 _METADATA = "__cluster_metadata"
-_FIRST_CONTROLLER = 3000
 
 
 def quorum(exchange: Exchange) -> None:
@@ -38,7 +37,7 @@ def quorum(exchange: Exchange) -> None:
             error_code=0,
             error_message=None,
             topics=[
-                Values(topic_name=name, partitions=[_quorum(exchange, name, index, end) for index, end in parts])
+                Values(topic_name=name, partitions=[quorum_of(exchange, name, index, end) for index, end in parts])
                 for name, parts in topics.items()
             ],
             nodes=[],
@@ -47,26 +46,27 @@ def quorum(exchange: Exchange) -> None:
     exchange.ask(DescribeQuorum(), told)
 
 
-def _quorum(exchange: Exchange, topic: str, index: int, end: int) -> Values:
+def quorum_of(exchange: Exchange, topic: str, index: int, end: int, *, leads: bool = True) -> Values:
+    """The quorum, if that is the one partition that has one. A controller that does not lead it has nothing to say."""
     controllers = exchange.line.kafka.controllers
-    known = (topic, index) == (_METADATA, 0)
-    active = controllers.names.index(controllers.active) if controllers.active else -1
+    known = (topic, index) == (_METADATA, 0) and leads
+    error = Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION if leads else Error.NOT_LEADER_OR_FOLLOWER
     voters = [
         Values(
-            replica_id=_FIRST_CONTROLLER + number,
+            replica_id=controllers.id_of(name),
             replica_directory_id=None,
             log_end_offset=end,
             last_fetch_timestamp=-1,
             last_caught_up_timestamp=-1,
         )
-        for number in range(len(controllers.names))
+        for name in controllers.names
     ]
     return Values(
         partition_index=index,
-        error_code=Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION,
+        error_code=error,
         error_message=None,
-        leader_id=_FIRST_CONTROLLER + active if known and active >= 0 else -1,
-        leader_epoch=1 if known else -1,
+        leader_id=controllers.id_of(controllers.active) if known and controllers.active else -1,
+        leader_epoch=controllers.log.epoch if known else -1,
         high_watermark=end if known else -1,
         current_voters=voters if known else [],
         observers=[],

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 Answered = TypeVar("Answered")
 Failed = Callable[[Exception], object]
+Serve = Callable[[Request[Any], Callable[[Any], None], Failed | None], None]
 Addresses = Callable[[BrokerId], tuple[str, int]]
 
 Values = SimpleNamespace
@@ -26,14 +27,23 @@ Values = SimpleNamespace
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Between whom: a client, and the broker it is connected to. `addresses`: where brokers say they listen."""
+    """Between whom: a client, and the broker or controller it is connected to, by node id.
+
+    `addresses`: where they say they listen. `serve`: has a request answered by that process.
+    """
 
     kafka: SimulatedKafka
     broker: BrokerId
     client: str
     addresses: Addresses
     authentication: Authentication
+    serve: Serve
     _batches: Iterator[int] = field(default_factory=itertools.count, compare=False)
+
+    @property
+    def principal(self) -> str:
+        """Whom a permission is granted to: the user, or the client itself where nobody has to say who they are."""
+        return self.authentication.user or self.client
 
     def another_name(self) -> str:
         """For a batch whose producer has none."""
@@ -57,7 +67,7 @@ class Exchange:
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
         """Let the broker's process answer, now or when the controller has."""
-        self.line.kafka.serve(self.line.broker, request, self.contained(then), self.failed)
+        self.line.serve(request, self.contained(then), self.failed)
 
     def contained(self, action: Callable[..., None]) -> Callable[..., None]:
         """`action` for later: what goes wrong in it ends this exchange, and not whoever lets time pass then."""

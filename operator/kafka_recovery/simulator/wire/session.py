@@ -1,4 +1,4 @@
-"""One client's connection to one simulated broker, above the transport: frames in, frames out."""
+"""One client's connection to one simulated broker or controller, above the transport: frames in, frames out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka_recovery.cluster.codec import Unreadable, decode
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.wire import controlling
 from kafka_recovery.simulator.wire.api_versions import API_VERSIONS
-from kafka_recovery.simulator.wire.apis import Api, apis_of
+from kafka_recovery.simulator.wire.apis import Api, apis_of, controller_apis_of
 from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Failed, Line
 from kafka_recovery.simulator.wire.frames import BadFrame, Head, read_head, skip_tagged_fields
 from kafka_recovery.simulator.wire.sasl import Authentication
@@ -26,7 +27,7 @@ _Work = Callable[[Callable[[bytes | None], None]], None]
 
 
 class Session:
-    """As a broker does it: one request of a connection at a time, answers in order.
+    """As a broker does it: one request of a connection at a time, answers in order. `broker`: its or a controller's id.
 
     `strict`: a request ends where its message ends. Kafka's brokers don't mind what follows, and librdkafka sends it.
     `passwords`: by user, where clients have to say who they are.
@@ -47,8 +48,10 @@ class Session:
         self._strict = strict
         self._failed = failed
         self._authentication = Authentication(passwords)
-        self._apis = apis_of(kafka.settings, kafka.switches)
-        self._line = Line(kafka, broker, client, addresses, self._authentication)
+        controls = kafka.controllers.name_of(broker) is not None
+        serve = partial(controlling.answer, kafka) if controls else partial(kafka.serve, broker)
+        self._apis = (controller_apis_of if controls else apis_of)(kafka.settings, kafka.switches)
+        self._line = Line(kafka, broker, client, addresses, self._authentication, serve)
         self._waiting: deque[tuple[_Work, Reply]] = deque()
         self._busy = self._working = self._ended = False
 

@@ -83,7 +83,7 @@ quiet_at: 40
     kafka.run_until(found.begins_at)
 
     assert not kafka.alive(1)
-    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1"))
+    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1", "127.0.0.1:2"))
 
 
 def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_pa
     found = named_incident("healthy")
     kafka = found.staged()
 
-    lines = list(told(found, kafka, "127.0.0.1:1", users=["ann"]))
+    lines = list(told(found, kafka, "127.0.0.1:1", "127.0.0.1:2", users=["ann"]))
 
     file = tmp_path / "client.properties"
     file.write_text("\n".join(line.strip() for line in lines if re.match(r"  (security|sasl)\.", line)))
