@@ -280,6 +280,9 @@ def play(
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Let it happen before your eyes, instead of showing what is left.")
     ] = False,
+    stepped: Annotated[
+        bool, typer.Option("--stepped", help="Let time pass only when told to: Enter for a second, or a number.")
+    ] = False,
     user: Annotated[
         str | None,
         typer.Option(
@@ -291,7 +294,7 @@ def play(
 
     Ctrl-C ends it.
     """
-    call = playing.Call(file, incident, port, from_start, user)
+    call = playing.Call(file, incident, port, from_start, stepped, user)
     run(lambda interrupts: playing.play(call, interrupts))
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import math
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 
 from rich.console import Console
 from rich.text import Text
@@ -14,6 +19,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.new_files import read_text
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.signals import Interrupts
+from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.play.server import PlayServer, PortTaken
@@ -22,6 +28,7 @@ from kafka_recovery.simulator.play.stage import Incident, named_incident, read_i
 DEFAULT_INCIDENT = "divergent"
 FIRST_PORT = 19092
 _LARGEST_SCENARIO = 1024 * 1024
+_LONGEST_STEP = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +39,7 @@ class Call:
     incident: str | None
     port: int
     from_start: bool
+    stepped: bool
     user: str | None = field(repr=False)
 
 
@@ -42,23 +50,61 @@ async def play(call: Call, interrupts: Interrupts) -> ExitCode:
     if not call.from_start:
         kafka.run_until(incident.begins_at)
     try:
-        async with PlayServer(kafka, call.port, passwords) as server:
+        async with PlayServer(kafka, call.port, passwords, stepped=call.stepped) as server:
             for line in told(
                 incident,
                 kafka,
                 server.bootstrap,
                 server.controllers,
                 from_start=call.from_start,
+                stepped=call.stepped,
                 users=list(passwords or ()),
             ):
                 print(line, flush=True)
-            await server.serve()
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(server.serve())
+                if call.stepped:
+                    tasks.create_task(_step(server, _lines(sys.stdin.fileno())))
     except PortTaken as taken:
         raise Refusal(ExitCode.BAD_INPUT, f"{taken}; give another first port with --port, or 0 for free ones") from None
     except asyncio.CancelledError:
         if interrupts.received is None:
             raise
     return ExitCode.DONE
+
+
+async def _step(server: PlayServer, lines: AsyncIterator[str]) -> None:
+    """As many seconds as each line says, one for an empty line."""
+    async for line in lines:
+        try:
+            seconds = float(line or 1)
+        except ValueError:
+            seconds = math.nan
+        if not 0 <= seconds <= _LONGEST_STEP:
+            complain(f"{line!r}: write a number of seconds up to {_LONGEST_STEP}, or nothing for one")
+            continue
+        print(f"virtual second {await server.step(seconds):g}", flush=True)
+
+
+async def _lines(fd: int) -> AsyncIterator[str]:
+    """What is typed, until the end. A thread of its own reads it: the program must end while that waits."""
+    loop, typed = asyncio.get_running_loop(), asyncio.Queue[str | None]()
+
+    def put(line: str | None) -> None:
+        with suppress(RuntimeError):  # the loop is closed: the program ends
+            loop.call_soon_threadsafe(typed.put_nowait, line)
+
+    def read() -> None:
+        rest = b""
+        while data := os.read(fd, 4096):
+            *whole, rest = (rest + data).split(b"\n")
+            for line in whole:
+                put(line.decode(errors="replace").strip())
+        put(None)
+
+    Thread(target=read, name="steps", daemon=True).start()
+    while (line := await typed.get()) is not None:
+        yield line
 
 
 def _incident(call: Call) -> Incident:
@@ -86,6 +132,7 @@ def told(
     controllers: str,
     *,
     from_start: bool = False,
+    stepped: bool = False,
     users: Sequence[str] = (),
 ) -> Iterator[str]:
     """What a person is told who starts it, line by line. `users`: who alone may come."""
@@ -98,6 +145,8 @@ def told(
         yield "".join(segment.text for segment in line).rstrip()
     if from_start:
         yield f"That happens from now on; after {incident.begins_at:g} seconds all of it has."
+    if stepped:
+        yield "Time stands still. Enter lets one second pass, a number so many."
     yield ""
     yield "Try in another terminal:"
     reach = f"--bootstrap-server {bootstrap}" + (" --command-config client.properties" if users else "")

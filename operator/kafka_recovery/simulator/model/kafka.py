@@ -66,10 +66,11 @@ class SimulatedKafka(Faults):
         endpoints: Mapping[int, str] | None = None,
         inactive_at_first: bool = False,
         keep_timeline: bool = True,
+        cluster_id: str | None = None,
     ) -> None:
         self.seed, self.settings, self.switches = seed, settings or Settings(), switches
         self.random = Random(seed)
-        self.cluster_id = f"simulated-{seed}"
+        self.cluster_id = cluster_id or f"simulated-{seed}"
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler, self.random, self.settings)
         self.timeline = Timeline(lambda: self.scheduler.now, keep_timeline)

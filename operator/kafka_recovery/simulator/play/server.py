@@ -27,6 +27,12 @@ LARGEST_REQUEST = 16 * 1024 * 1024
 _MOST_WAITING = 64
 """Requests of one connection that wait; the next one is not read before."""
 
+_SLICE = 0.25
+"""Virtual seconds of a step in which nobody is served."""
+
+_MOMENT = 0.1
+"""Virtual seconds that a request may take where time stands still: to the controller and back needs some hundredths."""
+
 _LONGEST_STEP = 0.05
 """Seconds of real time in which nothing happens at most."""
 
@@ -37,12 +43,13 @@ class PortTaken(OSError):
 
 @dataclass(eq=False, slots=True)
 class _Connection:
-    """`generation`: the broker process that took it; it ends with that."""
+    """`generation`: the process that took it; it ends with that. `under_way`: requests that have not reached it yet."""
 
     writer: asyncio.StreamWriter
     session: Session
     client: str
     generation: int
+    under_way: int = 0
     room: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -66,6 +73,9 @@ class PlayServer:
 
     `passwords`: by user, if clients have to say who they are. `complain` takes one line for each error of the model
     itself, which ends at most the connection that it came over.
+
+    `stepped`: virtual time stands still until `step`. A request is answered all the same: it takes the moment that its
+    way needs, and one that waits for something to happen goes on waiting.
     """
 
     def __init__(
@@ -75,9 +85,11 @@ class PlayServer:
         passwords: Mapping[str, str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         complain: Callable[[str], object] | None = None,
+        *,
+        stepped: bool = False,
     ) -> None:
         self.kafka, self._passwords, self._complain = kafka, passwords, complain or _on_stderr
-        self._first_port, self._clock = first_port, clock
+        self._first_port, self._clock, self._stepped = first_port, clock, stepped
         self._began, self._virtual = clock(), kafka.scheduler.now
         self._doors: dict[BrokerId, _Door] = {}
         self._clients = itertools.count(1)
@@ -126,7 +138,7 @@ class PlayServer:
         return HOST, self._doors[id].port
 
     async def serve(self) -> None:
-        """Let virtual time follow the real one, until cancelled."""
+        """Let virtual time follow the real one, or `step`, until cancelled."""
         while True:
             self._catch_up()
             await self._follow_brokers()
@@ -137,15 +149,37 @@ class PlayServer:
                 async with asyncio.timeout(wait):
                     await self._moved.wait()
 
+    async def step(self, seconds: float) -> float:
+        """Let so much virtual time pass, as fast as it can; the virtual second that it is then."""
+        until = self._virtual + seconds
+        while self._virtual < until:
+            self._virtual = min(until, self._virtual + _SLICE)
+            self._catch_up()
+            await self._follow_brokers()
+            await asyncio.sleep(0)
+        return self._virtual
+
     def _now(self) -> float:
-        return self._virtual + self._clock() - self._began
+        return self._virtual if self._stepped else self._virtual + self._clock() - self._began
 
     def _catch_up(self) -> None:
+        self._contained(partial(self.kafka.run_until, self._now()))
+
+    def _answer(self, connection: _Connection) -> None:
+        """Where time stands still: let pass what the requests of a connection need, but for those that wait."""
+        kafka, until = self.kafka, self._virtual + _MOMENT
+
+        def goes_on() -> bool:
+            return bool(connection.under_way or connection.session.waiting)
+
+        self._contained(lambda: kafka.run_while(goes_on, at_most=until - kafka.scheduler.now))
+        self._virtual = kafka.scheduler.now
+
+    def _contained(self, pass_time: Callable[[], object]) -> None:
         """An event that fails is gone; those after it happen."""
-        until = self._now()
         while True:
             try:
-                self.kafka.run_until(until)
+                pass_time()
             except Exception as error:  # noqa: BLE001 - a defect of the model must not end what others do on it
                 self._complain(f"the simulated cluster goes on after {_told(error)}")
             else:
@@ -214,6 +248,7 @@ class PlayServer:
             return
 
         def arrived() -> None:
+            connection.under_way -= 1
             if connection.generation == node.generation:
                 try:
                     connection.session.received(frame, partial(self._reply, door, connection))
@@ -221,8 +256,12 @@ class PlayServer:
                     connection.writer.transport.abort()
 
         lag = network.lag(connection.client, node.name)
+        connection.under_way += 1
         self.kafka.scheduler.after(lag, partial(node.deliver, arrived))
-        self._catch_up()
+        if self._stepped:
+            self._answer(connection)
+        else:
+            self._catch_up()
 
     def _reply(self, door: _Door, connection: _Connection, frame: bytes) -> None:
         connection.room.set()

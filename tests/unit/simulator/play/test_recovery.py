@@ -99,7 +99,7 @@ def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_pa
     assert security.sasl is not None
     assert all("--command-config client.properties" in line for line in lines if "--bootstrap-server" in line)
     assert not any("Any Kafka client may come" in line for line in lines)
-    assert "s3cret" not in repr(Call(None, None, 0, from_start=False, user="ann:s3cret"))
+    assert "s3cret" not in repr(Call(None, None, 0, from_start=False, stepped=False, user="ann:s3cret"))
 
 
 @pytest.mark.parametrize("name", incident_names())
@@ -127,6 +127,13 @@ def test_play_says_where_it_listens_and_ends_when_told() -> None:
         assert play.wait(20) == 0
     assert told[1].startswith("bootstrap.servers=127.0.0.1:")
     assert any("kafka-recovery recover --all-offline-partitions" in line for line in told)
+
+
+def test_an_incident_is_another_cluster_each_time() -> None:
+    """Else a recovery would find the journal of one that was begun on a cluster which is no more."""
+    found = named_incident("behind")
+
+    assert found.staged().cluster_id != found.staged().cluster_id
 
 
 def test_an_incident_that_there_is_not_is_named() -> None:
