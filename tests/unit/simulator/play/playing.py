@@ -27,6 +27,11 @@ class Played:
         """As clients want it."""
         return self.server.bootstrap
 
+    @property
+    def cluster_id(self) -> str:
+        """As clients hear it."""
+        return self.kafka.cluster_id
+
     def do(self, action: Callable[[], Any]) -> Any:
         """Call this between two moments of the cluster."""
 
