@@ -289,12 +289,20 @@ def play(
             "--user", metavar="NAME:PASSWORD", help="Let in this one only, by SASL_PLAINTEXT with PLAIN or SCRAM."
         ),
     ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--deny",
+            metavar="OPERATION:RESOURCE",
+            help="Take a right from that user: ALTER:cluster, READ:orders. Repeat.",
+        ),
+    ] = None,
 ) -> None:
     """Serve a simulated Kafka on this machine, with an incident in it, to try recoveries on. Needs no Kafka.
 
     Ctrl-C ends it.
     """
-    call = playing.Call(file, incident, port, from_start, stepped, user)
+    call = playing.Call(file, incident, port, from_start, stepped, deny or (), user)
     run(lambda interrupts: playing.play(call, interrupts))
 
 

@@ -21,6 +21,7 @@ from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.play.server import PlayServer, PortTaken
 from kafka_recovery.simulator.play.stage import Incident, named_incident, read_incident
@@ -40,6 +41,7 @@ class Call:
     port: int
     from_start: bool
     stepped: bool
+    denied: Sequence[str]
     user: str | None = field(repr=False)
 
 
@@ -47,6 +49,10 @@ async def play(call: Call, interrupts: Interrupts) -> ExitCode:
     """Serve until a signal ends it, which is how it should end."""
     incident, passwords = _incident(call), _passwords(call.user)
     kafka = incident.staged()
+    for operation, topic in _denied(call.denied):
+        if passwords is None:
+            raise InvalidDocument("--deny takes a right away from the user that --user names; name one")
+        kafka.grants.deny(next(iter(passwords)), operation, topic)
     if not call.from_start:
         kafka.run_until(incident.begins_at)
     try:
@@ -123,6 +129,29 @@ def _passwords(user: str | None) -> dict[str, str] | None:
     if not (name and colon and password):
         raise InvalidDocument("--user: write it as name:password, both not empty")
     return {name: password}
+
+
+def _denied(said: Sequence[str]) -> Iterator[tuple[Operation, str | None]]:
+    """Each OPERATION:cluster or OPERATION:TOPIC. Raises InvalidDocument."""
+    for each in said:
+        name, _, resource = each.partition(":")
+        table = _ON_CLUSTER if resource == "cluster" else _ON_TOPICS
+        if not resource or name.upper() not in table:
+            known = [f"{operation}:cluster" for operation in _ON_CLUSTER] + [f"{name}:TOPIC" for name in _ON_TOPICS]
+            raise InvalidDocument(f"--deny {each}: known are {', '.join(known)}; TOPIC may be *")
+        yield table[name.upper()], None if table is _ON_CLUSTER else resource
+
+
+_ON_CLUSTER = {
+    "ALTER": Operation.ALTER_CLUSTER,
+    "CLUSTER_ACTION": Operation.CLUSTER_ACTION,
+    "DESCRIBE": Operation.DESCRIBE_CLUSTER,
+}
+_ON_TOPICS = {
+    "DESCRIBE": Operation.DESCRIBE,
+    "DESCRIBE_CONFIGS": Operation.DESCRIBE_CONFIGS,
+    "READ": Operation.READ,
+}
 
 
 def told(

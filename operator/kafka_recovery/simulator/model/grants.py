@@ -5,13 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+EVERY_TOPIC = "*"
+"""As a topic: all of them."""
+
 
 class Operation(Enum):
     """Kafka's ACL operations, with what they are on."""
 
     CLUSTER_ACTION = "CLUSTER_ACTION on the cluster"
     DESCRIBE_CLUSTER = "DESCRIBE on the cluster"
+    ALTER_CLUSTER = "ALTER on the cluster"
     DESCRIBE = "DESCRIBE on a topic"
+    DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS on a topic"
+    READ = "READ on a topic"
 
 
 @dataclass(slots=True)
@@ -31,4 +37,6 @@ class Grants:
 
     def permits(self, client: str, operation: Operation, topic: str | None = None) -> bool:
         """Whether the client may."""
-        return (client, operation, topic) not in self._denied
+        if not self._denied:
+            return True
+        return not {(client, operation, topic), (client, operation, topic and EVERY_TOPIC)} & self._denied

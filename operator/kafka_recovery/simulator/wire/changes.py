@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kafka_recovery.domain.evidence import Reassignment
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.requests import (
     AlterReassignments,
     Decided,
@@ -22,11 +23,15 @@ from kafka_recovery.simulator.wire.exchange import Exchange, Values
 from kafka_recovery.simulator.wire.ids import by_topic
 
 _METADATA = "__cluster_metadata"
+_DENIED = Error.CLUSTER_AUTHORIZATION_FAILED
 
 
 def quorum(exchange: Exchange) -> None:
     """DescribeQuorum of the one partition that there is."""
     asked = [(topic.topic_name, part.partition_index) for topic in exchange.asked.topics for part in topic.partitions]
+    if not exchange.may(Operation.DESCRIBE_CLUSTER):
+        exchange.answer(error_code=_DENIED, error_message=None, topics=[], nodes=[])
+        return
 
     def told(answer: QuorumDescribed) -> None:
         if answer.error:
@@ -79,6 +84,9 @@ def list_reassignments(exchange: Exchange) -> None:
     wanted = None
     if topics is not None:
         wanted = tuple(TopicPartition(topic.name, index) for topic in topics for index in topic.partition_indexes)
+    if not exchange.may(Operation.DESCRIBE_CLUSTER):
+        exchange.answer(throttle_time_ms=0, error_code=_DENIED, error_message=None, topics=[])
+        return
 
     def told(answer: ReassignmentsListed) -> None:
         ongoing = [
@@ -133,7 +141,10 @@ def alter_reassignments(exchange: Exchange) -> None:
             responses=responses,
         )
 
-    request = AlterReassignments(targets, exchange.line.client, asked.allow_replication_factor_change)
+    if not exchange.may(Operation.ALTER_CLUSTER):
+        told(Decided(_DENIED, {}))
+        return
+    request = AlterReassignments(targets, exchange.line.principal, asked.allow_replication_factor_change)
     exchange.ask(request, told)
 
 
@@ -169,8 +180,11 @@ def elect_leaders(exchange: Exchange) -> None:
         ]
         exchange.answer(throttle_time_ms=0, error_code=answer.error, replica_election_results=results)
 
+    if type is not ElectionType.DESIGNATED and not exchange.may(Operation.ALTER_CLUSTER):
+        told(Decided(_DENIED, {}))
+        return
     timeout = max(asked.timeout_ms, 0) / 1000
-    exchange.ask(ElectLeaders(type, partitions, exchange.line.client, designated, timeout), told)
+    exchange.ask(ElectLeaders(type, partitions, exchange.line.principal, designated, timeout), told)
 
 
 def _decided(answer: Decided, asked: Iterable[TopicPartition]) -> Iterable[tuple[TopicPartition, Error]]:

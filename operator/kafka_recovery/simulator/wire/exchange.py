@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import Request
 from kafka_recovery.simulator.wire.frames import response
@@ -82,6 +83,10 @@ class Exchange:
                 failed(error)
 
         return acted
+
+    def may(self, operation: Operation, topic: str | None = None) -> bool:
+        """Whether whoever asks may do this."""
+        return self.line.kafka.grants.permits(self.line.principal, operation, topic)
 
     def look(self, request: Request[Answered]) -> Answered | None:
         """The answer from the broker's own memory and logs; None from a process that says nothing."""
