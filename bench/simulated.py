@@ -28,11 +28,11 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Address, Dial, Sockets, Streams
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot
+from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, Leadership
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
-from kafka_recovery.recovery.ballots import ballot_of
+from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
 from kafka_recovery.simulator.model.log import LoadedLog
@@ -172,7 +172,7 @@ async def phase_by_phase(bootstrap: Sequence[Address], partitions: int, phases: 
             raise RuntimeError(f"{len(elected)} of {partitions} would be elected: this measures something else")
         driver = AssignmentOrderElection(cluster)
         for ids in plan.waves:
-            ballots = [ballot_of(elected[id]) for id in ids]
+            ballots = [request_of(elected[id]) for id in ids]
             with phases.phase("elect"):
                 await _elect(driver, ballots)
             with phases.phase("verify"):
@@ -201,12 +201,17 @@ async def _elect(driver: AssignmentOrderElection, ballots: Sequence[Ballot]) -> 
 async def _verify(cluster: KafkaCluster, ballots: Sequence[Ballot]) -> None:
     """Until the leaders themselves answer."""
     ids = [ballot.id for ballot in ballots]
-    led = await cluster.leaders(ids, DEADLINE)
+    led = await _led(cluster, ids)
     while any(lead.problem for lead in led.values()):
         await asyncio.sleep(0.25)
-        led = await cluster.leaders(ids, DEADLINE)
+        led = await _led(cluster, ids)
     if any(led[ballot.id].leader != ballot.designated for ballot in ballots):
         raise RuntimeError("somebody else was elected")
+
+
+async def _led(cluster: KafkaCluster, ids: Sequence[TopicPartition]) -> dict[TopicPartition, Leadership]:
+    looks = await cluster.leaders(ids, DEADLINE)
+    return {id: look for id, look in looks.items() if isinstance(look, Leadership)}
 
 
 def measure(partitions: int, watched: float = 60.0) -> dict[str, dict[str, float]]:

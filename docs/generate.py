@@ -46,7 +46,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("kube/clusters/strimzi_objects.py", "code"): (),
     ("kube/recoveries/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
     ("kube/watching/watcher.py", "min(codes)"): (),
-    ("recovery/engine.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
+    ("recovery/execution.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
 }
 """Where the code says a reason by a variable: which words it can be; none where it hands on what others said."""
 
@@ -64,7 +64,13 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
     (
         "A broker gave no usable answer about a replica",
         "Seen in `inspect` and `explain`; it is why a log is unknown.",
-        ("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/view.py"),
+        (
+            "cluster/replica_logs.py",
+            "cluster/epoch_vectors.py",
+            "cluster/kafka_cluster.py",
+            "cluster/metadata.py",
+            "cluster/view.py",
+        ),
     ),
     (
         "What changed since the plan was made",

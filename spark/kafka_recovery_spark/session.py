@@ -29,6 +29,7 @@ PREFERENCES: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "8",
     "spark.sql.parquet.enableNestedColumnVectorizedReader": "true",  # half as much work again without
     "spark.ui.showConsoleProgress": "false",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # to note each column's line costs more than the columns do
 }
 """What is good for this job, unless the submitter says otherwise."""
 

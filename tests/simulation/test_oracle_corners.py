@@ -20,17 +20,17 @@ from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.decision import judgement, planner, recheck
 from kafka_recovery.decision import scene as around
-from kafka_recovery.decision.order import MERITS
+from kafka_recovery.decision.checks import MERITS
 from kafka_recovery.domain.election import ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.recovery import consent
-from kafka_recovery.recovery.ballots import ballot_of
+from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.engine import Effort
-from kafka_recovery.recovery.ledger import Ledger, Waiting
-from kafka_recovery.recovery.wave import Timing, Wave
+from kafka_recovery.recovery.requests import request_of
+from kafka_recovery.recovery.session import Session, Waiting
+from kafka_recovery.recovery.wave import Timing, WaveSteps
 from kafka_recovery.simulator.histories import history
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import (
@@ -122,16 +122,16 @@ SILENT_LEADER = incident(
 
 def approval_carried_over_to_an_equal_ballot(patch: pytest.MonkeyPatch) -> None:
     """Only the leaders are compared, not what they were chosen on."""
-    honest = consent.Consent.ask
+    honest = ApprovalGate.ask
     remembered: dict[tuple[object, ...], str | None] = {}
 
     async def ask(self: Any, plan: Plan, digest: str, *rest: Any) -> str | None:
-        key = tuple(sorted(map(str, map(ballot_of, plan.elections.values()))))
+        key = tuple(sorted(map(str, map(request_of, plan.elections.values()))))
         if key not in remembered:
             remembered[key] = await honest(self, plan, digest, *rest)
         return remembered[key]
 
-    patch.setattr(consent.Consent, "ask", ask)
+    patch.setattr(ApprovalGate, "ask", ask)
 
 
 MANUAL = Rules(patience=1.0, approval=Approval.MANUAL)
@@ -303,21 +303,21 @@ Nothing is lost at the moment of the election; what broker 1 acknowledges afterw
 
 
 def breaks_off_with_a_sentence(patch: pytest.MonkeyPatch) -> None:
-    async def verify(self: Wave, *args: Any, **kwargs: Any) -> Any:
+    async def verify(self: WaveSteps, *args: Any, **kwargs: Any) -> Any:
         raise InvalidDocument("the plan does not hold together")
 
-    patch.setattr(Wave, "verify", verify)
+    patch.setattr(WaveSteps, "verify", verify)
 
 
 def gives_up_without_a_report(patch: pytest.MonkeyPatch) -> None:
-    def give_up(self: Ledger, plan: Plan, why: Any) -> None:
+    def give_up(self: Session, plan: Plan, why: Any) -> None:
         raise ClusterUnavailable({})
 
-    patch.setattr(Ledger, "give_up", give_up)
+    patch.setattr(Session, "give_up", give_up)
 
 
 def refuses_without_a_word(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "refuse", lambda self, partition, reason: None)
+    patch.setattr(Session, "refuse", lambda self, partition, reason: None)
 
 
 FOUND_BY_ITSELF = incident(

@@ -15,19 +15,21 @@ import pytest
 
 from kafka_recovery.cluster.controller_requests import ControllerRequests
 from kafka_recovery.cluster.drivers import Driver
-from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
+from kafka_recovery.decision import checks, guards, judgement, loss, planner, refusals
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
-from kafka_recovery.domain.election import Answer, ElectionAnswer, Lead
-from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.domain.election import Answer, ElectionAnswer, Lead, Leadership
+from kafka_recovery.domain.ids import Offset, TopicPartition
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery import consent, supervision
+from kafka_recovery.recovery import partition_run, rollout, supervision
+from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.journal_files import FileJournal
-from kafka_recovery.recovery.ledger import Ledger
-from kafka_recovery.recovery.pipeline import Pipeline
-from kafka_recovery.recovery.wave import Wave
+from kafka_recovery.recovery.partition_run import Ending, Led, NotLed, PartitionRun
+from kafka_recovery.recovery.rollout import Rollout
+from kafka_recovery.recovery.session import Session
+from kafka_recovery.recovery.wave import WaveSteps
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import (
     Command,
@@ -42,6 +44,7 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.schedules import draw
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
+from unit.decision.written import objection
 
 Adapt = Callable[[Scenario], Scenario]
 
@@ -105,18 +108,18 @@ async def _nothing(*args: Any, **kwargs: Any) -> None:
 
 
 def recovered_from_metadata_alone(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Wave, "_verify", _verify_by_metadata)
+    patch.setattr(WaveSteps, "_await_leaders", _by_metadata)
 
 
-async def _verify_by_metadata(self: Wave, decisions: Mapping[TopicPartition, Decision], *rest: Any, **more: Any) -> Any:
+async def _by_metadata(self: WaveSteps, runs: Sequence[PartitionRun], *rest: Any, **more: Any) -> None:
     await self.clock.sleep(timedelta(seconds=0.5))
-    looks = await self.cluster.leaders(tuple(decisions), self.timing.rpc)
-    return {
-        id: Lead(look.leader, look.leader_epoch, decision.log_end)  # type: ignore[arg-type]
-        if (look := looks.get(id)) and look.leader is not None
-        else Reason("NotElected", "no leader")
-        for id, decision in decisions.items()
-    }
+    looks = await self.look([run.id for run in runs])
+    for run in runs:
+        look = looks.get(run.id)
+        if isinstance(look, Leadership) and look.leader is not None and look.leader_epoch > run.decision.leader_epoch:
+            run.apply(Led(Lead(look.leader, look.leader_epoch, run.decision.log_end or Offset(0))))
+        else:
+            run.apply(NotLed(Reason("NotElected", "no leader"), Ending.AGAIN))
 
 
 def epoch_check_switched_off(patch: pytest.MonkeyPatch) -> None:
@@ -132,11 +135,12 @@ def ignored_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def ignored_outage(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(refusals, "CLUSTER_GUARDS", refusals.CLUSTER_GUARDS[:2])
+    for module in (planner, rechecking):
+        patch.setattr(module, "cluster_objection", objection(refusals.CLUSTER_GUARDS[:2]))
 
 
 def ignored_replication_factor(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(judgement, "PARTITION_GUARDS", refusals.PARTITION_GUARDS[1:])
+    patch.setattr(judgement, "partition_objection", objection(refusals.PARTITION_GUARDS[1:]))
 
 
 def understated_bound(patch: pytest.MonkeyPatch) -> None:
@@ -150,7 +154,7 @@ def changed_without_a_record(patch: pytest.MonkeyPatch) -> None:
 
 
 def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
-    honest = consent.Consent.ask
+    honest = ApprovalGate.ask
     remembered: dict[int, str | None] = {}
 
     async def ask(self: Any, plan: Plan, digest: str, *rest: Any) -> str | None:
@@ -158,7 +162,7 @@ def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
             remembered[id(self)] = await honest(self, plan, digest, *rest)
         return remembered[id(self)]
 
-    patch.setattr(consent.Consent, "ask", ask)
+    patch.setattr(ApprovalGate, "ask", ask)
 
 
 def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
@@ -168,9 +172,11 @@ def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
 def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:
     """Fenced, without the controller's news, under an older epoch: three guards say so, and none is asked."""
     off = (guards.not_fenced, guards.metadata_advances)
-    patch.setattr(guards, "BROKER_GUARDS", tuple(guard for guard in guards.BROKER_GUARDS if guard not in off))
-    chain = tuple(guard for guard in guards.REPLICA_GUARDS if guard is not guards.promised)
-    patch.setattr(judgement, "REPLICA_GUARDS", chain)
+    brokers = tuple(guard for guard in guards.BROKER_GUARDS if guard not in off)
+    for module in (planner, rechecking):
+        patch.setattr(module, "broker_objection", objection(brokers))
+    replicas = tuple(guard for guard in guards.REPLICA_GUARDS if guard is not guards.promised)
+    patch.setattr(judgement, "replica_objection", objection(replicas))
 
 
 def shortest_log_first(patch: pytest.MonkeyPatch) -> None:
@@ -180,18 +186,20 @@ def shortest_log_first(patch: pytest.MonkeyPatch) -> None:
 
 def other_order_than_asked(patch: pytest.MonkeyPatch) -> None:
     swapped = {
-        CandidateOrder.EPOCH_FIRST: order.MERITS[CandidateOrder.LONGEST_LOG],
-        CandidateOrder.LONGEST_LOG: order.MERITS[CandidateOrder.EPOCH_FIRST],
+        CandidateOrder.EPOCH_FIRST: checks.MERITS[CandidateOrder.LONGEST_LOG],
+        CandidateOrder.LONGEST_LOG: checks.MERITS[CandidateOrder.EPOCH_FIRST],
     }
     patch.setattr(judgement, "MERITS", swapped)
 
 
 def waves_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(planner, "waves", lambda work, sizes: waves(work, (1000,)))
+    patch.setattr(Rollout, "_size", lambda self, verified: 1000)
 
 
 def a_failed_wave_ignored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Ledger, "first_failed", lambda self, *among: None)
+    patch.setattr(rollout, "_stops_the_next", lambda run, outcome: False)
+    patch.setattr(Rollout, "_stumbled", lambda self: False)
 
 
 def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
@@ -209,41 +217,43 @@ def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
-    honest = Ledger.refuse
+    honest = Session.refuse
 
-    def refuse(self: Ledger, partition: TopicPartition, reason: Any) -> None:
+    def refuse(self: Session, partition: TopicPartition, reason: Any) -> None:
         if reason.code not in ("OutOfTime", "NoCandidate", "ApprovalMissing"):
             honest(self, partition, reason)
 
-    patch.setattr(Ledger, "refuse", refuse)
+    patch.setattr(Session, "refuse", refuse)
 
 
 def orders_left_by_a_crash(patch: pytest.MonkeyPatch) -> None:
-    async def put_back(self: Wave, number: int, decisions: Sequence[Decision]) -> set[TopicPartition]:
-        return set()
+    async def put_back(self: WaveSteps, number: int, runs: Sequence[PartitionRun]) -> Any:
+        return {}, {}
 
-    patch.setattr(Wave, "put_back", put_back)
+    patch.setattr(WaveSteps, "put_back", put_back)
+    patch.setattr(partition_run, "order_is_ours", lambda sighting, run: False)
 
 
 def orders_never_restored(patch: pytest.MonkeyPatch) -> None:
-    async def restore(self: Wave, decisions: Sequence[Decision]) -> Any:
-        return await self._look(decisions), set(), False
+    async def restore(self: WaveSteps, runs: Sequence[PartitionRun]) -> Any:
+        return await self.look([run.id for run in runs]), {}, False
 
-    patch.setattr(Wave, "restore", restore)
+    patch.setattr(WaveSteps, "restore", restore)
+    patch.setattr(partition_run, "order_is_ours", lambda sighting, run: False)
 
 
 def no_last_look(patch: pytest.MonkeyPatch) -> None:
-    async def recheck(self: Wave, *decisions: Any, **rest: Any) -> dict[TopicPartition, Any]:
+    async def recheck(self: WaveSteps, *runs: Any, **rest: Any) -> dict[TopicPartition, Any]:
         return {}
 
-    patch.setattr(Wave, "recheck", recheck)
+    patch.setattr(WaveSteps, "recheck", recheck)
 
 
 def breaks_off_waiting(patch: pytest.MonkeyPatch) -> None:
-    async def run(self: Pipeline, waves: Any) -> dict[TopicPartition, Any]:
+    async def run(self: Rollout, runs: Any) -> dict[TopicPartition, Any]:
         raise KeyError("wave")
 
-    patch.setattr(Pipeline, "run", run)
+    patch.setattr(Rollout, "run", run)
 
 
 DEFECTS = (

@@ -14,12 +14,14 @@ from typing import Any
 
 from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
+from kafka_recovery.cluster.brokers import Permit
 from kafka_recovery.cluster.controller_requests import (
     ACCEPTED,
     DEADLINE,
     Answers,
     Change,
     ControllerRequests,
+    always,
     elected,
     soon,
 )
@@ -27,13 +29,15 @@ from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.cluster.metadata import by_topic
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Unseen
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
 _UNCLEAN = 1
 _REASSIGNMENT_VERSIONS = (0, 1)
 _NEEDS = "ALTER on the cluster"
+_INVALID_ASSIGNMENT = "InvalidReplicationAssignment"
+"""39: of an order that is another one of the same replicas, only an unregistered broker can be invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +46,14 @@ class AssignmentOrderElection:
 
     An election is asked for once: that of a controller that resigned may still take place. An order may be set twice.
 
-    `deadline`: for one request.
+    `deadline`: for one request. `permit`: asked in the line before one is written; if it says why not, nothing is sent,
+    and the answer is Changed.
     """
 
     cluster: KafkaCluster
     attempts: int = 3
     deadline: timedelta = DEADLINE
+    permit: Permit = always
 
     async def designate(self, ballots: Sequence[Ballot]) -> Answers:
         """Set the orders that put the designated replica first, where they are not the present ones anyway."""
@@ -67,13 +73,16 @@ class AssignmentOrderElection:
         if not ids:
             return wrong
         topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
-        requests = ControllerRequests(self.cluster, self.deadline)
+        requests = self._requests
         request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=requests.timeout_ms)
         change = Change(request, (1, 2), elected, attempts=1, needs=_NEEDS, until=soon() if until is None else until)
         return {**await requests.decided(ids, change), **wrong}
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:
-        """Put back the orders that are still the ballots'; the others are left as they are."""
+        """Put back the orders that are still the ballots'; the others are left as they are.
+
+        One that could not be seen may be ours still: it is answered with Changed.
+        """
         altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
         answers = dict.fromkeys((ballot.id for ballot in ballots), ACCEPTED)
         if not altered:
@@ -82,18 +91,24 @@ class AssignmentOrderElection:
             found = await self.cluster.read_current([ballot.id for ballot in altered], self.deadline)
         except ClusterError as error:
             return answers | dict.fromkeys((b.id for b in altered), ElectionAnswer(Answer.CHANGED, error.reason))
+        absent = {b.id: found.absent(b.id) for b in altered if b.id not in found.states}
+        unseen = {id: ElectionAnswer(Answer.CHANGED, it.reason) for id, it in absent.items() if isinstance(it, Unseen)}
         ours = {
             b.id: b.assignment
             for b in altered
             if (state := found.states.get(b.id)) and state.topic_id == b.topic_id and state.replicas == b.order
         }
-        return {**answers, **await self._order(ours)}
+        return {**answers, **unseen, **await self._order(ours)}
+
+    @property
+    def _requests(self) -> ControllerRequests:
+        return ControllerRequests(self.cluster, self.deadline, self.permit)
 
     async def _order(self, orders: Mapping[TopicPartition, tuple[BrokerId, ...]]) -> Answers:
         make = AlterPartitionReassignmentsRequest
         if not orders:
             return {}
-        requests = ControllerRequests(self.cluster, self.deadline)
+        requests = self._requests
         try:
             at = await self.cluster.route(self.deadline)
             version = await self.cluster.brokers.version_for(at, make, _REASSIGNMENT_VERSIONS, self.deadline)
@@ -117,7 +132,16 @@ class AssignmentOrderElection:
             **({"allow_replication_factor_change": False} if version >= 1 else {}),
         )
         change = Change(request, _REASSIGNMENT_VERSIONS, _reassigned, self.attempts, needs=_NEEDS, repeatable=True)
-        return await requests.decided(orders, change)
+        return await self._named(orders, await requests.decided(orders, change))
+
+    async def _named(self, orders: Mapping[TopicPartition, tuple[BrokerId, ...]], answers: Answers) -> Answers:
+        """The answers, saying of those that an unregistered broker stands in the way of which broker that is."""
+        stuck = [id for id, said in answers.items() if said.reason and said.reason.code == _INVALID_ASSIGNMENT]
+        if not stuck:
+            return answers
+        missing = await self.cluster.unregistered({broker for id in stuck for broker in orders[id]}, self.deadline)
+        refused = {id: _not_registered(id, [b for b in orders[id] if b in missing]) for id in stuck}
+        return {**answers, **refused}
 
 
 def elects_by_order(ballot: Ballot) -> bool:
@@ -131,6 +155,15 @@ def _not_by_order(ballot: Ballot) -> ElectionAnswer:
         f"{list(ballot.order)}, another replica than broker {ballot.designated} would lead; make a new plan"
     )
     return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))
+
+
+def _not_registered(id: TopicPartition, missing: Sequence[BrokerId]) -> ElectionAnswer:
+    named = f"brokers {missing} are" if missing else "one of its replicas' brokers is"
+    message = (
+        f"the order of {id} can't be set: {named} not registered in the cluster, and Kafka takes no order that names "
+        f"such a broker; reassign {id} to registered brokers first (kafka-reassign-partitions.sh --execute)"
+    )
+    return ElectionAnswer(Answer.REFUSED, Reason("ReplicaNotRegistered", message))
 
 
 def _reassigned(answer: Any) -> Iterable[tuple[TopicPartition, int]]:

@@ -21,6 +21,7 @@ from kafka_recovery.cluster.errors import (
     ClusterError,
     ConnectionsClosed,
     InvalidAnswer,
+    NotPermitted,
     NotSent,
     Unanswered,
     UnsupportedRequest,
@@ -31,6 +32,7 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Address, Dial, Sockets
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions, choose_version, request_name, require_carried, require_safe
+from kafka_recovery.domain.reason import Reason
 
 __all__ = ["Address", "ApiVersions", "Brokers"]
 
@@ -50,6 +52,9 @@ SOFTWARE = {"client_software_name": "kafka-recovery-operator", "client_software_
 """Kafka counts clients by these; it wants them, and takes letters, digits, dots and dashes."""
 
 _UNSUPPORTED_VERSION = 35
+
+Permit = Callable[[], Reason | None]
+"""Asked whether a change may be made at this moment: why not, or None."""
 
 T = TypeVar("T")
 
@@ -85,6 +90,7 @@ class Brokers:
         ignorable: Collection[str] = frozenset(),
         attempts: int = ATTEMPTS,
         sent_within: timedelta | None = None,
+        permit: Permit | None = None,
     ) -> Any:
         """Send one request in the highest version both sides speak and return the answer, error codes and all.
 
@@ -98,9 +104,11 @@ class Brokers:
         Others (and ElectLeaders and AlterPartitionReassignments, always) are sent at most once, over a connection of
         their own. Raises UnsupportedRequest or NotSent: nothing has changed; Unanswered: it may still take effect. Who
         cancels such a call does not know either. `sent_within`: what is not sent by then is not sent at all.
+        `permit` is asked in the line before it is written; if it says why not, NotPermitted is raised, and nothing has
+        changed either.
         """
         require_safe(address, request)
-        question = _Question(address, request, versions, frozenset(ignorable), deadline, attempts, sent_within)
+        question = _Question(address, request, versions, frozenset(ignorable), deadline, attempts, sent_within, permit)
         if idempotent and request_name(request) not in AT_MOST_ONCE:
             return await self._ask_until_answered(question)
         return await self._ask_once(question)
@@ -171,12 +179,14 @@ class Brokers:
                     line = await self._pool(question.address).open()
                 answer = question.put(line)
                 return await answer
-        except UnsupportedRequest:
+        except (UnsupportedRequest, NotPermitted):
             raise
         except (TimeoutError, ClusterError) as error:
             silent = BrokerSilent(question.address, question.deadline, question.name if answer else None)
             why = error if isinstance(error, ClusterError) else silent
-            raise (NotSent if answer is None else Unanswered)(question.name, why) from error
+            if answer is None:
+                raise NotSent(question.name, why) from error
+            raise Unanswered(question.name, why, question.address) from error
         finally:
             if line is not None:
                 await line.connection.close()
@@ -201,6 +211,7 @@ class _Question:
     deadline: timedelta
     attempts: int = ATTEMPTS
     sent_within: timedelta | None = None
+    permit: Permit | None = None
 
     @property
     def name(self) -> str:
@@ -210,6 +221,8 @@ class _Question:
         """Write it. Raises before anything is written, never after."""
         version = choose_version(self.address, self.request, self.versions, line.versions)
         require_carried(self.address, self.request, version, self.ignorable)
+        if self.permit is not None and (forbidden := self.permit()) is not None:
+            raise NotPermitted(forbidden)
         return line.connection.send(self.request, version)
 
 

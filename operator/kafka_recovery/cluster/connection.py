@@ -22,6 +22,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 
 from kafka_recovery.cluster.codec import decode
 from kafka_recovery.cluster.errors import (
+    BrokerRefuses,
     BrokerUnreachable,
     ClusterError,
     InvalidAnswer,
@@ -279,7 +280,7 @@ def _could_not_open(address: Address, security: Security, error: OSError) -> Clu
         case ssl.SSLError():
             return _tls_failure(address, security, error)
         case ConnectionRefusedError():
-            return BrokerUnreachable(address, "connection refused")
+            return BrokerRefuses(address, "connection refused")
         case ConnectionError() if security.tls is not None:
             return BrokerUnreachable(address, _HANDSHAKE_CUT)
     return BrokerUnreachable(address, f"no connection: {error.strerror or error}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 from tenacity import (
     AsyncRetrying,
@@ -15,11 +15,12 @@ from tenacity import (
     wait_exponential_jitter,
 )
 
+from kafka_recovery.cluster.brokers import Address, Permit
 from kafka_recovery.cluster.errors import ClusterError, NotSent, TooLate, Unanswered, reason_for
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.versions import request_name
-from kafka_recovery.domain.election import Answer, ElectionAnswer
+from kafka_recovery.domain.election import Answer, ElectionAnswer, Relay
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 
@@ -29,10 +30,18 @@ _UNDECIDED = frozenset({-1, 7, 13, _NOT_CONTROLLER})
 """REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it.
 NOT_CONTROLLER, UNKNOWN_SERVER_ERROR: a controller that resigns fails with these what it has not yet committed, after
 the records went to Raft (QuorumController's deferred events): its successor may commit them."""
-_FINAL = frozenset({29, 31, 35, 42, 87})
-"""Not authorized, unsupported version, invalid request, invalid record: the same request fails the same way again."""
+_FINAL = frozenset({29, 31, 35, 39, 42, 87})
+"""Not authorized, unsupported version, a broker that is not registered, invalid request, invalid record: the same
+request fails the same way again."""
 
 ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
+
+
+def always() -> Reason | None:
+    """The permit of whoever needs none."""
+    return None
+
+
 DEADLINE = timedelta(seconds=20)
 """For one request. The controller works off 5000 partitions in about a second."""
 SENT_WITHIN = timedelta(seconds=5)
@@ -74,47 +83,56 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class ControllerRequests:
-    """Sends changes through the broker with the newest metadata. `deadline`: for one request."""
+    """Sends changes through the broker with the newest metadata. `deadline`: for one request.
+
+    `permit`: asked in the line before a request is written; if it says why not, nothing is sent.
+    """
 
     cluster: KafkaCluster
     deadline: timedelta
+    permit: Permit
 
     async def decided(self, ids: Iterable[TopicPartition], change: Change) -> Answers:
         """Send one request that changes something and read an answer for every partition."""
         try:
-            answer = await self._answer(change)
+            answered = await self._answer(change)
         except Unanswered as error:
-            return dict.fromkeys(ids, ElectionAnswer(Answer.UNANSWERED, error.reason))
+            return dict.fromkeys(ids, ElectionAnswer(Answer.UNANSWERED, error.reason, self._relay(error.relay)))
         except ClusterError as error:
             return dict.fromkeys(ids, ElectionAnswer(Answer.CHANGED, error.reason))
+        relay = self._relay(answered.at)
         left_out = Reason("LeftOut", f"the answer to {change.name} left this partition out")
-        silent = ElectionAnswer(Answer.UNANSWERED, left_out)
-        code = answer.error_code
-        decided = dict.fromkeys(ids, _verdict(code, change.name, change.needs) if code else silent)
-        for id, code in change.read(answer):
+        silent = ElectionAnswer(Answer.UNANSWERED, left_out, relay)
+        code = answered.answer.error_code
+        decided = dict.fromkeys(ids, _verdict(code, change.name, change.needs, relay) if code else silent)
+        for id, code in change.read(answered.answer):
             if id in decided:
-                decided[id] = _verdict(code, f"{change.name} of {id}", change.needs)
+                decided[id] = _verdict(code, f"{change.name} of {id}", change.needs, relay)
         return decided
 
-    async def _answer(self, change: Change) -> Any:
-        """The controller's answer. Raises ClusterError, Unanswered if any of the tries may have been sent."""
-        sent = False
+    def _relay(self, at: Address | None) -> Relay | None:
+        return self.cluster.relay(at) if at else None
 
-        def not_controller(answer: Any) -> bool:
+    async def _answer(self, change: Change) -> _Answered:
+        """The controller's answer. Raises ClusterError, Unanswered if any of the tries may have been sent."""
+        sent: Address | None = None
+
+        def not_controller(answered: _Answered) -> bool:
+            answer = answered.answer
             codes = {answer.error_code} if answer.error_code else {code for _, code in change.read(answer)}
             return codes == {_NOT_CONTROLLER}
 
-        async def ask() -> Any:
+        async def ask() -> _Answered:
             nonlocal sent
             try:
-                answer = await self._once(change)
+                answered = await self._once(change)
             except ClusterError as error:
-                if not sent or isinstance(error, Unanswered):
+                if sent is None or isinstance(error, Unanswered):
                     raise
                 # That this try was not sent says nothing about the one before.
-                raise Unanswered(change.name, error) from error
-            sent = True
-            return answer
+                raise Unanswered(change.name, error, sent) from error
+            sent = answered.at
+            return answered
 
         retrying = AsyncRetrying(
             retry=retry_if_result(not_controller) if change.repeatable else retry_if_exception_type(NotSent),
@@ -122,9 +140,10 @@ class ControllerRequests:
             wait=wait_exponential_jitter(multiplier=0.1, max=2, jitter=0.1),
             retry_error_callback=lambda state: state.outcome.result() if state.outcome else None,
         )
-        return await retrying(ask)
+        answered: _Answered = await retrying(ask)
+        return answered
 
-    async def _once(self, change: Change) -> Any:
+    async def _once(self, change: Change) -> _Answered:
         within = self.deadline
         if change.until is not None:
             within = timedelta(seconds=change.until - loop_time())
@@ -134,17 +153,31 @@ class ControllerRequests:
         at = await self.cluster.route(within)
         left = within - timedelta(seconds=loop_time() - began)
         try:
-            return await self.cluster.brokers.ask(
-                at, change.request, change.versions, self.deadline, idempotent=False, sent_within=left
+            answer = await self.cluster.brokers.ask(
+                at,
+                change.request,
+                change.versions,
+                self.deadline,
+                idempotent=False,
+                sent_within=left,
+                permit=self.permit,
             )
         except NotSent:
             self.cluster.forget_route()
             raise
+        return _Answered(answer, at)
 
     @property
     def timeout_ms(self) -> int:
         """How long the broker is to wait for the controller."""
         return int(self.deadline.total_seconds() * 1000)
+
+
+class _Answered(NamedTuple):
+    """The controller's answer, and the broker that it came through."""
+
+    answer: Any
+    at: Address
 
 
 def elected(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
@@ -154,12 +187,12 @@ def elected(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
             yield TopicPartition(topic.topic, partition.partition_id), partition.error_code
 
 
-def _verdict(code: int, what: str, needs: str) -> ElectionAnswer:
+def _verdict(code: int, what: str, needs: str, relay: Relay | None) -> ElectionAnswer:
     if code == _NONE:
         return ACCEPTED
     reason = reason_for(code, what, needs=needs)
     if code == _ELECTION_NOT_NEEDED:
         return ElectionAnswer(Answer.NOT_NEEDED, reason)
     if code in _UNDECIDED:
-        return ElectionAnswer(Answer.UNANSWERED, reason)
+        return ElectionAnswer(Answer.UNANSWERED, reason, relay)
     return ElectionAnswer(Answer.REFUSED if code in _FINAL else Answer.CHANGED, reason)

@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.brokers import Permit
 from kafka_recovery.cluster.controller_requests import (
     ACCEPTED,
     DEADLINE,
@@ -18,6 +19,7 @@ from kafka_recovery.cluster.controller_requests import (
     Answers,
     Change,
     ControllerRequests,
+    always,
     elected,
     soon,
 )
@@ -37,12 +39,14 @@ _NEEDS = "CLUSTER_ACTION on the cluster"
 class DesignatedElection:
     """Port `Election`. `attempts`: how often an election is tried to be sent, while it certainly was not.
 
-    One that may have been sent is never sent again. `deadline`: for one request.
+    One that may have been sent is never sent again. `deadline`: for one request. `permit`: asked in the line before one
+    is written; if it says why not, nothing is sent, and the answer is Changed.
     """
 
     cluster: KafkaCluster
     attempts: int = 3
     deadline: timedelta = DEADLINE
+    permit: Permit = always
 
     async def offered(self) -> bool:
         """Whether the broker that elections go through takes designated leaders. Raises ClusterError."""
@@ -64,7 +68,8 @@ class DesignatedElection:
         """
         answers = {ballot.id: _altering(ballot) for ballot in ballots if alters_order(ballot)}
         mine = [ballot for ballot in ballots if ballot.id not in answers]
-        requests, until = ControllerRequests(self.cluster, self.deadline), soon() if until is None else until
+        requests = ControllerRequests(self.cluster, self.deadline, self.permit)
+        until = soon() if until is None else until
         for part in _parts(mine):
             request = _request(part, requests.timeout_ms)
             change = Change(request, DESIGNATED_VERSIONS, elected, self.attempts, needs=_NEEDS, until=until)
@@ -73,7 +78,8 @@ class DesignatedElection:
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:
         """Nothing of its own; what the other driver left behind in an earlier run is put back."""
-        return await AssignmentOrderElection(self.cluster, self.attempts, self.deadline).restore(ballots)
+        by_order = AssignmentOrderElection(self.cluster, self.attempts, self.deadline, self.permit)
+        return await by_order.restore(ballots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +115,11 @@ class ElectionAsPlanned:
 
 
 def election_in(
-    cluster: KafkaCluster, attempts: int = 3
+    cluster: KafkaCluster, attempts: int = 3, permit: Permit = always
 ) -> AssignmentOrderElection | DesignatedElection | ElectionAsPlanned:
     """The driver that the cluster is configured with."""
-    by_order, by_request = AssignmentOrderElection(cluster, attempts), DesignatedElection(cluster, attempts)
+    by_order = AssignmentOrderElection(cluster, attempts, permit=permit)
+    by_request = DesignatedElection(cluster, attempts, permit=permit)
     match cluster.kip_1275.driver:
         case Driver.ASSIGNMENT_ORDER:
             return by_order

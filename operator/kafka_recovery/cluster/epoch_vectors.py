@@ -78,6 +78,15 @@ class Probe:
         return True
 
     @property
+    def end_by_fetch(self) -> int | None:
+        """Where the log's newest epoch ends, if that has to be where the log ends; None: it need not, or is not known.
+
+        A replica that knows the current epoch follows nobody while there is no leader: its log stands still.
+        """
+        stands_still = self.knows_current_epoch and self.state.leader is None
+        return self.ends[0][1] if stands_still and self.ends and self.same is None else None
+
+    @property
     def vector(self) -> EpochVector | None:
         """Oldest first; None unless all that is wanted of it was read."""
         if self.same is not None:

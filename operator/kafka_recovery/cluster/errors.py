@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from kafka.errors import for_code
 
+from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import ClusterFault, Reason
 
 
@@ -47,14 +48,22 @@ class StaleMetadata(ClusterError):
 
     code = "StaleMetadata"
 
-    def __init__(self, address: object, applied: int, committed: int | None) -> None:
-        behind = (
-            "the controller does not answer it" if committed is None else f"the controller had committed {committed}"
-        )
+    def __init__(self, address: object, applied: int, behind: str) -> None:
         super().__init__(
             f"{address} stands at metadata offset {applied}, {behind}: what it shows may be old. "
             "Check that it reaches the controllers."
         )
+
+    @classmethod
+    def behind_controller(cls, address: object, applied: int, committed: int | None) -> StaleMetadata:
+        """The controller had committed more, or (None) does not answer this broker."""
+        behind = f"the controller had committed {committed}" if committed is not None else "the controller"
+        return cls(address, applied, behind if committed is not None else f"{behind} does not answer it")
+
+    @classmethod
+    def behind_earlier(cls, address: object, applied: int, seen: int) -> StaleMetadata:
+        """A broker of this cluster showed more before, or a plan was made from more."""
+        return cls(address, applied, f"this cluster's metadata were seen at offset {seen} before")
 
 
 class ClusterMismatch(ClusterError):
@@ -96,6 +105,10 @@ class BrokerUnreachable(ClusterError):
         if attempts < 2:
             return self
         return type(self)(self.address, f"{self.what} ({attempts} attempts in {waited.total_seconds():.2g}s)")
+
+
+class BrokerRefuses(BrokerUnreachable):
+    """Nobody listens there: the process that did is gone, or does not listen yet."""
 
 
 class BrokerRestarted(ClusterError):
@@ -193,13 +206,32 @@ class NotSent(ClusterError):
         super().__init__(f"{request} was not sent: {why}")
 
 
+class NotPermitted(ClusterError):
+    """A request was not sent, because it was forbidden by then: nothing has changed. `reason` says what forbids it."""
+
+    code = "NotPermitted"
+
+    def __init__(self, why: Reason) -> None:
+        self.why = why
+        super().__init__(why.message)
+
+    @property
+    def reason(self) -> Reason:
+        """What forbids it."""
+        return self.why
+
+
 class Unanswered(ClusterError):
-    """A request that may be sent only once was written and not answered: it may still take effect for 60 s."""
+    """A request that may be sent only once was written and not answered: it may still take effect.
+
+    `relay`: the broker's address that it was sent to.
+    """
 
     code = "Unanswered"
 
-    def __init__(self, request: str, why: ClusterError) -> None:
+    def __init__(self, request: str, why: ClusterError, relay: Address | None = None) -> None:
         self.why = why
+        self.relay = relay
         super().__init__(f"{request} was sent and may still take effect: {why}")
 
 

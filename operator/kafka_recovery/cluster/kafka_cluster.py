@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
@@ -14,7 +14,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 from kafka_recovery.cluster import metadata, scan
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
-from kafka_recovery.cluster.errors import BrokerRestarted, BrokerSilent, ClusterError
+from kafka_recovery.cluster.errors import BrokerRefuses, BrokerRestarted, BrokerSilent, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
 from kafka_recovery.cluster.pulse import Pulse, Pulses
@@ -25,8 +25,8 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Dial
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions
-from kafka_recovery.cluster.view import View, Views
-from kafka_recovery.domain.election import Lead, Leadership, Scope
+from kafka_recovery.cluster.view import Route, View, Views
+from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import (
     Broker,
     ClusterState,
@@ -37,7 +37,7 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 
@@ -117,16 +117,17 @@ class KafkaCluster:
         return Evidence(replace(cluster, designated_elections=designates), tuple(evidence), tuple(missing))
 
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
         """Who leads by the metadata, and whether that broker answers as leader in that epoch; see the port."""
         if not partitions:
             return {}
-        found = await self.read_partitions(partitions, deadline)
-        states = [found.states[id] for id in partitions if id in found.states]
-        led = {state.id: state.leader for state in states if state.leader is not None}
+        found = await self.read_partitions(partitions, deadline, not_before)
+        states = {id: found.states[id] for id in partitions if id in found.states}
+        led = {id: state.leader for id, state in states.items() if state.leader is not None}
         leads = await self.answering(led, deadline)
-        return {state.id: _leadership(state, leads.get(state.id)) for state in states}
+        seen = {id: _leadership(state, leads.get(id), found.as_of) for id, state in states.items()}
+        return {id: seen.get(id) or found.absent(id) for id in partitions}
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
@@ -150,31 +151,56 @@ class KafkaCluster:
         answers = await asyncio.gather(*(ask(broker, ids) for broker, ids in by_broker.items()))
         return {id: lead for part in answers for id, lead in part.items()}
 
-    async def read_partitions(self, partitions: Sequence[TopicPartition], deadline: timedelta) -> Partitions:
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        """Whether it answers, or its process is gone; see the port."""
+        try:
+            await self.brokers.api_versions(Address(relay.host, relay.port), deadline)
+        except ClusterError as error:
+            return isinstance(error, BrokerRefuses)
+        return True
+
+    def relay(self, at: Address) -> Relay:
+        """The broker at this address, as something to be asked about later."""
+        ids = [entry.id for entry in self._views.known.values() if entry.address == at]
+        return Relay(ids[0] if len(ids) == 1 else None, at.host, at.port)
+
+    async def unregistered(self, brokers: Iterable[BrokerId], deadline: timedelta) -> tuple[BrokerId, ...]:
+        """Those of these brokers that are not registered; none, where this release or the cluster does not tell."""
+        try:
+            view = await self._views.look(deadline, in_a_hurry=True)
+        except ClusterError:
+            return ()
+        listed = view.cluster.brokers
+        return tuple(sorted(set(brokers) - listed.keys())) if view.cluster.lists_fenced else ()
+
+    async def read_partitions(
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Partitions:
         """These partitions by the newest metadata; if the broker that knows them fails, once more through another one.
 
-        Raises ClusterError if that fails too.
+        Raises ClusterError if that fails too, StaleMetadata as `leaders` does.
         """
-        try:
-            at = await self.route(deadline)
-            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
-        except ClusterError:
-            self._views.forget_route()
-            at = await self.route(deadline)
-            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+        return await self._read(partitions, deadline, lambda: self._views.route(deadline, not_before))
 
     async def read_current(self, partitions: Sequence[TopicPartition], deadline: timedelta) -> Partitions:
         """These partitions by metadata no older than the controller's now; waits for a broker that is behind.
 
         Raises ClusterError if that fails twice. Without DESCRIBE on the cluster: by the newest metadata there is.
         """
+        return await self._read(partitions, deadline, lambda: self._views.current(deadline))
+
+    async def _read(
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, through: Callable[[], Awaitable[Route]]
+    ) -> Partitions:
+        async def read() -> Partitions:
+            at, as_of = await through()
+            return replace(await metadata.describe_partitions(self.brokers, at, partitions, deadline), as_of=as_of)
+
         try:
-            at = await self._views.current(deadline)
-            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+            return await read()
         except ClusterError:
             self._views.forget_route()
-            at = await self._views.current(deadline)
-            return await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+            return await read()
 
     async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
         """The cheap look, to be taken several times a second; see `Pulses.take`. One at a time."""
@@ -212,7 +238,7 @@ class KafkaCluster:
 
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through."""
-        return await self._views.route(deadline)
+        return (await self._views.route(deadline)).address
 
     def forget_route(self) -> None:
         """That broker could not be reached: another one is to be found."""
@@ -333,6 +359,7 @@ class KafkaCluster:
             brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
             observed_at=self._now(),
             took=took,
+            as_of=view.as_of,
         )
 
 
@@ -415,7 +442,7 @@ def _partition(
     )
 
 
-def _leadership(state: PartitionState, lead: Lead | None) -> Leadership:
+def _leadership(state: PartitionState, lead: Lead | None, as_of: MetadataOffset | None) -> Leadership:
     answers = lead is not None and lead.leader_epoch == state.leader_epoch
     problem = None
     if state.leader is not None and not answers:
@@ -430,6 +457,7 @@ def _leadership(state: PartitionState, lead: Lead | None) -> Leadership:
         state.isr,
         lead.log_end if lead is not None and answers else None,
         problem,
+        as_of,
     )
 
 
@@ -442,8 +470,7 @@ def _in_scope(scope: Scope, partitions: Partitions) -> tuple[list[PartitionState
         if state is not None:
             states.append(state)
             continue
-        absent = Reason("UnknownPartition", f"topic {id.topic} has no partition {id.partition}")
-        missing.append(MissingPartition(id, partitions.unseen.get(id.topic, absent)))
+        missing.append(MissingPartition(id, partitions.absent(id).reason))
     return states, missing
 
 

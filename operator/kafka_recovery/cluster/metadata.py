@@ -19,14 +19,19 @@ from kafka.protocol.admin import (
 
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
+from kafka_recovery.domain.election import Gone, Unseen
 from kafka_recovery.domain.evidence import MinInsyncReplicas, Reassignment
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
 PAGE = 2000
 """Partitions a page of DescribeTopicPartitions: the most a broker gives (max.request.partition.size.limit)."""
 
+_UNKNOWN_TOPIC = "UnknownTopicOrPartition"
+"""The only error that says that there is no such topic; a broker hides none that way from who names it."""
+
 _TOPIC_RESOURCE = 2
+_NO_SUCH_TOPIC = "UnknownTopicOrPartition"
 _MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
 _CONFIG_SOURCES = {
     1: "topic",
@@ -81,10 +86,29 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Partitions:
-    """Partitions that can be seen, and topics that can't and why."""
+    """Partitions that can be seen, and topics that can't and why. `topics`: those that were told of without an error.
+
+    `as_of`: the metadata are at least this new; None: the broker did not say.
+    """
 
     states: Mapping[TopicPartition, PartitionState]
     unseen: Mapping[str, Reason]
+    topics: Collection[str] = frozenset()
+    as_of: MetadataOffset | None = None
+
+    def absent(self, id: TopicPartition) -> Unseen | Gone:
+        """What it means that this partition is not among those seen, though it was asked about."""
+        why = self.unseen.get(id.topic)
+        if why is not None:
+            return (Gone if why.code == _UNKNOWN_TOPIC else Unseen)(id, why)
+        if id.topic in self.topics:
+            return Gone(id, Reason("UnknownPartition", f"topic {id.topic} has no partition {id.partition}"))
+        return Unseen(id, Reason("LeftOut", f"the answer about topic {id.topic} was left out"))
+
+    def unseen_of(self, id: TopicPartition) -> Reason | None:
+        """Why it is not known whether the partition's topic is there; None where it is known that it is or is not."""
+        reason = self.unseen.get(id.topic)
+        return None if reason is None or reason.code == _NO_SUCH_TOPIC else reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +167,7 @@ async def describe_partitions(
     names = None if indexes is None else sorted(indexes)
     states: dict[TopicPartition, PartitionState] = {}
     unseen: dict[str, Reason] = {}
+    topics: set[str] = set()
     limit, cursor, last = _stretch(indexes)
     make = DescribeTopicPartitionsRequest
     while True:
@@ -153,9 +178,10 @@ async def describe_partitions(
         )
         answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
         _note_page(at, names, answer, states, unseen)
+        topics.update(topic.name for topic in answer.topics if not topic.error_code)
         cursor = following_page(at, answer, cursor)
         if cursor is None or (last is not None and cursor.partition_index > last):
-            return Partitions(states, unseen)
+            return Partitions(states, unseen, topics)
 
 
 def following_page(at: Address, answer: Any, cursor: Any) -> Any:

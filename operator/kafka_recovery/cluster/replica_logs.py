@@ -25,6 +25,7 @@ from kafka_recovery.domain.reason import Reason
 
 PARTITIONS_A_REQUEST = 2500
 LOG_DIR_OFFLINE = "LogDirOffline"
+LOG_ENDS_CONTRADICT = "LogEndsContradict"
 UNFINISHED = "Unfinished"
 """The problem of a replica about which not everything was answered at the deadline; asking again may help."""
 
@@ -108,7 +109,21 @@ class ReplicaSurvey:
             doubtful[id].leads = True
         measured = [probe for probe in probes if probe.end is not None and probe.same is None]
         await EpochVectors(interview).read(measured)
+        await self._settle(interview, [probe for probe in measured if probe.end_by_fetch not in (None, probe.end)])
         await self._log_starts(interview, [probe for probe in measured if probe.start is None])
+
+    async def _settle(self, interview: Interview, probes: Sequence[Probe]) -> None:
+        """Ask once more where those logs end of which the broker has said two things; who still does is not believed.
+
+        A log that nobody leads, of a replica that knows that, can't have grown or been cut in between.
+        """
+        await self._log_ends(interview, probes)
+        for probe in probes:
+            other = probe.end_by_fetch
+            if other not in (None, probe.end):
+                said = f"the log of {probe.id} ends at {probe.end} and, by its leader epochs, at {other}"
+                probe.problem = Reason(LOG_ENDS_CONTRADICT, f"broker {self.broker} says that {said}")
+                probe.end = None
 
     def _note_unfinished(self, probes: Sequence[Probe]) -> None:
         within = f"within {self.deadline.total_seconds():g}s"

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from typing import NamedTuple
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
@@ -14,7 +15,7 @@ from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, Cluster
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.reason import Reason
 
 _STANDSTILL = timedelta(milliseconds=1200)
@@ -46,12 +47,23 @@ _ROUTE_AGE = timedelta(seconds=2)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The metadata of one gather: whose it is, the brokers, and what each broker said of itself."""
+    """The metadata of one gather: whose it is, the brokers, and what each broker said of itself.
+
+    `as_of`: what `at` had applied before anything was read there; None: it did not say.
+    """
 
     at: BrokerEntry
     cluster: ClusterEntry
     versions: Mapping[BrokerId, ApiVersions]
     faults: Mapping[BrokerId, Reason]
+    as_of: MetadataOffset | None = None
+
+
+class Route(NamedTuple):
+    """A broker to go through, and what it had applied when it was chosen; None: it did not say."""
+
+    address: Address
+    as_of: MetadataOffset | None
 
 
 @dataclass(slots=True)
@@ -89,7 +101,8 @@ class _Said:
 class Views:
     """Looks at a cluster through whichever broker is alive and knows the newest; remembers who was who.
 
-    `known`: every broker seen so far, also those that are not listed any more.
+    `known`: every broker seen so far, also those that are not listed any more. `newest`: the newest metadata that were
+    ever read from; nothing older is shown.
     """
 
     def __init__(self, brokers: Brokers, bootstrap: Sequence[Address], expected_cluster_id: str | None) -> None:
@@ -98,27 +111,37 @@ class Views:
         self._expected = expected_cluster_id
         self.known: dict[BrokerId, BrokerEntry] = {}
         self._silent: set[BrokerId] = set()
-        self._route: Address | None = None
+        self.newest: MetadataOffset | None = None
+        self._route: Route | None = None
         self._route_found_at = 0.0
         self._failed: Address | None = None
 
     def forget_route(self) -> None:
         """The broker chosen last failed: next time choose another one, if there is one that knows about as much."""
-        self._route, self._failed = None, self._route
+        self._failed = self._route.address if self._route else None
+        self._route = None
 
-    async def route(self, deadline: timedelta) -> Address:
-        """A broker to read metadata from and to reach the controller through: alive, its metadata the newest."""
+    async def route(self, deadline: timedelta, not_before: MetadataOffset | None = None) -> Route:
+        """A broker to read metadata from and to reach the controller through: alive, its metadata the newest.
+
+        Raises StaleMetadata if nobody knows metadata as new as `not_before`, and as the newest seen, in time.
+        """
+        began = loop_time()
         if self._route is None or loop_time() - self._route_found_at > _ROUTE_AGE.total_seconds():
             await self.look(deadline, in_a_hurry=True)
         if self._route is None:
             raise ClusterUnavailable({})
-        return self._route
+        left = deadline - timedelta(seconds=loop_time() - began)
+        as_of = await self._at_least(self._route.address, self._route.as_of, not_before, left)
+        return Route(self._route.address, as_of)
 
     async def look(self, deadline: timedelta, *, in_a_hurry: bool = False) -> View:
         """Find the brokers, ask each for its versions and applied metadata offset, choose whose metadata to read.
 
         `in_a_hurry`: without those who do not answer at once. While an order is altered a silent broker would prolong
         that, and before it, age the last look at the candidates.
+
+        Raises StaleMetadata if nobody knows, in time, metadata as new as those that were seen before.
         """
         lister = await self._first_answer(deadline)
         cluster = await self._listed_by(lister, deadline)
@@ -142,12 +165,32 @@ class Views:
             }
             raise ClusterUnavailable({self.known[id].address: reason for id, reason in (why | said.faults).items()})
         at = self._chosen(alive, said.newest)
-        if at.address != lister:
+        told = _told(said.versions[at.id])
+        as_of = await self._at_least(at.address, told, self.newest, deadline)
+        if at.address != lister or as_of != told:
             cluster = await self._listed_by(at.address, deadline)
-        self._route, self._route_found_at = at.address, loop_time()
-        return View(at, cluster, said.versions, said.faults)
+        self._seen(as_of)
+        self._route, self._route_found_at = Route(at.address, as_of), loop_time()
+        return View(at, cluster, said.versions, said.faults, as_of)
 
-    async def current(self, deadline: timedelta) -> Address:
+    def _seen(self, as_of: MetadataOffset | None) -> None:
+        if as_of is not None:
+            self.newest = max(self.newest or as_of, as_of)
+
+    async def _at_least(
+        self, at: Address, applied: MetadataOffset | None, floor: MetadataOffset | None, deadline: timedelta
+    ) -> MetadataOffset | None:
+        """What the broker has applied, once that is `floor`. Raises StaleMetadata if it is not in time."""
+        until = loop_time() + deadline.total_seconds()
+        while floor is not None and (applied is None or applied < floor):
+            if loop_time() > until:
+                raise StaleMetadata.behind_earlier(at, -1 if applied is None else applied, floor)
+            await asyncio.sleep(_POLL)
+            left = timedelta(seconds=max(_POLL, until - loop_time()))
+            applied = _told(await self._brokers.api_versions(at, left))
+        return applied
+
+    async def current(self, deadline: timedelta) -> Route:
         """A broker that has applied all that the controller had committed when this was called.
 
         Raises StaleMetadata if none has within the deadline. Not known without DESCRIBE on the cluster: then `route`.
@@ -156,16 +199,17 @@ class Views:
         watermark = await metadata.quorum_high_watermark(self._brokers, view.at.address, deadline)
         if isinstance(watermark, Reason):
             if watermark.code in _NOT_ALLOWED:
-                return view.at.address
-            raise StaleMetadata(view.at.address, _applied(view.versions[view.at.id]), None)
+                return Route(view.at.address, view.as_of)
+            raise StaleMetadata.behind_controller(view.at.address, _applied(view.versions[view.at.id]), None)
         applied = _applied(view.versions[view.at.id])
         until = loop_time() + deadline.total_seconds()
         while applied < watermark - 1:
             if loop_time() > until:
-                raise StaleMetadata(view.at.address, applied, watermark - 1)
+                raise StaleMetadata.behind_controller(view.at.address, applied, watermark - 1)
             await asyncio.sleep(_POLL)
             applied = _applied(await self._brokers.api_versions(view.at.address, deadline))
-        return view.at.address
+        self._seen(MetadataOffset(applied))
+        return Route(view.at.address, MetadataOffset(applied))
 
     async def _listed_by(self, address: Address, deadline: timedelta) -> ClusterEntry:
         """The cluster as this broker sees it. Raises ClusterMismatch for another one than expected."""
@@ -268,6 +312,11 @@ class Views:
                 return True
             if put_at >= in_time:
                 return None if applied is None else False
+
+
+def _told(versions: ApiVersions) -> MetadataOffset | None:
+    told = versions.finalized_features_epoch
+    return None if told is None else MetadataOffset(told)
 
 
 def _applied(versions: ApiVersions) -> int:

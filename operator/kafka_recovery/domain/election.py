@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
 
@@ -29,6 +29,7 @@ class Leadership:
     """Who leads one partition now, by the controller's metadata and by the leader's own answer.
 
     `log_end` is set only if `leader` itself answered, as leader, under `leader_epoch`; else `problem` says why not.
+    `as_of`: the metadata are at least this new; None: the broker they were read from did not say.
     """
 
     id: TopicPartition
@@ -39,6 +40,27 @@ class Leadership:
     isr: tuple[BrokerId, ...]
     log_end: Offset | None = None
     problem: Reason | None = None
+    as_of: MetadataOffset | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """A partition that may exist, and was not to be seen: a missing ACL, an error, an answer without it."""
+
+    id: TopicPartition
+    reason: Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A partition that does not exist, by metadata that are no older than was asked for."""
+
+    id: TopicPartition
+    reason: Reason
+
+
+Sighting = Leadership | Unseen | Gone
+"""What a look at one partition showed: unseen is neither gone nor unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +105,18 @@ class Answer(StrEnum):
     """Sent and not answered: it may take effect for 60 s (a broker forwards to the controller that long)."""
 
 
+class Relay(NamedTuple):
+    """The broker that a request to the controller was sent through, and where. `broker` None: its id is not known."""
+
+    broker: BrokerId | None
+    host: str
+    port: int
+
+
 @dataclass(frozen=True, slots=True)
 class ElectionAnswer:
-    """The controller's answer and, unless accepted, why."""
+    """The controller's answer and, unless accepted, why. `relay`: through whom an unanswered request went."""
 
     answer: Answer
     reason: Reason | None = None
+    relay: Relay | None = None

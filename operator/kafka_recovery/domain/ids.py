@@ -9,6 +9,8 @@ Offset = NewType("Offset", int)
 LeaderEpoch = NewType("LeaderEpoch", int)
 BrokerEpoch = NewType("BrokerEpoch", int)
 """What the controller gives a broker each time it registers: another one is another incarnation (KIP-903)."""
+MetadataOffset = NewType("MetadataOffset", int)
+"""The last offset of `__cluster_metadata` that a broker had applied (ApiVersions' FinalizedFeaturesEpoch)."""
 TopicId = NewType("TopicId", str)
 """Kafka's own base64 form of the topic's UUID, as `kafka-topics --describe` prints it."""
 

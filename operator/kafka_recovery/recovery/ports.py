@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, Self
 
-from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
@@ -28,21 +28,33 @@ class Cluster(Protocol):
         `known`: earlier evidence. A replica that answers under the same leader epoch as then with the same log end has
         the same log, because nobody leads who could have changed it: its vector need not be read again.
 
-        Raises ClusterUnavailable if no broker answers, ClusterMismatch if the cluster's id is not the expected one. A
+        Raises ClusterUnavailable if no broker answers, ClusterMismatch if the cluster's id is not the expected one,
+        StaleMetadata if only brokers answer whose metadata are older than what was seen of this cluster before. A
         silent broker, an unknown topic or a missing ACL is a part of the evidence, not an error.
         """
         ...
 
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
-        """Who leads each partition now; partitions that no longer exist or can't be seen are absent."""
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
+        """Who leads each partition now, or that it is gone, or was not to be seen: an entry for every one of them.
+
+        By metadata at least as new as `not_before`, and as the newest that were ever seen of this cluster. Raises
+        StaleMetadata if no broker has such within the deadline.
+        """
         ...
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
         """Those of `candidates` that answer as their partition's leader at this moment; cheap enough to poll."""
+        ...
+
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        """Whether a question that is put now is answered at that address, or a connection is refused there.
+
+        A process that is gone forwards nothing; one that answers has not stood still since it was asked.
+        """
         ...
 
 
@@ -67,7 +79,8 @@ class Election(Protocol):
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
         """Put back the original order where the present one is the ballot's; an order that is neither is left alone.
 
-        Accepted means that the present order was read from metadata as new as the controller's, and is not ours now.
+        Accepted means that the present order was read from metadata as new as the controller's, and is not ours now,
+        or that there is no such partition any more. What could not be seen is answered with Changed.
         """
         ...
 

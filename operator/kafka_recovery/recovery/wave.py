@@ -1,37 +1,66 @@
-"""One wave: re-check, designate, elect, verify each new leader by its own answer, restore the assignment order."""
+"""One wave: look once more, designate, elect, verify each new leader by its own answer, restore the orders."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.recheck import before, recheck
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import (
+    Answer,
+    Ballot,
+    ElectionAnswer,
+    Gone,
+    Lead,
+    Leadership,
+    Relay,
+    Scope,
+    Sighting,
+    Unseen,
+)
 from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ballots import ballot_of
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_silent, outcome_of, topic_gone
+from kafka_recovery.recovery.partition_run import (
+    Abandoned,
+    Answered,
+    DoubtOver,
+    Ending,
+    Led,
+    NotLed,
+    OrderRead,
+    PartitionRun,
+    Started,
+    State,
+    counts,
+    order_is_ours,
+)
 from kafka_recovery.recovery.ports import Clock, Cluster, Election, Histories, Journal, Observer, PlanForAnotherCluster
-from kafka_recovery.recovery.verification import Settled, afterwards, seen, verified
+from kafka_recovery.recovery.requests import request_of
 
 FRESH = timedelta(seconds=2)
-"""A re-check that began longer ago than this is done again before its wave is elected."""
+"""A last look that began longer ago than this is taken again before its wave is elected."""
+
+
+Ask = Callable[[Sequence[Ballot]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Durations of one wave.
 
-    `quarantine`: how long an unanswered request may still take effect (a KRaft broker forwards to the controller for
-    60 s). `verify`: how long new leaders may take to answer, plus `verify_each` a partition (a broker needs about 5 ms
-    for each). `poll`: between two questions to new leaders; `look`: between two readings of the metadata.
+    `quarantine`: how long a request may take effect after its relay has shown that it goes on (a KRaft broker forwards
+    to the controller for 60 s). `relay`: how long a silent relay is waited for; its partitions stay in doubt then.
+    `verify`: how long new leaders may take to answer, plus `verify_each` a partition (a broker needs about 5 ms for
+    each). `poll`: between two questions to new leaders; `look`: between two readings of the metadata.
     """
 
     quarantine: timedelta = timedelta(seconds=60)
+    relay: timedelta = timedelta(minutes=5)
     verify: timedelta = timedelta(seconds=30)
     verify_each: timedelta = timedelta(milliseconds=30)
     poll: timedelta = timedelta(milliseconds=20)
@@ -47,41 +76,45 @@ class Timing:
         return self.verify + self.verify_each * partitions
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A wave that can be elected. `go`: what the journal knows as begun; `changed`: what fell out of the wave before.
+@dataclass(slots=True)
+class Wave:
+    """Some partitions on their way together.
 
-    `answers`: what the controller said to the designations. `checked_at`: when the last look began (monotonic), and
-    `policy`: under which the decisions were held to what it saw.
+    `number`: what the journal knows it by. `checked_at`: when the last look at them began (monotonic), and `policy`
+    under which they were held to what it saw. `relays`: through whom requests went that were not answered.
     """
 
     number: int
-    go: Mapping[TopicPartition, Decision]
-    changed: Mapping[TopicPartition, Reason]
-    answers: Mapping[TopicPartition, ElectionAnswer]
+    runs: Mapping[TopicPartition, PartitionRun]
     checked_at: timedelta
     policy: Policy
+    relays: set[Relay | None]
+
+    def standing(self, *states: State) -> list[PartitionRun]:
+        """Those in one of these states."""
+        return [run for run in self.runs.values() if run.state in states]
+
+    def begun(self) -> list[PartitionRun]:
+        """Those whose order may have been altered, or whose election held."""
+        return [run for run in self.runs.values() if run.begun]
+
+    def answered(self, answers: Mapping[TopicPartition, ElectionAnswer]) -> None:
+        """Give each run its answer."""
+        for id, answer in answers.items():
+            self.runs[id].apply(Answered(answer))
+            if answer.answer is Answer.UNANSWERED:
+                self.relays.add(answer.relay)
+
+    def abandon(self, reasons: Mapping[TopicPartition, Reason], ending: Ending) -> None:
+        """Give these up before their elections, where that is still possible."""
+        for id, reason in reasons.items():
+            if self.runs[id].state in (State.PLANNED, State.STARTED, State.DESIGNATED):
+                self.runs[id].apply(Abandoned(reason, ending))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The controller's answers to a wave's elections, and when they were there (monotonic)."""
-
-    answers: Mapping[TopicPartition, ElectionAnswer]
-    at: timedelta
-
-
-@dataclass(frozen=True, slots=True)
-class WaveResult:
-    """Outcomes of a wave, and the partitions that the cluster changed under it: their order is the original one."""
-
-    outcomes: tuple[PartitionOutcome, ...]
-    changed: Mapping[TopicPartition, Reason]
-
-
-@dataclass(frozen=True, slots=True)
-class Wave:
-    """The steps of one wave, and what the waves of a plan share."""
+class WaveSteps:
+    """The steps of a wave, and what the waves of a plan share."""
 
     plan: Plan
     digest: str
@@ -94,97 +127,125 @@ class Wave:
     evidence: Mapping[TopicPartition, PartitionEvidence]
     histories: Histories
 
-    async def prepare(self, members: Sequence[Decision], numbers: Iterator[int], policy: Policy) -> Prepared:
-        """Re-check, then designate what still holds; that requests may be under way is durable before the first."""
-        checked_at = self.clock.monotonic()
-        changed = await self.recheck(members, policy) if members else {}
-        go = {decision.id: decision for decision in members if decision.id not in changed}
-        if not go:
-            return Prepared(0, go, changed, {}, checked_at, policy)
-        number = next(numbers)
-        await self.journal.wave_started(self.digest, number, tuple(go))
-        answers = await self.election.designate([ballot_of(decision) for decision in go.values()])
-        return Prepared(number, go, changed, answers, checked_at, policy)
+    @property
+    def as_of(self) -> MetadataOffset | None:
+        """How new the metadata were that the plan stands on."""
+        return self.plan.evidence.cluster.as_of
 
-    async def elect(self, wave: Prepared, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> Asked:
+    async def prepare(self, runs: Sequence[PartitionRun], number: Callable[[], int], policy: Policy) -> Wave:
+        """Look once more, then designate what still holds; a durable fact names it before the first request."""
+        wave = Wave(0, {run.id: run for run in runs}, self.clock.monotonic(), policy, set())
+        if runs:
+            wave.abandon(await self.recheck(runs, policy), Ending.AGAIN)
+        going = wave.standing(State.PLANNED)
+        if going:
+            wave.number = number()
+            await self._start(wave.number, going)
+            wave.answered(await _answers(self.election.designate, going))
+        return wave
+
+    async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
         """Hold the elections of a prepared wave, after another look if the last one does not count any more.
 
         `policy`: the one of now. `barred`: what may not be elected any more; what is unanswered stays in doubt.
         """
-        accepted = [id for id, answer in wave.answers.items() if answer.answer is Answer.ACCEPTED]
-        refused = {id: ElectionAnswer(Answer.REFUSED, barred[id]) for id in accepted if id in barred}
-        answers = {**wave.answers, **refused}
-        ready = [wave.go[id] for id in accepted if id not in barred]
-        fresh = self.clock.monotonic() - wave.checked_at <= FRESH and policy == wave.policy
-        if ready and not fresh:
-            stale = await self.recheck(ready, policy, designated=True)
-            answers |= {id: ElectionAnswer(Answer.CHANGED, reason) for id, reason in stale.items()}
-            ready = [decision for decision in ready if decision.id not in stale]
+        wave.abandon({id: reason for id, reason in barred.items() if id in wave.runs}, Ending.REFUSED)
+        ready = wave.standing(State.DESIGNATED)
+        if ready and not (self.clock.monotonic() - wave.checked_at <= FRESH and policy == wave.policy):
+            wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
+            ready = wave.standing(State.DESIGNATED)
         if ready:
-            answers |= await self.election.elect([ballot_of(decision) for decision in ready])
-        return Asked(answers, self.clock.monotonic())
+            wave.answered(await _answers(self.election.elect, ready))
 
-    async def end(
-        self, number: int, go: Mapping[TopicPartition, Decision], settled: Mapping[TopicPartition, Settled]
-    ) -> WaveResult:
+    async def verify(self, wave: Wave, moved: Callable[[], None]) -> None:
+        """Wait for what comes of each election; where a request was not answered, until it can't take effect.
+
+        `moved` is called whenever a leader may have answered.
+        """
+        if wave.standing(State.LEADERLESS):
+            await self.clock.sleep(self.timing.look)  # an order that was just set may not be in the metadata yet
+        await self._await_leaders(wave.standing(State.ELECTED), moved, elected=True)
+        doubtful = wave.standing(State.IN_DOUBT)
+        if doubtful and await self.end_doubt(wave.relays):
+            for run in doubtful:
+                run.apply(DoubtOver())
+            await self._await_leaders(doubtful, moved, elected=False)
+
+    async def end(self, wave: Wave) -> None:
         """Restore the orders and write the outcomes down. Whatever happened, orders are restored or said to be not."""
-        looks, unrestored, in_doubt = await self.restore(tuple(go.values()))
-        outcomes, changed = [], {}
-        for id, end in settled.items():
-            last = afterwards(go[id], end, looks.get(id)) if isinstance(end, Lead) else end
-            outcome = _outcome(go[id], self.evidence[id], last, looks.get(id), restored=id not in unrestored)
-            if isinstance(outcome, Reason):
-                changed[id] = outcome
-            else:
-                outcomes.append(outcome)
-        if not in_doubt:
-            await self.journal.wave_ended(self.digest, number, outcomes)
-        return WaveResult(tuple(outcomes), changed)
+        runs = wave.begun()
+        if not runs:
+            return
+        doubtful = wave.standing(State.IN_DOUBT)
+        looks, answers, in_doubt = await self.restore([run for run in runs if run.state is not State.IN_DOUBT])
+        for run in runs:
+            look = looks.get(run.id)
+            if run.state is State.LEADING:
+                _see_it_still_lead(run, look)
+            run.apply(OrderRead(look, answers.get(run.id)))
+        if not in_doubt and not doubtful:
+            await self.journal.wave_ended(self.digest, wave.number, tuple(filter(None, map(outcome_of, runs))))
 
-    async def put_back(self, number: int, decisions: Sequence[Decision]) -> set[TopicPartition]:
-        """Restore orders that an earlier wave left altered, as a wave of its own; returns those that still are."""
-        if not decisions:
-            return set()
-        await self.journal.wave_started(self.digest, number, tuple(decision.id for decision in decisions))
-        _, unrestored, in_doubt = await self.restore(decisions)
+    async def put_back(
+        self, number: int, runs: Sequence[PartitionRun]
+    ) -> tuple[Mapping[TopicPartition, Sighting], Mapping[TopicPartition, ElectionAnswer]]:
+        """Restore orders that an earlier wave left altered, as a wave of its own; returns as `restore` does."""
+        if not runs:
+            return {}, {}
+        await self.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
+        looks, answers, in_doubt = await self.restore(runs)
         if not in_doubt:
             await self.journal.wave_ended(self.digest, number, ())
-        return unrestored
+        return looks, answers
 
     async def restore(
-        self, decisions: Sequence[Decision]
-    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition], bool]:
+        self, runs: Sequence[PartitionRun]
+    ) -> tuple[Mapping[TopicPartition, Sighting], Mapping[TopicPartition, ElectionAnswer], bool]:
         """Put the original orders back; what could not be is tried once more.
 
-        Returns the last look at the partitions, those still altered by us, and whether a request for one of these may
-        still be under way: the wave has not ended then.
+        Returns the last look at the partitions, the controller's last answers, and whether a request for one of them
+        may still be under way: the wave has not ended then.
         """
-        ballots = [ballot_of(decision) for decision in decisions]
-        answers = await self.election.restore(ballots)
-        looks, altered = await self._until_restored(ballots, answers)
+        if not runs:
+            return {}, {}, False
+        by_id = {run.id: run for run in runs}
+        answers = await _answers(self.election.restore, runs)
+        looks = await self._until_restored(by_id, answers)
+        altered = _not_restored(by_id, looks, answers)
         if altered:
-            if any(answers[id].answer is Answer.UNANSWERED for id in altered):
-                await self.quarantine(self.timing.quarantine)
-            second = await self.election.restore([ballot for ballot in ballots if ballot.id in altered])
-            answers = {**answers, **second}  # another one may be seen altered by now: a broker that learns late
-            looks, altered = await self._until_restored(ballots, answers)
-        return looks, altered, any(answers[id].answer is Answer.UNANSWERED for id in altered)
+            unanswered = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
+            if not unanswered or await self.end_doubt(unanswered):
+                answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
+                looks = await self._until_restored(by_id, answers)
+                altered = _not_restored(by_id, looks, answers)
+        return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
-    async def quarantine(self, duration: timedelta) -> None:
-        """Wait until a request that was sent and never answered can't take effect any more."""
-        if duration > timedelta(0):
-            why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
-            self.observer.waiting(why, duration)
-            await self.clock.sleep(duration)
+    async def end_doubt(self, relays: Iterable[Relay | None] = (None,)) -> bool:
+        """Wait until requests that were sent through these brokers and never answered can't take effect any more.
+
+        A broker may hold a request back for as long as it stands still; it forwards one for 60 s from when it goes on.
+        So the time is counted from its next sign of life. False: a broker gave none as long as it was waited for.
+        """
+        until = self.clock.monotonic() + self.timing.relay
+        for relay in relays:
+            while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):
+                if self.clock.monotonic() >= until:
+                    return False
+                self.observer.waiting(_relay_silent(relay), self.timing.look)
+                await self.clock.sleep(self.timing.look)
+        why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
+        self.observer.waiting(why, self.timing.quarantine)
+        await self.clock.sleep(self.timing.quarantine)
+        return True
 
     async def recheck(
-        self, decisions: Sequence[Decision], policy: Policy, *, designated: bool = False
+        self, runs: Sequence[PartitionRun], policy: Policy, *, designated: bool = False
     ) -> dict[TopicPartition, Reason]:
         """The decisions that do not hold any more, and why. Brokers are asked once: a last look must not grow old.
 
         `policy`: the one of now; the plan's own holds as well. `designated`: their orders are ours already.
         """
-        scope = Scope(tuple(decision.id for decision in decisions))
+        scope = Scope(tuple(run.id for run in runs))
         rules = replace(policy.widest_evidence_rules, attempts=1)
         fresh = await self.cluster.gather(scope, rules, self.evidence)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
@@ -193,110 +254,141 @@ class Wave:
         known = await self.histories.known(fresh.partitions)
         changed: dict[TopicPartition, Reason] = {}
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
-            reasons = {d.id: recheck(d, planned[d.id], fresh, under, known.get(d.id)) for d in decisions}
+            reasons = {r.id: recheck(r.decision, planned[r.id], fresh, under, known.get(r.id)) for r in runs}
             changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
         return changed
 
-    async def verify(
-        self,
-        go: Mapping[TopicPartition, Decision],
-        asked: Asked,
-        progress: Callable[[int, timedelta], None],
-    ) -> dict[TopicPartition, Settled]:
-        """Wait for what comes of each election; after quarantine, of those nobody answered for.
+    async def _last_look(self, runs: Sequence[PartitionRun], policy: Policy) -> Mapping[TopicPartition, Reason]:
+        """As `recheck`, of what is designated: if nobody answers, or too late, nothing of it may be elected."""
+        began = self.clock.monotonic()
+        try:
+            changed = await self.recheck(runs, policy, designated=True)
+        except ClusterFault as fault:
+            return {run.id: fault.reason for run in runs}
+        took = self.clock.monotonic() - began
+        if took <= FRESH + policy.widest_evidence_rules.deadline:
+            return changed
+        slow = f"the last look at it took {took.total_seconds():.1f} s: what it saw first may not hold any more"
+        return {run.id: Reason("LookTooOld", slow) for run in runs} | changed
 
-        `progress` is told, now and then, how many leaders answer and how long that took.
+    async def look(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
+        """Who leads these by metadata no older than the plan's; whom nobody can be asked about is unseen."""
+        try:
+            return await self.cluster.leaders(partitions, self.timing.rpc, self.as_of)
+        except ClusterFault as fault:
+            return {id: Unseen(id, fault.reason) for id in partitions}
+
+    async def _start(self, number: int, runs: Sequence[PartitionRun]) -> None:
+        named = tuple(run.id for run in runs)
+        await self.journal.wave_started(self.digest, number, named)
+        started = Started(frozenset(named))
+        for run in runs:
+            run.apply(started)
+
+    async def _await_leaders(self, runs: Sequence[PartitionRun], moved: Callable[[], None], *, elected: bool) -> None:
+        """Wait until each partition's new leader answered, or it is clear that none will.
+
+        `elected`: the controller said so, hence metadata without a leader may just be old.
         """
-        answers = asked.answers
-        settled: dict[TopicPartition, Settled] = {}
-        for id, answer in answers.items():
-            reason = answer.reason or Reason("ElectionRefused", "the controller refused the election")
-            if answer.answer is Answer.CHANGED:
-                settled[id] = reason
-            elif answer.answer is Answer.REFUSED:
-                settled[id] = PartitionOutcome(id, Outcome.REFUSED, reason)
-        in_doubt = {id: go[id] for id, answer in answers.items() if answer.answer is Answer.UNANSWERED}
-        elected = {id: decision for id, decision in go.items() if id not in settled and id not in in_doubt}
-        if settled:
-            await self.clock.sleep(
-                self.timing.look
-            )  # an order set a moment ago may not be in the brokers' metadata yet
-        settled |= await self._verify(elected, progress, elected=True)
-        if in_doubt:
-            await self.quarantine(self.timing.quarantine - (self.clock.monotonic() - asked.at))
-            settled |= await self._verify(in_doubt, progress, elected=False)
-        return settled
-
-    async def _verify(
-        self,
-        decisions: Mapping[TopicPartition, Decision],
-        progress: Callable[[int, timedelta], None],
-        *,
-        elected: bool,
-    ) -> dict[TopicPartition, Settled]:
-        """Wait until each partition's new leader answered, or it is clear that none will."""
-        settled: dict[TopicPartition, Settled] = {}
         began = looked = self.clock.monotonic()
-        while pending := {id: decision for id, decision in decisions.items() if id not in settled}:
-            leaders = {id: decision.leader for id, decision in pending.items() if decision.leader is not None}
-            leads = await self.cluster.answering(leaders, self.timing.rpc)
-            settled |= {id: lead for id, lead in leads.items() if lead.leader_epoch > pending[id].leader_epoch}
+        while pending := {run.id: run for run in runs if run.state is State.ELECTED}:
+            for id, lead in (await self._answering(pending)).items():
+                if counts(lead, pending[id].decision):
+                    pending[id].apply(Led(lead))
             now = self.clock.monotonic()
-            progress(len(settled), now - began)
-            overdue = now - began >= self.timing.patience(len(decisions))
-            quiet = [decision for id, decision in pending.items() if id not in settled]
+            overdue = now - began >= self.timing.patience(len(runs))
+            quiet = [run for run in pending.values() if run.state is State.ELECTED]
             if quiet and (overdue or now - looked >= self.timing.look or (looked == began and not elected)):
-                looks = await self._look(quiet)
-                ends = {d.id: seen(d, looks.get(d.id), elected=elected, overdue=overdue) for d in quiet}
-                settled |= {id: end for id, end in ends.items() if end is not None}
+                looks = await self.look([run.id for run in quiet])
+                for run in quiet:
+                    _settle(run, looks.get(run.id), elected=elected, overdue=overdue)
                 looked = now
+            moved()
             if quiet:
                 await self.clock.sleep(self.timing.pause(len(quiet)))
-        return settled
+
+    async def _answering(self, pending: Mapping[TopicPartition, PartitionRun]) -> Mapping[TopicPartition, Lead]:
+        leaders = {id: run.decision.leader for id, run in pending.items() if run.decision.leader is not None}
+        try:
+            return await self.cluster.answering(leaders, self.timing.rpc)
+        except ClusterFault:  # nobody to be seen now; whoever waits here has a patience of its own
+            return {}
 
     async def _until_restored(
-        self, ballots: Sequence[Ballot], answers: Mapping[TopicPartition, ElectionAnswer]
-    ) -> tuple[Mapping[TopicPartition, Leadership], set[TopicPartition]]:
-        """Look until no order is ours any more. What the controller did not accept counts as altered, whatever is seen.
+        self, runs: Mapping[TopicPartition, PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
+    ) -> Mapping[TopicPartition, Sighting]:
+        """Look until no order that the controller took back is ours any more, or too long.
 
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
         began, pause = self.clock.monotonic(), self.timing.poll
         while True:
-            looks = await self.cluster.leaders([ballot.id for ballot in ballots], self.timing.rpc)
-            seen = _altered(ballots, looks)
-            altered = seen | {id for id, answer in answers.items() if answer.answer is not Answer.ACCEPTED}
-            if (
-                not any(answers[id].answer is Answer.ACCEPTED for id in seen if id in answers)
-                or self.clock.monotonic() - began > self.timing.rpc
-            ):
-                return looks, altered
+            looks = await self.look(tuple(runs))
+            accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
+            if all(order_is_ours(looks.get(run.id), run) is False for run in accepted):
+                return looks
+            if self.clock.monotonic() - began > self.timing.rpc:
+                return looks
             await self.clock.sleep(pause)
             pause = min(2 * pause, self.timing.look)
 
-    async def _look(self, decisions: Sequence[Decision]) -> Mapping[TopicPartition, Leadership]:
-        return await self.cluster.leaders([decision.id for decision in decisions], self.timing.rpc)
+
+async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartition, ElectionAnswer]:
+    """An answer for each; a driver that raises instead has sent something or has not: nobody knows."""
+    try:
+        return dict(await ask([request_of(run.decision) for run in runs]))
+    except ClusterFault as fault:
+        return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, fault.reason))
 
 
-def _altered(ballots: Sequence[Ballot], looks: Mapping[TopicPartition, Leadership]) -> set[TopicPartition]:
-    """Partitions that stand in the order of their ballot; a deleted or recreated topic has no order of ours."""
+def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
+    """What a look shows while the designated leader does not answer; nothing where that does not settle it."""
+    gone = isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id)
+    if gone:
+        run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
+    elif not isinstance(look, Leadership):
+        if overdue:
+            run.apply(NotLed(look.reason if look else _not_seen(run), Ending.AGAIN))
+    elif (lead := lead_of(look)) and counts(lead, run.decision):
+        run.apply(Led(lead))
+    elif look.leader is None and look.leader_epoch > run.decision.leader_epoch:
+        run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
+    elif look.leader is None and (overdue or not elected):
+        why = Reason("NotElected", "the election took no effect: the partition has no leader")
+        run.apply(NotLed(why, Ending.AGAIN))
+    elif overdue:
+        run.look = look
+        run.apply(NotLed(leader_silent(look), Ending.FAILED))
+
+
+def _see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
+    """A leader that answered, in the light of a later look: it may have died or been replaced meanwhile."""
+    if isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id):
+        run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
+    elif isinstance(look, Leadership) and run.lead and look.leader_epoch > run.lead.leader_epoch:
+        if look.leader is None:
+            run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
+        elif lead := lead_of(look):
+            run.apply(Led(lead))
+
+
+def _relay_silent(relay: Relay) -> Reason:
+    broker = f"{relay.host}:{relay.port}" if relay.broker is None else f"{relay.broker} ({relay.host}:{relay.port})"
+    return Reason("RelaySilent", f"a request went through broker {broker}, which gives no sign of life: it may hold it")
+
+
+def _not_seen(run: PartitionRun) -> Reason:
+    return Reason("NotSeen", f"{run.id} was not to be seen after its election")
+
+
+def _not_restored(
+    runs: Mapping[TopicPartition, PartitionRun],
+    looks: Mapping[TopicPartition, Sighting],
+    answers: Mapping[TopicPartition, ElectionAnswer],
+) -> set[TopicPartition]:
+    """Those whose order is ours, could not be read, or was not taken back by the controller, whatever is seen."""
     return {
-        ballot.id
-        for ballot in ballots
-        if (look := looks.get(ballot.id)) is not None
-        and look.topic_id == ballot.topic_id
-        and look.assignment == ballot.order != ballot.assignment
+        id
+        for id, run in runs.items()
+        if answers[id].answer is not Answer.ACCEPTED or order_is_ours(looks.get(id), run) is not False
     }
-
-
-def _outcome(
-    decision: Decision, partition: PartitionEvidence, end: Settled, look: Leadership | None, *, restored: bool
-) -> PartitionOutcome | Reason:
-    """How it ended; a Reason: decide again. Not while the order is ours: a plan would take it for the original one."""
-    if isinstance(end, Lead):
-        return verified(decision, partition, end, look, restored=restored)
-    if isinstance(end, PartitionOutcome):
-        return PartitionOutcome(end.id, end.outcome, end.reason, end.leader, end.leader_epoch, None, restored)
-    if restored:
-        return end
-    return PartitionOutcome(decision.id, Outcome.UNKNOWN, end, order_restored=False)

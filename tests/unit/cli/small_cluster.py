@@ -9,8 +9,18 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.cli.cluster.wiring import Connection, Target
-from kafka_recovery.cluster.errors import ClusterMismatch
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable
+from kafka_recovery.domain.election import (
+    Answer,
+    Ballot,
+    ElectionAnswer,
+    Gone,
+    Lead,
+    Leadership,
+    Relay,
+    Scope,
+    Sighting,
+)
 from kafka_recovery.domain.evidence import (
     Broker,
     ClusterState,
@@ -22,7 +32,7 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 
@@ -55,6 +65,7 @@ class SmallCluster:
     problem: Exception | None = None
     target: Target | None = None
     gone: Reason = UNKNOWN
+    vanished: Reason | None = None
     _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
     _gathers: int = 0
 
@@ -104,6 +115,7 @@ class SmallCluster:
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
         self._gathers += 1
+        self._look()
         if scope.partitions is None:
             wanted = [id for id, partition in self._partitions.items() if partition.leader is None]
         else:
@@ -113,25 +125,29 @@ class SmallCluster:
         return Evidence(self._state(), tuple(self._seen(id) for id in listed), missing)
 
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
-        return {
-            id: Leadership(
-                id,
-                TopicId(f"id-of-{id.topic}"),
-                p.leader,
-                LeaderEpoch(p.epoch),
-                p.assignment,
-                p.isr,
-                None if p.leader is None else Offset(p.logs[p.leader] or 0),
-            )
-            for id in partitions
-            if (p := self._partitions.get(id))
-        }
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
+        self._look()
+        return {id: self._sighting(id) for id in partitions}
+
+    def _look(self) -> None:
+        if self.vanished:
+            raise ClusterUnavailable({"kafka-1:9092": self.vanished})
+
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        return True
+
+    def _sighting(self, id: TopicPartition) -> Sighting:
+        if (p := self._partitions.get(id)) is None:
+            return Gone(id, self.gone)
+        end = None if p.leader is None else Offset(p.logs[p.leader] or 0)
+        epoch, topic_id = LeaderEpoch(p.epoch), TopicId(f"id-of-{id.topic}")
+        return Leadership(id, topic_id, p.leader, epoch, p.assignment, p.isr, end)
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
+        self._look()
         led = {id: self._partitions[id] for id, broker in candidates.items() if self._partitions[id].leader == broker}
         return {
             id: Lead(candidates[id], LeaderEpoch(p.epoch), Offset(p.logs[candidates[id]] or 0)) for id, p in led.items()
@@ -146,6 +162,8 @@ class SmallCluster:
         return {ballot.id: self._elect(ballot) for ballot in ballots}
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        if self.vanished:
+            return {ballot.id: ElectionAnswer(Answer.CHANGED, self.vanished) for ballot in ballots}
         for ballot in ballots:
             if self._partitions[ballot.id].assignment == ballot.order:
                 self._partitions[ballot.id].assignment = ballot.assignment

@@ -28,6 +28,7 @@ from kafka_recovery.cluster.kip_1275 import ElectLeadersResponse, GetReplicaLogI
 from kafka_recovery.cluster.metadata import PartitionState, topic_id_text
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.cluster.sockets import Address
+from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from unit.cluster.stage import OFFERED, Heard, StagedBroker, api_versions
 
@@ -59,6 +60,12 @@ def offline(
         "offline": frozenset(),
     }
     return PartitionState(**(fields | changes))
+
+
+def ballot(id: TopicPartition = ORDERS, order: tuple[int, ...] = (3, 1, 2)) -> Ballot:
+    """An election of the first of `order`, of a partition whose assignment is 1, 2, 3."""
+    designated, *_ = ours = tuple(map(BrokerId, order))
+    return Ballot(id, topic_id_text(TOPIC_ID), EPOCH, designated, ours, tuple(map(BrokerId, (1, 2, 3))))
 
 
 @dataclass
@@ -118,7 +125,8 @@ class Play:
     `lists_fenced` False: Kafka 3.9, whose DescribeCluster leaves fenced brokers out. `page`: partitions a page.
     `stale`: what brokers list that know no better. `election`, `reassignment`: the error codes that are answered in
     turn, the last one ever after. `designates`, `log_info`: brokers that know KIP-1275's election, and its request for
-    logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own.
+    logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own. `hidden`: topics that are
+    not described, and the error that is told instead.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -137,6 +145,7 @@ class Play:
     log_info: dict[int, int] = field(default_factory=dict)
     served: int = 1000
     epochs: dict[int, int] = field(default_factory=dict)
+    hidden: dict[str, int] = field(default_factory=dict)
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -213,7 +222,8 @@ class Play:
         kind, at = DescribeTopicPartitionsResponse, heard.message.cursor
         names = {topic.name for topic in heard.message.topics}
         begin = (at.topic_name, at.partition_index) if at else ("", 0)
-        wanted = [id for id in sorted(self.states) if (not names or id.topic in names) and id >= begin]
+        seen = [id for id in sorted(self.states) if id.topic not in self.hidden]
+        wanted = [id for id in seen if (not names or id.topic in names) and id >= begin]
         shown = wanted[: min(self.page, heard.message.response_partition_limit)]
         rest = wanted[len(shown) :]
         make = kind.DescribeTopicPartitionsResponseTopic
@@ -227,7 +237,8 @@ class Play:
             )
             for name, ids in groupby(shown, key=lambda id: id.topic)
         ]
-        topics += [make(error_code=3, name=n, partitions=[]) for n in sorted(names - {id.topic for id in self.states})]
+        missing = sorted(names - {id.topic for id in seen})
+        topics += [make(error_code=self.hidden.get(name, 3), name=name, partitions=[]) for name in missing]
         cursor = kind.Cursor(topic_name=rest[0].topic, partition_index=rest[0].partition) if rest else None
         return kind(topics=topics, next_cursor=cursor)
 

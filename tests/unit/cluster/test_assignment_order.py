@@ -15,17 +15,13 @@ import pytest
 from kafka_recovery.cluster import controller_requests
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.metadata import topic_id_text
-from kafka_recovery.domain.election import Answer, Ballot
+from kafka_recovery.domain.election import Answer, Relay
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, TOPIC_ID, Play, offline
+from kafka_recovery.domain.reason import Reason
+from unit.cluster.play import ORDERS, PATIENCE, SOON, Play, ballot, offline
 from unit.cluster.stage import Heard
 
 OTHER = TopicPartition("orders", 1)
-
-
-def ballot(id: TopicPartition = ORDERS, order: tuple[int, ...] = (3, 1, 2)) -> Ballot:
-    designated, *_ = ours = tuple(map(BrokerId, order))
-    return Ballot(id, topic_id_text(TOPIC_ID), EPOCH, designated, ours, tuple(map(BrokerId, (1, 2, 3))))
 
 
 @asynccontextmanager
@@ -99,6 +95,54 @@ class TestElecting:
         async with electing(play) as election:
             play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
             assert (await election.elect([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+
+    async def test_who_may_still_forward_an_unanswered_request_is_told(self) -> None:
+        play = Play()
+        async with electing(play) as election:
+            play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
+            relay = (await election.elect([ballot()]))[ORDERS].relay
+
+            assert relay is not None
+            assert relay == Relay(BrokerId(2), *play.address(2))
+            assert await election.cluster.relay_answers(relay, PATIENCE)
+
+    @pytest.mark.parametrize("change", ["designate", "elect", "restore"])
+    async def test_what_is_forbidden_when_the_request_could_be_written_is_not_sent(self, change: str) -> None:
+        """The permit is asked when the connection is open: what was forbidden meanwhile is noticed."""
+        play, asked_after = Play(), []
+        play.add(offline(replicas=(3, 1, 2)))
+
+        def permit() -> Reason:
+            asked_after.append(play.members[2].connections)
+            return Reason("Suspended", "somebody suspended it")
+
+        async with play.staged(2), play.cluster() as cluster:
+            await cluster.route(PATIENCE)
+            before = play.members[2].connections
+            election = AssignmentOrderElection(cluster, deadline=PATIENCE, permit=permit)
+            answer = (await getattr(election, change)([ballot()]))[ORDERS]
+
+        assert (answer.answer, answer.reason) == (Answer.CHANGED, Reason("Suspended", "somebody suspended it"))
+        assert not play.asked("ElectLeaders") + play.asked("AlterPartitionReassignments")
+        assert asked_after
+        assert asked_after[0] > before
+
+
+class TestRelay:
+    """Whoever never got an answer waits until nothing can come of the request any more."""
+
+    async def test_one_that_stands_still_may_forward_it_yet(self) -> None:
+        play = Play()
+        async with play.staged(2), play.cluster() as cluster:
+            play.members[2].roles["ApiVersions"] = lambda heard: None
+            assert not await cluster.relay_answers(Relay(BrokerId(2), *play.address(2)), SOON)
+
+    async def test_one_whose_process_is_gone_forwards_nothing(self) -> None:
+        play = Play()
+        async with play.cluster() as cluster:
+            async with play.staged(2):
+                relay = Relay(BrokerId(2), *play.address(2))
+            assert await cluster.relay_answers(relay, PATIENCE)
 
 
 class TestDesignating:
@@ -192,6 +236,34 @@ class TestRestoring:
 
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert not play.asked("AlterPartitionReassignments")
+
+    async def test_an_order_that_may_not_be_seen_any_more_is_not_said_to_be_restored(self) -> None:
+        """Somebody takes the ACL away between the election and the restore: the order may be ours still."""
+        play = Play(hidden={"orders": 29})
+        play.add(offline(replicas=(3, 1, 2)))
+        async with electing(play) as election:
+            answer = (await election.restore([ballot()]))[ORDERS]
+
+        assert answer.answer is Answer.CHANGED
+        assert answer.reason
+        assert answer.reason.code == "TopicAuthorizationFailed"
+
+    async def test_a_topic_that_is_gone_has_no_order_of_ours(self) -> None:
+        async with electing(Play()) as election:
+            assert (await election.restore([ballot()]))[ORDERS].answer is Answer.ACCEPTED
+
+    async def test_an_unregistered_broker_in_the_way_is_named_with_what_to_do(self) -> None:
+        """Kafka takes no assignment that names such a broker, whatever its order; asking again does not help."""
+        play = Play(reassignment=[39])
+        play.add(offline(replicas=(3, 1, 2)))
+        async with electing(play) as election:
+            answer = (await election.restore([ballot()]))[ORDERS]
+
+        assert answer.answer is Answer.REFUSED
+        assert answer.reason
+        assert answer.reason.code == "ReplicaNotRegistered"
+        assert "brokers [1, 3]" in answer.reason.message
+        assert "kafka-reassign-partitions.sh" in answer.reason.message
 
     async def test_metadata_that_can_not_be_read_are_read_through_another_broker(self) -> None:
         play = Play()

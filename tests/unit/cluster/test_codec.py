@@ -92,7 +92,7 @@ def replica_state(field: bytes) -> bytes:
     [
         (struct.pack(">iq", -2, -1) + b"\0\0", "14 bytes, of which 13"),
         (struct.pack(">iq", -2, -1) + b"\1", "tagged fields in a tagged field"),
-        (struct.pack(">iq", -2, -1)[:-3], ""),
+        (struct.pack(">iq", -2, -1)[:-3], "FetchRequest v15: error"),
     ],
     ids=["more than there is to it", "tagged fields of its own", "less"],
 )

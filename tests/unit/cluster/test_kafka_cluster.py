@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
 from typing import Any
 
+import pytest
+
+from kafka_recovery.cluster.errors import StaleMetadata
 from kafka_recovery.cluster.replica_logs import UNFINISHED
-from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope, Unseen
 from kafka_recovery.domain.evidence import Evidence, Replica
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, Log, Play, offline
 from unit.cluster.stage import Heard
@@ -221,6 +225,7 @@ class TestLeaders:
         async with play.staged(1, 2), play.cluster() as cluster:
             look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
 
+        assert isinstance(look, Leadership)
         assert (look.leader, look.log_end, look.problem) == (2, 27, None)
 
     async def test_a_leader_in_another_epoch_than_the_metadata_say_is_silent(self) -> None:
@@ -229,14 +234,59 @@ class TestLeaders:
         async with play.staged(1, 2), play.cluster() as cluster:
             look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
 
+        assert isinstance(look, Leadership)
         assert look.log_end is None
         assert look.problem
         assert look.problem.code == "LeaderSilent"
+
+    async def test_each_one_asked_about_has_an_entry_and_what_is_unseen_is_not_gone(self) -> None:
+        hidden, gone, beyond = (TopicPartition(topic, n) for topic, n in (("hidden", 0), ("gone", 0), ("orders", 7)))
+        play = Play(hidden={"hidden": 29})
+        play.add(offline())
+        play.add(offline(hidden))
+        async with play.staged(1), play.cluster() as cluster:
+            looks = await cluster.leaders([ORDERS, hidden, gone, beyond], PATIENCE)
+
+        assert [type(looks[id]) for id in (ORDERS, hidden, gone, beyond)] == [Leadership, Unseen, Gone, Gone]
+
+    async def test_a_view_older_than_the_newest_that_was_ever_seen_concludes_nothing(self) -> None:
+        """Whoever knew more is cut off; the broker that is left is a zombie that still believes to lead."""
+        play = Play(applied={1: 100, 2: 90})
+        play.add(offline())
+        async with play.staged(1, 2), play.cluster() as cluster:
+            await cluster.leaders([ORDERS], PATIENCE)
+            play.members[1].roles["ApiVersions"] = lambda heard: heard.cut()
+            cluster.forget_route()
+            with pytest.raises(StaleMetadata, match="at offset 100 before"):
+                await cluster.leaders([ORDERS], SOON)
+            with pytest.raises(StaleMetadata, match="at offset 100 before"):
+                await cluster.gather(ALL_OFFLINE, EvidenceRules(deadline=SOON))
+
+            play.applied[2] = 100
+            look = (await cluster.leaders([ORDERS], PATIENCE))[ORDERS]
+
+        assert isinstance(look, Leadership)
+        assert look.as_of == 100
+
+    async def test_a_view_older_than_was_asked_for_is_waited_for_and_then_an_error(self) -> None:
+        """A plan was made from newer metadata, by another process perhaps."""
+        play = Play(applied={1: 90})
+        play.add(offline())
+        async with play.staged(1), play.cluster() as cluster:
+            with pytest.raises(StaleMetadata, match="at offset 95 before"):
+                await cluster.leaders([ORDERS], SOON, MetadataOffset(95))
+
+            asyncio.get_running_loop().call_later(0.1, play.applied.update, {1: 95})
+            look = (await cluster.leaders([ORDERS], PATIENCE, MetadataOffset(95)))[ORDERS]
+
+        assert isinstance(look, Leadership)
+        assert look.as_of == 95
 
     async def test_metadata_are_read_through_another_broker_if_the_first_one_fails(self) -> None:
         play = disaster()
         async with play.staged(1, 2), play.cluster() as cluster:
             play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
-            looks = await cluster.leaders([ORDERS], timedelta(seconds=1))
+            look = (await cluster.leaders([ORDERS], timedelta(seconds=1)))[ORDERS]
 
-        assert looks[ORDERS].leader is None
+        assert isinstance(look, Leadership)
+        assert look.leader is None

@@ -150,6 +150,44 @@ class TestVectors:
         assert replica.problem.code == "NoEpochVector"
 
 
+class TestContradictions:
+    async def test_who_says_two_things_of_where_its_log_ends_is_named_and_not_believed(self) -> None:
+        play = playing(Log(27, [(0, 0), (4, 20)]))
+
+        def exaggerated(heard: Heard) -> Any:
+            answer = play.list_offsets(2, heard)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.offset += 10
+            return answer
+
+        async with surveying(play) as survey:
+            play.members[2].roles["ListOffsets"] = exaggerated
+            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+
+        assert replica.log is None
+        assert replica.problem
+        assert replica.problem.code == "LogEndsContradict"
+        assert "broker 2 says that the log of orders-0 ends at 37 and, by its leader epochs, at 27" in str(
+            replica.problem
+        )
+
+    async def test_a_log_that_had_not_come_to_rest_is_asked_about_again(self) -> None:
+        log = Log(27, [(0, 0), (4, 20)])
+        play = playing(log)
+
+        def growing(heard: Heard) -> Any:
+            log.end = 30
+            return play.fetch(2, heard)
+
+        async with surveying(play) as survey:
+            play.members[2].roles["Fetch"] = growing
+            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+
+        assert replica.problem is None
+        assert replica.log
+        assert replica.log.end == 30
+
+
 class TestProblems:
     @pytest.mark.parametrize(
         ("error", "code"), [(3, "UnknownTopicOrPartition"), (29, "TopicAuthorizationFailed"), (56, "LogDirOffline")]

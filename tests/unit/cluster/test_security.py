@@ -35,8 +35,13 @@ from kafka_recovery.cluster.threads import Threads
 from testbed.certificates import Authority, Identity
 
 SECRET = "hunter2"
-THREADS = Threads("a-test")
 JKS = b"\xfe\xed\xfe\xed\x00\x00\x00\x02"
+
+
+@pytest.fixture
+def threads() -> Threads:
+    """New ones for each test: their places belong to the event loop that first has to wait for one."""
+    return Threads("a-test")
 
 
 @pytest.fixture
@@ -252,38 +257,38 @@ def source(url: str, authority: Authority) -> TokenSource:
 
 
 class TestTokens:
-    async def test_a_file_is_read_anew_each_time(self, tmp_path: Path) -> None:
+    async def test_a_file_is_read_anew_each_time(self, threads: Threads, tmp_path: Path) -> None:
         file = tmp_path / "token with blank"
         tokens = TokenSource(file.as_uri())
         file.write_text("first\n")
-        assert await tokens.token(THREADS) == "first"
+        assert await tokens.token(threads) == "first"
         file.write_text("second\n")
-        assert await tokens.token(THREADS) == "second"
+        assert await tokens.token(threads) == "second"
 
     @pytest.mark.parametrize("content", [b"", b"two words", b"line\x01auth=", b"\xff\xfe"])
-    async def test_what_is_no_token_is_not_sent(self, tmp_path: Path, content: bytes) -> None:
+    async def test_what_is_no_token_is_not_sent(self, threads: Threads, tmp_path: Path, content: bytes) -> None:
         """A control character would let the file's author speak in the exchange's own language."""
         file = tmp_path / "token"
         file.write_bytes(content)
         with pytest.raises(AuthenticationFailed, match=r"token: .*(not a bearer token|not text)"):
-            await TokenSource(file.as_uri()).token(THREADS)
+            await TokenSource(file.as_uri()).token(threads)
 
-    async def test_a_file_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+    async def test_a_file_that_is_not_there_is_named(self, threads: Threads, tmp_path: Path) -> None:
         with pytest.raises(AuthenticationFailed, match=r"missing: no token: No such file"):
-            await TokenSource((tmp_path / "missing").as_uri()).token(THREADS)
+            await TokenSource((tmp_path / "missing").as_uri()).token(threads)
 
-    async def test_of_a_url_only_what_can_be_no_secret_is_printed(self, tmp_path: Path) -> None:
+    async def test_of_a_url_only_what_can_be_no_secret_is_printed(self, threads: Threads, tmp_path: Path) -> None:
         """A TokenSource may be made of something else than a properties file, which would refuse such a URL."""
         tokens = TokenSource(f"https://me:{SECRET}@localhost:1/token?key={SECRET}#{SECRET}", "me", SECRET)
         with pytest.raises(AuthenticationFailed, match=r"^https://localhost:1/token: no token") as refusal:
-            await tokens.token(THREADS)
+            await tokens.token(threads)
 
         assert SECRET not in f"{tokens} {tokens!r} {refusal.value!r} {refusal.value.__cause__!r}"
 
-    async def test_a_grant_is_asked_for_as_kafka_does(self, authority: Authority) -> None:
+    async def test_a_grant_is_asked_for_as_kafka_does(self, threads: Threads, authority: Authority) -> None:
         endpoint = TokenEndpoint(lambda heard: (200, {"access_token": "abc.def.ghi", "expires_in": 60}))
         async with endpoint.at(authority) as url:
-            assert await source(url, authority).token(THREADS) == "abc.def.ghi"
+            assert await source(url, authority).token(threads) == "abc.def.ghi"
 
         [heard] = endpoint.heard
         basic = base64.b64encode(f"me:{SECRET}".encode()).decode()
@@ -306,22 +311,22 @@ class TestTokens:
         ],
     )
     async def test_a_refusal_is_told_by_its_status_and_no_secret(
-        self, authority: Authority, answer: tuple[int, Any], said: str
+        self, threads: Threads, authority: Authority, answer: tuple[int, Any], said: str
     ) -> None:
         async with TokenEndpoint(lambda heard: answer).at(authority) as url:
             with pytest.raises(AuthenticationFailed, match=rf"no token for client me: {said}") as refusal:
-                await source(url, authority).token(THREADS)
+                await source(url, authority).token(threads)
 
         assert SECRET not in f"{refusal.value!r} {refusal.value.__cause__!r}"
 
     async def test_an_endpoint_that_is_not_trusted_is_not_told_the_secret(
-        self, authority: Authority, tmp_path: Path
+        self, threads: Threads, authority: Authority, tmp_path: Path
     ) -> None:
         (tmp_path / "others").mkdir()
         stranger = Authority.new(tmp_path / "others")
         endpoint = TokenEndpoint(lambda heard: (200, {"access_token": "abc"}))
         async with endpoint.at(authority) as url:
             with pytest.raises(AuthenticationFailed, match=r"no connection to the token endpoint .*CERTIFICATE_VERIFY"):
-                await source(url, stranger).token(THREADS)
+                await source(url, stranger).token(threads)
 
         assert endpoint.heard == []

@@ -84,11 +84,12 @@ class TestChoosing:
     async def test_after_a_failure_another_broker_is_gone_through(self) -> None:
         play = Play(applied={1: 100, 2: 99})
         async with looking(play, 1, 2) as views:
-            before = await views.route(PATIENCE)
+            before = (await views.route(PATIENCE)).address
             views.forget_route()
 
             assert before == play.address(1)
-            assert await views.route(PATIENCE) == play.address(2)
+            asyncio.get_running_loop().call_later(0.1, play.applied.update, {2: 100})
+            assert (await views.route(PATIENCE)).address == play.address(2)
 
     async def test_but_not_one_whose_metadata_are_old(self) -> None:
         """It may be cut off from the controller, and would hold up what is sent through it for a minute."""
@@ -97,7 +98,7 @@ class TestChoosing:
             await views.route(PATIENCE)
             views.forget_route()
 
-            assert await views.route(PATIENCE) == play.address(1)
+            assert (await views.route(PATIENCE)).address == play.address(1)
 
 
 class TestCurrent:
@@ -106,7 +107,7 @@ class TestCurrent:
         async with looking(play, 1) as views:
             asyncio.get_running_loop().call_later(0.1, play.applied.update, {1: 99})
 
-            assert await views.current(PATIENCE) == play.address(1)
+            assert (await views.current(PATIENCE)).address == play.address(1)
             assert play.applied[1] == 99
 
     async def test_one_that_does_not_catch_up_in_time_shows_old_metadata(self) -> None:
@@ -124,7 +125,7 @@ class TestCurrent:
     async def test_whoever_may_not_describe_the_quorum_goes_by_the_newest_there_is(self) -> None:
         play = Play(applied={1: 90, 2: 95}, watermark=None)
         async with looking(play, 1, 2) as views:
-            assert await views.current(PATIENCE) == play.address(2)
+            assert (await views.current(PATIENCE)).address == play.address(2)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ class NothingElse:
     def next_time(self) -> float | None:
         return None
 
-    def step(self) -> bool:
+    def step(self, until: float = float("inf")) -> bool:
         return False
 
     def run_until(self, time: float) -> None:

@@ -7,6 +7,7 @@ never answered and take effect, or not, or later.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -14,7 +15,18 @@ from enum import Enum
 from functools import partial, wraps
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import (
+    Answer,
+    Ballot,
+    ElectionAnswer,
+    Gone,
+    Lead,
+    Leadership,
+    Relay,
+    Scope,
+    Sighting,
+    Unseen,
+)
 from kafka_recovery.domain.evidence import (
     Broker,
     ClusterState,
@@ -26,7 +38,7 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import ClusterFault, Reason
 
@@ -37,6 +49,8 @@ CLUSTER = "MkU3OEVBNTcwNTJENDM2Qk"
 SESSION = timedelta(seconds=9)
 LATE = timedelta(seconds=50)
 EPOCH = 5
+APPLIED = MetadataOffset(100)
+"""What every broker has applied."""
 
 
 class Crash(BaseException):
@@ -105,7 +119,7 @@ def port(
 
 
 class FakeClock:
-    """Port `Clock`: time passes only in `sleep`, and what is due happens then."""
+    """Port `Clock`: time passes only in `sleep`, and what is due happens then; other tasks go on first."""
 
     def __init__(self, steps: Steps) -> None:
         self.steps = steps
@@ -123,6 +137,8 @@ class FakeClock:
     @port
     async def sleep(self, duration: timedelta) -> None:
         self.sleeps.append(duration)
+        for _ in range(10):
+            await asyncio.sleep(0)
         self.advance(duration)
 
     def advance(self, duration: timedelta) -> None:
@@ -199,6 +215,8 @@ class FakeKafka:
         self.elect_fates: list[Fate] = []
         self.restore_fates: list[Fate] = []
         self.denied: dict[TopicPartition, Answer] = {}
+        self.hidden: set[TopicPartition] = set()
+        """What may not be described any more."""
         self.lag = timedelta()
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
@@ -260,10 +278,14 @@ class FakeKafka:
 
     @port
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
         self._view()
-        return {id: self._leadership(id) for id in partitions if id in self.partitions}
+        return {id: self._sighting(id) for id in partitions}
+
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        """At once: who does not answer here is dead."""
+        return True
 
     @port
     async def answering(
@@ -344,6 +366,8 @@ class FakeKafka:
         return ElectionAnswer(Answer.ACCEPTED)
 
     def _restore(self, ballot: Ballot) -> ElectionAnswer:
+        if ballot.id in self.hidden and ballot.order != ballot.assignment:
+            return ElectionAnswer(Answer.CHANGED, Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE"))
         held = self.partitions.get(ballot.id)
         if held is not None and (held.topic_id, held.shown or held.assignment) == (
             ballot.topic_id,
@@ -367,7 +391,7 @@ class FakeKafka:
         )
         took = timedelta(milliseconds=80)
         return ClusterState(
-            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), took, self.designates
+            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), took, self.designates, APPLIED
         )
 
     def _evidence(self, id: TopicPartition) -> PartitionEvidence:
@@ -395,7 +419,11 @@ class FakeKafka:
         )
         return Replica(BrokerId(broker), log, leads=node.fooled)
 
-    def _leadership(self, id: TopicPartition) -> Leadership:
+    def _sighting(self, id: TopicPartition) -> Sighting:
+        if id in self.hidden:
+            return Unseen(id, Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE"))
+        if id not in self.partitions:
+            return Gone(id, Reason("UnknownTopicOrPartition", "no such partition"))
         held = self.partitions[id]
         leader = None if held.leader is None else BrokerId(held.leader)
         answers = leader is not None and self.leads(id, leader)
@@ -407,6 +435,7 @@ class FakeKafka:
             tuple(map(BrokerId, held.shown or held.assignment)),
             tuple(map(BrokerId, held.isr)),
             Offset(held.ends[leader]) if leader is not None and answers else None,
+            as_of=APPLIED,
         )
 
 

@@ -2,61 +2,80 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from typing import Never
 
 import pytest
 
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.election import Answer, Lead, Sighting
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.engine import Effort
 from unit.recovery.brokers import Crash, Fate, Unavailable
-from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
-
-SHIPMENTS = TopicPartition("shipments", 0)
+from unit.recovery.world import AUTO, ORDERS, World, code, crash
 
 
 def no_broker_answers() -> None:
     raise Unavailable
 
 
-async def test_orders_that_are_being_set_when_the_cluster_falls_silent_are_not_said_to_be_untouched(
+async def test_a_cluster_that_falls_silent_for_a_while_costs_neither_an_order_nor_an_outcome(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Shipments are designated while the leader of payments is still waited for."""
-    world.offline()
-    world.offline({3: 8, 4: 9}, PAYMENTS)
-    world.offline({3: 8, 2: 9}, SHIPMENTS)
-    world.kafka.nodes[4].busy = True
-    under_way, fallen_silent = asyncio.Event(), asyncio.Event()
-    designate, answering = world.kafka.designate, world.kafka.answering
+    """The election was held, and nothing is wrong: nobody is to be seen for some seconds."""
+    world.offline({3: 15, 2: 27})
+    silent_until = timedelta(0)
+    leaders, answering = world.kafka.leaders, world.kafka.answering
 
-    async def slow_to_answer(ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        answers = await designate(ballots)
-        if SHIPMENTS in answers:
-            under_way.set()
-            await fallen_silent.wait()
-        return answers
+    async def nobody_leads(
+        partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
+        if world.clock.monotonic() < silent_until:
+            raise Unavailable
+        return await leaders(partitions, deadline, not_before)
 
-    async def silent_once_that_is_under_way(
+    async def nobody_answers(
         candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
-        if ORDERS in candidates:
-            return await answering(candidates, deadline)
-        await under_way.wait()
-        fallen_silent.set()
+        if world.clock.monotonic() < silent_until:
+            raise Unavailable
+        return await answering(candidates, deadline)
+
+    def fall_silent() -> None:
+        nonlocal silent_until
+        silent_until = world.clock.monotonic() + timedelta(seconds=5)
+
+    monkeypatch.setattr(world.kafka, "leaders", nobody_leads)
+    monkeypatch.setattr(world.kafka, "answering", nobody_answers)
+    world.after("elect", fall_silent)
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2)
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
+async def test_orders_that_stand_when_the_cluster_falls_silent_for_good_are_said_to_be_altered(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.offline({3: 15, 2: 27})
+
+    async def nobody(*_: object) -> Never:
         raise Unavailable
 
-    monkeypatch.setattr(world.kafka, "designate", slow_to_answer)
-    monkeypatch.setattr(world.kafka, "answering", silent_once_that_is_under_way)
+    def fall_silent() -> None:
+        monkeypatch.setattr(world.kafka, "leaders", nobody)
+        monkeypatch.setattr(world.kafka, "answering", nobody)
+        world.kafka.restore_fates = [Fate.LOST] * 4
 
-    report = await world.recover(policy(Approval.AUTO, 2, 1))
+    world.after("elect", fall_silent)
 
-    assert SHIPMENTS in world.unrestored()
-    assert (report[SHIPMENTS].outcome, report[SHIPMENTS].order_restored) == (Outcome.UNKNOWN, False)
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert await world.open_runs() == list(report.plans)
 
 
 async def test_what_was_put_back_before_the_cluster_fell_silent_is_not_said_to_be_altered(world: World) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -119,7 +120,11 @@ async def test_no_order_is_set_ahead_for_a_run_that_is_suspended(world: World, o
 
 
 async def test_a_suspension_that_is_over_before_the_wave_is_due_costs_nothing(world: World, owners: Owners) -> None:
-    """It was met only when the wave was to be prepared ahead of its time."""
+    """It was met only when the wave was to be prepared ahead of its time: one leader of two answers, one is busy."""
+    world.offline({3: 8, 4: 9}, SHIPMENTS)
+    world.kafka.nodes[4].busy = True
+    world.clock.later(timedelta(seconds=5), lambda: setattr(world.kafka.nodes[4], "busy", False))
+    owners.want(policy(Approval.AUTO, 2))
     world.after("elect", lambda: setattr(owners, "interrupted", 1))
 
     report = await recover(world, owners)

@@ -15,12 +15,12 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
 from kafka_recovery.recovery.ports import Run
+from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Supervision
 from kafka_recovery.recovery.wave import Timing
 from unit.recovery.brokers import Crash, FakeClock, FakeKafka, Held, Steps, port
@@ -64,7 +64,7 @@ class WatchedJournal(FileJournal):
     @port
     async def record(self, plan: Plan) -> str:
         name = await super().record(plan)
-        self._durable.update(map(ballot_of, self.plan(name).elections.values()))
+        self._durable.update(map(request_of, self.plan(name).elections.values()))
         return name
 
     @port

@@ -49,7 +49,7 @@ async def play(call: Call, interrupts: Interrupts) -> ExitCode:
     """Serve until a signal ends it, which is how it should end."""
     incident, passwords = _incident(call), _passwords(call.user)
     kafka = incident.staged()
-    for operation, topic in _denied(call.denied):
+    for operation, topic in _denied(call.denied, tuple(kafka.controllers.state.topics)):
         if passwords is None:
             raise InvalidDocument("--deny takes a right away from the user that --user names; name one")
         kafka.grants.deny(next(iter(passwords)), operation, topic)
@@ -131,25 +131,25 @@ def _passwords(user: str | None) -> dict[str, str] | None:
     return {name: password}
 
 
-def _denied(said: Sequence[str]) -> Iterator[tuple[Operation, str | None]]:
-    """Each OPERATION:cluster or OPERATION:TOPIC. Raises InvalidDocument."""
+def _denied(said: Sequence[str], topics: Sequence[str]) -> Iterator[tuple[Operation, str | None]]:
+    """Each OPERATION:cluster or OPERATION:TOPIC; `topics`: which there are. Raises InvalidDocument."""
     for each in said:
         name, _, resource = each.partition(":")
         table = _ON_CLUSTER if resource == "cluster" else _ON_TOPICS
         if not resource or name.upper() not in table:
             known = [f"{operation}:cluster" for operation in _ON_CLUSTER] + [f"{name}:TOPIC" for name in _ON_TOPICS]
-            raise InvalidDocument(f"--deny {each}: known are {', '.join(known)}; TOPIC may be *")
-        yield table[name.upper()], None if table is _ON_CLUSTER else resource
+            raise InvalidDocument(f"--deny {each}: known are {', '.join(known)}; TOPIC may be * for all")
+        of = (None,) if table is _ON_CLUSTER else topics if resource == "*" else (resource,)
+        yield from ((table[name.upper()], topic) for topic in of)
 
 
 _ON_CLUSTER = {
-    "ALTER": Operation.ALTER_CLUSTER,
+    "ALTER": Operation.ALTER,
     "CLUSTER_ACTION": Operation.CLUSTER_ACTION,
     "DESCRIBE": Operation.DESCRIBE_CLUSTER,
 }
 _ON_TOPICS = {
     "DESCRIBE": Operation.DESCRIBE,
-    "DESCRIBE_CONFIGS": Operation.DESCRIBE_CONFIGS,
     "READ": Operation.READ,
 }
 

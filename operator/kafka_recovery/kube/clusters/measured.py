@@ -6,14 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead, Leadership, Scope
+from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
 from kafka_recovery.kube.watching.last_seen import LastSeen
-from kafka_recovery.recovery.ports import Cluster
+from kafka_recovery.recovery.ports import Cluster, Election
 
 
 class MeasuredCluster:
@@ -43,16 +43,41 @@ class MeasuredCluster:
         return self._last_seen.add_to(evidence)
 
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
         """See the port."""
-        return await self._cluster.leaders(partitions, deadline)
+        return await self._cluster.leaders(partitions, deadline, not_before)
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
         """See the port."""
         return await self._cluster.answering(candidates, deadline)
+
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        """See the port."""
+        return await self._cluster.relay_answers(relay, deadline)
+
+
+class MeasuredElection:
+    """Port `Election`: how long elections take."""
+
+    def __init__(self, election: Election, metrics: Metrics) -> None:
+        self._election = election
+        self._metrics = metrics
+
+    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        return await self._election.designate(ballots)
+
+    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        with self._metrics.timing(Step.ELECT):
+            return await self._election.elect(ballots)
+
+    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """See the port."""
+        return await self._election.restore(ballots)
 
 
 def tell_of(plan: Plan, metrics: Metrics, label: str) -> None:

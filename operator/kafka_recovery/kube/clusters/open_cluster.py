@@ -10,17 +10,16 @@ from typing import Any
 
 from kafka_recovery.cluster.designated import election_in
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
-from kafka_recovery.domain.election import Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.cool_down import CoolDown
-from kafka_recovery.kube.clusters.measured import MeasuredCluster
+from kafka_recovery.kube.clusters.measured import MeasuredCluster, MeasuredElection
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Api, Object
-from kafka_recovery.kube.machinery.metrics import Metrics, Step
+from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.kinds import WatchedCluster
 from kafka_recovery.kube.watching.incidents import unruled
 from kafka_recovery.kube.watching.last_seen import LastSeen
@@ -32,31 +31,6 @@ from kafka_recovery.recovery.supervision import Supervision, Unsupervised
 from kafka_recovery.recovery.wave import Timing
 
 SCAN_DEADLINE = timedelta(seconds=10)
-
-
-class FencedElection:
-    """Port `Election`: nothing is sent to Kafka once the Lease may be another's."""
-
-    def __init__(self, election: Election, fence: Callable[[], None], metrics: Metrics) -> None:
-        self._election = election
-        self._fence = fence
-        self._metrics = metrics
-
-    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """See the port."""
-        self._fence()
-        return await self._election.designate(ballots)
-
-    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """See the port."""
-        self._fence()
-        with self._metrics.timing(Step.ELECT):
-            return await self._election.elect(ballots)
-
-    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """See the port."""
-        self._fence()
-        return await self._election.restore(ballots)
 
 
 @dataclass
@@ -181,13 +155,13 @@ class OpenCluster:
 
     def engine(self, journal: Journal, approvals: Approvals, supervision: Supervision, observer: Observer) -> Engine:
         """The engine for one recovery in this cluster."""
-        election, timing = self._election(), self.timing
+        election, timing = self.election(), self.timing
         return Engine(self.measured, election, journal, approvals, supervision, observer=observer, timing=timing)
 
     def undoer(self, journal: Journal) -> Engine:
         """An engine that only puts back what a journal says is altered."""
         nobody, timing = _NobodyToAsk(), self.timing
-        return Engine(self.kafka, self._election(), journal, nobody, Unsupervised(Policy()), timing=timing)
+        return Engine(self.kafka, self.election(), journal, nobody, Unsupervised(Policy()), timing=timing)
 
     async def aclose(self) -> None:
         """Stop watching and close every connection."""
@@ -197,8 +171,14 @@ class OpenCluster:
         await self.last_seen.stop()
         await self.kafka.__aexit__(None, None, None)
 
-    def _election(self) -> Election:
-        return FencedElection(election_in(self.kafka), self.fence, self.metrics)
+    def election(self) -> Election:
+        """The driver of this cluster, which sends nothing once the Lease may be another's."""
+        return MeasuredElection(election_in(self.kafka, permit=self._permitted), self.metrics)
+
+    def _permitted(self) -> Reason | None:
+        """Whether a change may be sent at this moment. Raises LeaseLost once the Lease may be another's."""
+        self.fence()
+        return None
 
 
 class _NobodyToAsk:

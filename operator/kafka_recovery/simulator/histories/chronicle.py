@@ -31,9 +31,11 @@ from kafka_recovery.simulator.histories.facts import (
     Kept,
     Led,
     Looked,
+    Misreported,
     Ordered,
     Paused,
     Ran,
+    Shown,
     Step,
     Waited,
     Wished,
@@ -56,6 +58,7 @@ class Chronicle:
     kafka: SimulatedKafka
     disks: dict[str, Disk] = field(default_factory=dict)
     looked: list[Looked] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -69,6 +72,7 @@ class Chronicle:
     delayed: list[Delayed] = field(default_factory=list)
     paused: list[Paused] = field(default_factory=list)
     configured: list[Configured] = field(default_factory=list)
+    misreported: list[Misreported] = field(default_factory=list)
     witnessed: dict[TopicPartition, Witnessed] = field(default_factory=dict)
     """The last of each partition that no later leader contradicts."""
     committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)

@@ -47,6 +47,15 @@ class Witnessed:
 
 
 @dataclass(frozen=True, slots=True)
+class Misreported:
+    """From now on a broker is wrong by so many records when it is asked where a log ends."""
+
+    at: float
+    broker: int
+    records: int
+
+
+@dataclass(frozen=True, slots=True)
 class Looked:
     """An engine has gathered evidence. `copies`: what the replicas that it measured really hold at that moment."""
 
@@ -58,6 +67,18 @@ class Looked:
     def partition(self, id: TopicPartition) -> PartitionEvidence | None:
         """What it saw of one partition."""
         return next((partition for partition in self.evidence.partitions if partition.id == id), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An engine has read who leads a partition by the metadata. `epoch`: the partition's, also without a leader."""
+
+    at: float
+    process: str
+    id: TopicPartition
+    topic_id: TopicId
+    leader: BrokerId | None
+    epoch: LeaderEpoch
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,13 +10,13 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Scope
+from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
-from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.recovery.ports import Election
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Answered, Witnessed
+from kafka_recovery.simulator.histories.facts import Answered, Shown, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.model.timeline import Event, What
 
@@ -68,6 +68,7 @@ class HeardCluster:
     `looked` hears of every evidence as the client gathered it.
     """
 
+    process: str
     cluster: KafkaCluster
     looked: Callable[[Evidence], object]
     story: Chronicle
@@ -82,16 +83,27 @@ class HeardCluster:
         return replace(evidence, partitions=tuple(map(self._witnessed, evidence.partitions)))
 
     async def leaders(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Leadership]:
+        self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
+    ) -> Mapping[TopicPartition, Sighting]:
         """As the client does."""
-        return await self.cluster.leaders(partitions, deadline)
+        found = await self.cluster.leaders(partitions, deadline, not_before)
+        now = self.story.now
+        self.story.shown += [
+            Shown(now, self.process, id, look.topic_id, look.leader, look.leader_epoch)
+            for id, look in found.items()
+            if isinstance(look, Leadership)
+        ]
+        return found
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
         """As the client does."""
         return await self.cluster.answering(candidates, deadline)
+
+    async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
+        """As the client does."""
+        return await self.cluster.relay_answers(relay, deadline)
 
     def _witnessed(self, partition: PartitionEvidence) -> PartitionEvidence:
         seen = self.story.witnessed.get(partition.id)

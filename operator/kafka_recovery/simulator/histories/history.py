@@ -25,10 +25,10 @@ from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
+from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Authority, Mandate
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
@@ -262,7 +262,7 @@ class _Theatre:
         scenario = self.scenario
         within = None if process.name == LAST else scenario.within
         return Engine(
-            HeardCluster(cluster, ears.looked, self.story, scenario),
+            HeardCluster(process.name, cluster, ears.looked, self.story, scenario),
             HeardElection(election_in(cluster), requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
@@ -293,7 +293,7 @@ class _Result:
 
 
 def _ballots(plan: Plan) -> list[Ballot]:
-    return [ballot_of(decision) for decision in plan.elections.values()]
+    return [request_of(decision) for decision in plan.elections.values()]
 
 
 def _commanded(

@@ -60,6 +60,7 @@ from kafka_recovery.simulator.histories.judging.quarantine import (
     an_earlier_wave_is_waited_out,
     requests_in_doubt_are_waited_out,
 )
+from kafka_recovery.simulator.histories.judging.readings import nobody_else_is_named, who_contradicts_itself_is_named
 from kafka_recovery.simulator.histories.judging.refusals import (
     failed_is_so,
     refused_is_untouched,
@@ -68,8 +69,10 @@ from kafka_recovery.simulator.histories.judging.refusals import (
 from kafka_recovery.simulator.histories.judging.words import (
     cleanly_is_clean,
     min_isr_is_told,
+    nothing_older_than_was_shown,
     recovered_is_so,
     recovered_means_verified,
+    who_came_back_was_in_sync,
 )
 from kafka_recovery.simulator.histories.scenario import Scenario
 
@@ -79,6 +82,8 @@ INVARIANTS: tuple[Invariant, ...] = (
     class_is_proven,
     at_least_is_lost,
     lacks_are_true,
+    who_contradicts_itself_is_named,
+    nobody_else_is_named,
     nobody_from_silence,
     nothing_forbids_it,
     best_first,
@@ -86,8 +91,10 @@ INVARIANTS: tuple[Invariant, ...] = (
     the_rule_is_its_topics_own,
     recovered_means_verified,
     recovered_is_so,
+    nothing_older_than_was_shown,
     min_isr_is_told,
     cleanly_is_clean,
+    who_came_back_was_in_sync,
     what_is_refused_is_so,
     refused_is_untouched,
     failed_is_so,

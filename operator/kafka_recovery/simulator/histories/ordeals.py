@@ -15,13 +15,17 @@ from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, 
 
 @dataclass(frozen=True, slots=True)
 class Ordeals:
-    """Of one seed: aimed at the partition of its incident, which falls at `fallen`, once an engine is `called`."""
+    """Of one seed: aimed at the partition of its incident, which falls at `fallen`, once an engine is `called`.
+
+    The first run `begins` a little later.
+    """
 
     chance: random.Random
     partition: str
     replicas: tuple[int, ...]
     fallen: float
     called: float
+    begins: float
     rules: Callable[[], Rules]
 
     def drawn(self) -> Iterator[Fault]:
@@ -31,7 +35,7 @@ class Ordeals:
             self._somebody_else_reorders, self._somebody_else_elects, self._the_designated_one_leaves, self._unanswered,
             self._deaf_follower, self._clean_member_answers, self._better_late_than_never, self._another_topic,
             self._another_disk, self._the_designated_one_leaves, self._somebody_else_reorders,
-            self._kafka_elects_uncleanly,
+            self._kafka_elects_uncleanly, self._falls_silent_when_asked_for_news,
         )  # fmt: skip
         for kind in self.chance.sample(kinds, self.chance.choice((1, 2, 2))):
             for fault in kind():
@@ -114,6 +118,20 @@ class Ordeals:
 
     def _another_topic(self) -> Iterator[Fault]:
         yield Fault(0, Kind.RECREATE, upon=self.chance.choice((Upon.PLANNED, Upon.BEGUN)), partition=self.partition)
+
+    def _falls_silent_when_asked_for_news(self) -> Iterator[Fault]:
+        """It has told where its log ends, and nobody ever learns whether its metadata moves."""
+        broker = self.chance.choice(self.replicas[1:])
+        yield Fault(round(self.begins - 1.5, 2), Kind.DEAF, broker, lasting=self._moment(8, 20))
+        yield Fault(round(self.begins + self.chance.uniform(0.2, 1.1), 2), Kind.FREEZE, broker, lasting=7.0)
+
+    def rivals(self) -> Iterator[Fault]:
+        """Who has set an order stands still, and finds that another machine took it for the original one meanwhile."""
+        broker = self.chance.choice(self.replicas[1:])
+        yield Fault(round(self.fallen + 0.5, 2), Kind.KILL, broker)
+        later, lasting = self.chance.choice((0.02, 0.05)), self._moment(8, 30)
+        yield Fault(round(self.called - 1, 2), Kind.PAUSE_ENGINE, upon=Upon.DESIGNATE, later=later, lasting=lasting)
+        yield Fault(round(self.called - 1, 2), Kind.START, broker, upon=Upon.DESIGNATE)
 
     def _kafka_elects_uncleanly(self) -> Iterator[Fault]:
         yield Fault(round(self.fallen, 2), Kind.UNCLEAN, partition=self.partition)

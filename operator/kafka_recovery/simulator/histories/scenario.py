@@ -25,6 +25,7 @@ from kafka_recovery.domain.policy import (
     Rule,
 )
 from kafka_recovery.simulator.host.weather import WireFault
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
@@ -117,6 +118,10 @@ class Kind(StrEnum):
     """The address that brokers tell of `broker` does not resolve."""
     SHARED = "shared"
     """The address that brokers tell of `broker` is that of `other`."""
+    RIGHTS = "rights"
+    """Engines lose the right `right`; where it is one on a topic, on that of `partition`."""
+    MISREPORT = "misreport"
+    """When `broker` is asked where a log ends (ListOffsets, GetReplicaLogInfo), it is wrong by `delay` records."""
 
 
 OF_PARTITIONS = frozenset(
@@ -133,8 +138,8 @@ OF_MACHINES = frozenset({Kind.JUMP, Kind.KILL_ENGINE, Kind.DISK_FULL, Kind.PAUSE
 OF_ENGINES = OF_MACHINES | {Kind.SUSPEND, Kind.AUTHORITY, Kind.RULES}
 """What strikes engines, their machines and their owners, and nobody else."""
 
-OF_WIRES = frozenset({Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED})
-"""What strikes the ways between engines and brokers."""
+OF_WIRES = frozenset({Kind.WIRE, Kind.STALL, Kind.NAMELESS, Kind.SHARED, Kind.RIGHTS, Kind.MISREPORT})
+"""What strikes the ways between engines and brokers, or what these tell those."""
 
 
 class Upon(StrEnum):
@@ -234,6 +239,7 @@ class Fault:
     authority: Authority | None = None
     rules: Rules | None = None
     wire: WireFault | None = None
+    right: Operation | None = None
     lasting: float | None = None
 
 

@@ -26,6 +26,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Topic,
     Traffic,
 )
+from kafka_recovery.simulator.model.grants import OF_TOPICS
 from kafka_recovery.simulator.model.switches import AS_RELEASED, Switches
 
 _LONGEST = 3600.0
@@ -40,7 +41,7 @@ _OF_A_BROKER = frozenset(
     {
         Kind.KILL, Kind.START, Kind.STOP, Kind.CRASH, Kind.REPLACE_DISK, Kind.FREEZE, Kind.THAW, Kind.SLOW, Kind.CUT,
         Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF, Kind.STALL, Kind.NAMELESS,
-        Kind.SHARED,
+        Kind.SHARED, Kind.MISREPORT,
     }
 )  # fmt: skip
 _SCENARIO = TypeAdapter(Scenario)
@@ -198,7 +199,9 @@ def _needed(fault: Fault) -> Iterator[tuple[str, bool]]:
         yield "other", fault.other is not None
     if fault.kind is Kind.WIRE:
         yield "wire", fault.wire is not None
-    if fault.kind in OF_PARTITIONS:
+    if fault.kind is Kind.RIGHTS:
+        yield "right", fault.right is not None
+    if fault.kind in OF_PARTITIONS or (fault.kind is Kind.RIGHTS and fault.right in OF_TOPICS):
         yield "partition", fault.partition is not None
     if fault.kind is Kind.REASSIGN:
         yield "replicas", bool(fault.replicas) or fault.designated
@@ -236,6 +239,12 @@ def _out_of_range(scenario: Scenario) -> Iterator[tuple[Path, str]]:
                 fault.delay if fault.kind is Kind.JUMP else None,
                 -_FARTHEST_JUMP,
                 _FARTHEST_JUMP,
+            ),
+            (
+                ("faults", place, "delay"),
+                fault.delay if fault.kind is Kind.MISREPORT else None,
+                -_MOST_RECORDS,
+                _MOST_RECORDS,
             ),
             (("faults", place, "lasting"), fault.lasting, 0, _LONGEST),
             (("faults", place, "turn"), fault.turn, 1, 1000),

@@ -29,8 +29,14 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
-VERSION = 3
+VERSION = 4
 """What a seed means: raised whenever the same seed would draw another scenario than before."""
+
+_RIVALS = 0.05
+"""How many of all histories are about two machines at one partition."""
+
+_TAKEN_OVER = 10
+"""One history of so many is about a run that takes over from a killed one."""
 
 _MOST_SEEDS = 1_000_000
 _STEPS = (40, 100, 150, 250)
@@ -38,7 +44,7 @@ _STEPS = (40, 100, 150, 250)
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v3:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v4:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -56,7 +62,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v3:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v4:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -89,19 +95,25 @@ class _Draw:
         called = fallen + chance.uniform(3, 28)
         quiet = called + chance.uniform(60, 110)
         incident = Incidents(chance, brokers).drawn(topics, fallen, called)
-        engines = tuple(sorted(self._engines(called, quiet), key=lambda run: run.at))
+        rivals = chance.random() < _RIVALS
+        runs = self._rivals(called) if rivals else self._engines(called, quiet)
+        if seed % _TAKEN_OVER == _TAKEN_OVER - 1:
+            runs = self._taken_over(called)
+        engines = tuple(sorted(runs, key=lambda run: run.at))
         machines = sorted({run.machine for run in engines})
         settings = self._settings()
+        ordeals = Ordeals(chance, incident.partition, incident.replicas, fallen, called, engines[0].at, self._rules)
         accidents = Accidents(chance, topics, brokers, tuple(machines))
         faults = [
             *incident.faults,
             *accidents.retention(fallen),
             *accidents.anywhere(quiet),
             *accidents.in_wait(called, self._rules),
-            *Ordeals(chance, incident.partition, incident.replicas, fallen, called, self._rules).drawn(),
+            *(ordeals.rivals() if rivals else ordeals.drawn()),
         ]
         if seed % SHARE == 0:
-            faults += Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers).drawn(called, quiet)
+            partitions = tuple(f"{topic.name}-{index}" for topic in topics for index in range(len(topic.assignments)))
+            faults += Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers, partitions).drawn(called, quiet)
         return Scenario(
             SCENARIOS,
             seed,
@@ -201,6 +213,18 @@ class _Draw:
                     return
                 at += self.chance.uniform(2, 40)
                 command = self.chance.choice((*Command, Command.RECOVER))
+
+    def _rivals(self, called: float) -> Iterator[EngineRun]:
+        """Two machines that know nothing of each other."""
+        for machine, later in ((0, 0.0), (1, self.chance.uniform(3, 8))):
+            yield EngineRun(self._moment(called + later, called + later), Command.RECOVER, machine, thinking=0.0)
+
+    def _taken_over(self, called: float) -> Iterator[EngineRun]:
+        """A run is killed in its first wave or soon after, and the next one finds what it left."""
+        chance = random.Random(f"taken over/{VERSION}/{called}")
+        at = self._moment(called, called)
+        yield EngineRun(at, kill_at=chance.randint(60, 160), thinking=0.0, whole_cluster=True)
+        yield EngineRun(round(at + chance.uniform(4, 15), 2), thinking=0.0, whole_cluster=True)
 
     def _rules(self) -> Rules:
         choice = self.chance.choice

@@ -11,13 +11,14 @@ from typing import Any
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Step, Wished
+from kafka_recovery.simulator.histories.facts import Misreported, Step, Wished
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Scenario
 from kafka_recovery.simulator.host.dialing import PORT, Names
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.loop import VirtualClock
 from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.host.weather import Weather
+from kafka_recovery.simulator.model.grants import OF_TOPICS
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.network import NodeName
 from kafka_recovery.simulator.model.requests import ElectionType
@@ -85,6 +86,9 @@ class Troubles:
         """Nothing goes wrong any more, and every broker is back."""
         kafka = self.kafka
         self._mend_network()
+        kafka.grants.allow_everything()
+        for honest in kafka.brokers.values():
+            honest.misreports = 0
         kafka.thaw_controller()
         kafka.start_controller()
         self._wish(suspended=False, authority="Automatic")
@@ -284,6 +288,22 @@ class Troubles:
         self.kafka.note("brokers", f"tell clients that broker {broker} listens at {address}")
         self._later(fault, partial(self.names.advertised.pop, broker, None))
 
+    def _rights(self, fault: Fault) -> None:
+        if fault.right is None:
+            return
+        topic = _partition(fault).topic if fault.right in OF_TOPICS else None
+        for client in self.clients:
+            self.kafka.grants.deny(client, fault.right, topic)
+            self._later(fault, partial(self.kafka.grants.allow, client, fault.right, topic))
+        self.kafka.note("brokers", f"deny engines the right {fault.right}{f' on {topic}' if topic else ''}")
+
+    def _misreport(self, broker: BrokerId, fault: Fault) -> None:
+        it = self.kafka.brokers[broker]
+        it.misreports = int(fault.delay)
+        self.story.misreported.append(Misreported(self.story.now, broker, it.misreports))
+        self.kafka.note(it.node.title, f"tells log ends that are wrong by {it.misreports} records")
+        self._later(fault, lambda: setattr(it, "misreports", 0))
+
     def _jump(self, fault: Fault) -> None:
         self.machine(fault.machine or 0).clock.jumped += timedelta(seconds=fault.delay)
 
@@ -316,6 +336,7 @@ _ON_A_BROKER: dict[Kind, Callable[[Troubles, BrokerId, Fault], object]] = {
     Kind.STALL: Troubles._stall,
     Kind.NAMELESS: Troubles._nameless,
     Kind.SHARED: Troubles._shared,
+    Kind.MISREPORT: Troubles._misreport,
 }
 _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
     Kind.LOSE: Troubles._lose,
@@ -341,6 +362,7 @@ _ON_ANYTHING: dict[Kind, Callable[[Troubles, Fault], object]] = {
     Kind.CANCEL: Troubles._cancel,
     Kind.KILL_CONTROLLER: Troubles._kill_controller,
     Kind.WIRE: Troubles._wire,
+    Kind.RIGHTS: Troubles._rights,
 }
 
 

@@ -67,7 +67,7 @@ class SimulatedDial:
         Calling(network, self.process.name, target, answered).begin()
         if not await answered:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
-        session = Session(self.kafka, broker, self.process.name, self.names.address_of)
+        session = Session(self.kafka, broker, self.process.name, self.names.address_of, whims=self.weather)
         link = Link(network, self.process, target, session, self.weather, self.sending)
         self.process.when_dead(link.abort)
         reader = asyncio.StreamReader(loop=loop)

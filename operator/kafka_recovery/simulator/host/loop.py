@@ -27,12 +27,8 @@ class Happenings(Protocol):
 
     now: float
 
-    def next_time(self) -> float | None:
-        """When the next thing happens; None: nothing will."""
-        ...
-
-    def step(self) -> bool:
-        """Go to the next thing and let it happen."""
+    def step(self, until: float = math.inf) -> bool:
+        """Go to the next thing and let it happen; False if there is none up to that moment."""
         ...
 
     def run_until(self, time: float) -> None:
@@ -65,14 +61,12 @@ class VirtualLoop(asyncio.BaseEventLoop):
         model = self._model
         until = math.inf if timeout is None else model.now + timeout
         while not self._ready:
-            at = model.next_time()
-            if at is not None and at <= until:
-                model.step()
-            elif timeout is None:
+            if model.step(until):
+                continue
+            if timeout is None:
                 raise Standstill("nobody has anything left to do, and something is still waited for")
-            else:
-                model.run_until(until)
-                break
+            model.run_until(until)
+            break
         return []
 
     def finish(self, main: Coroutine[Any, Any, T]) -> T:

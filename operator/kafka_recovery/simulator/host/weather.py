@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from random import Random
 
+_PAUSES = (20, 200, 1000, 5000, 30_000)
+_UNKNOWN = (-1, 4242, 32_767)
+"""UNKNOWN_SERVER_ERROR, and two that no release has given a meaning."""
+
 
 class WireFault(StrEnum):
     """What may become of one answer."""
@@ -27,6 +31,10 @@ class WireFault(StrEnum):
     """Four of its bytes are the largest number there is, where an array's length may stand."""
     LEFT_OVER = "left-over"
     """It is longer than its version says."""
+    THROTTLED = "throttled"
+    """It asks the client to be quiet for a while, and the connection is muted for so long (KIP-219)."""
+    UNKNOWN_ERROR = "unknown-error"
+    """One of its error codes is that of a newer Kafka, or one that says nothing; what was asked may have been done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,25 @@ class Weather:
 
     def becomes_of(self, frame: bytes) -> Became:
         """`frame`: an answer with its length."""
-        for fault, odds in self.odds.items():
-            if self.random.random() < odds:
-                self.struck[fault] = self.struck.get(fault, 0) + 1
-                return _EFFECTS[fault](frame, self.random)
+        for fault, effect in _EFFECTS.items():
+            if self._strikes(fault):
+                return effect(frame, self.random)
         return Became(((0.0, frame),))
+
+    def throttle(self) -> int:
+        """For how many milliseconds a client is muted that is answered now."""
+        return self.random.choice(_PAUSES) if self._strikes(WireFault.THROTTLED) else 0
+
+    def error(self) -> int | None:
+        """Which error code an answer has that should have another one."""
+        return self.random.choice(_UNKNOWN) if self._strikes(WireFault.UNKNOWN_ERROR) else None
+
+    def _strikes(self, fault: WireFault) -> bool:
+        odds = self.odds.get(fault, 0.0)
+        if not odds or self.random.random() >= odds:
+            return False
+        self.struck[fault] = self.struck.get(fault, 0) + 1
+        return True
 
 
 def _slowly(frame: bytes, random: Random) -> Became:

@@ -27,6 +27,7 @@ from kafka_recovery.simulator.model.timeline import Timeline, What
 class Broker:
     """`applied`: the metadata offset up to which it has applied everything, which is on its disk.
 
+    `misreports`: by how many records it is wrong when it tells a debugging client where a log ends.
     `is_open`: its port is; `dead_directories`: replicas that lie in a failed log directory, until the next start.
     """
 
@@ -56,6 +57,7 @@ class Broker:
         self.epoch = NO_BROKER_EPOCH
         self.starts = 0
         self.is_open = False
+        self.misreports = 0
         self.dead_directories: frozenset[TopicPartition] = frozenset()
         self._forget_process()
         controllers.observe(id, self.metadata)

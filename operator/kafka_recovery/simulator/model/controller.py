@@ -12,7 +12,7 @@ from kafka_recovery.simulator.model.controller_state import ControllerState
 from kafka_recovery.simulator.model.isr_changes import IsrChanges
 from kafka_recovery.simulator.model.membership import Membership
 from kafka_recovery.simulator.model.metadata import MetadataLog
-from kafka_recovery.simulator.model.network import Kind, Network
+from kafka_recovery.simulator.model.network import Kind, Network, NodeName
 from kafka_recovery.simulator.model.scheduler import Scheduler
 from kafka_recovery.simulator.model.settings import Settings, metadata_level
 from kafka_recovery.simulator.model.switches import Switches
@@ -56,6 +56,7 @@ class Controllers:
         self.administration = Administration(self.state)
         self.observers: dict[BrokerId, Callable[[int], None]] = {}
         self._push_due = False
+        self._pushed = 0
         self._term = 0
         scheduler.after(settings.no_op, self._no_op)
         if settings.preferred_check is not None:
@@ -160,15 +161,30 @@ class Controllers:
         active, end = self.active, self.log.end
         if active is None:
             return
+        self._pushed = end
         for broker, observer in self.observers.items():
             if self.network.joined(active, broker):
                 self.network.send(active, broker, "Metadata", partial(observer, end))
 
     def _no_op(self) -> None:
         if self._attentive():
+            news = self.log.end > self._pushed
             self.log.no_op()
-            self._push()
+            if news:
+                self._push()
+            else:
+                self._push_no_op(self.active or "")
         self.scheduler.after(self.settings.no_op, self._no_op)
+
+    def _push_no_op(self, active: str) -> None:
+        """In which order observers hear of nothing does not matter."""
+        self._pushed = end = self.log.end
+        told: dict[NodeName, Callable[[], None]] = {
+            broker: partial(observer, end)
+            for broker, observer in self.observers.items()
+            if self.network.joined(active, broker)
+        }
+        self.network.send_to_all(active, "Metadata", told)
 
     def rebalance(self) -> None:
         """The leader imbalance check, now."""

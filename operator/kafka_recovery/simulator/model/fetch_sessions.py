@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
@@ -16,6 +17,13 @@ from kafka_recovery.simulator.model.scheduler import Timer
 
 FetchAnswer = Mapping[TopicPartition, Fetched] | None
 """None: the leader knows no such session, begin a new one."""
+
+
+class Parked(NamedTuple):
+    """A fetch that waits. `idles`: an answer without news would bring the same fetch again, so it may go on waiting."""
+
+    answer: Callable[[FetchAnswer], None]
+    idles: Callable[[], bool]
 
 
 @dataclass(slots=True)
@@ -31,12 +39,17 @@ class Session:
     ready: dict[TopicPartition, None] = field(default_factory=dict)
     raised: dict[TopicPartition, int] = field(default_factory=dict)
     outside: dict[TopicPartition, None] = field(default_factory=dict)
-    parked: Callable[[FetchAnswer], None] | None = None
+    parked: Parked | None = None
     timer: Timer | None = None
+
+    @property
+    def quiet(self) -> bool:
+        """Whether there is nothing to tell, and no reason to think."""
+        return not (self.ready or self.raised or self.outside)
 
     def unpark(self) -> Callable[[FetchAnswer], None] | None:
         """Whom to answer, if anybody waits."""
-        reply, self.parked = self.parked, None
+        reply, self.parked = self.parked and self.parked.answer, None
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
@@ -50,7 +63,7 @@ class FetchSessions:
     broker: HostOfCopies
     sessions: dict[BrokerId, Session] = field(default_factory=dict)
 
-    def fetch(self, request: Fetch, reply: Callable[[FetchAnswer], None]) -> None:
+    def fetch(self, request: Fetch, reply: Callable[[FetchAnswer], None], idles: Callable[[], bool]) -> None:
         """Answer now if there is something to say, else when there is, or after the longest wait.
 
         High watermarks travel with an answer and never cause one, and they are read before this fetch raises them: so a
@@ -79,8 +92,20 @@ class FetchSessions:
             reply(self._with_watermarks(found, raised, session))
             return
         session.raised = {**raised, **session.raised}
-        session.parked = reply
-        session.timer = self.broker.node.after(self.broker.settings.fetch_max_wait, partial(self._wake, request.broker))
+        session.parked = Parked(reply, idles)
+        self._wait(request.broker, session)
+
+    def _wait(self, follower: BrokerId, session: Session) -> None:
+        session.timer = self.broker.node.after(self.broker.settings.fetch_max_wait, partial(self._waited, follower))
+
+    def _waited(self, follower: BrokerId) -> None:
+        """The longest wait is over."""
+        session = self.sessions[follower]
+        if session.parked is not None and session.quiet and session.parked.idles():
+            session.at = self.broker.now
+            self._wait(follower, session)
+        else:
+            self._wake(follower)
 
     def heard_at(self, follower: BrokerId) -> float:
         """When the follower fetched last; a parked fetch shows that it is alive without saying anything new."""

@@ -15,8 +15,9 @@ from kafka_recovery.simulator.model.messages import NO_BROKER_EPOCH, Fetch, Fetc
 from kafka_recovery.simulator.model.scheduler import Timer
 from kafka_recovery.simulator.model.timeline import What
 
-Carry = Callable[[Fetch, Callable[[FetchAnswer], None], Callable[[], None]], None]
-"""Takes a fetch to the leader; calls back here with the answer, or that the connection was refused."""
+Carry = Callable[[Fetch, Callable[[FetchAnswer], None], Callable[[], None], Callable[[], bool]], None]
+"""Takes a fetch to the leader; calls back here with the answer, or that the connection was refused, or to ask whether
+an answer without news would bring the same fetch again."""
 
 
 @dataclass(slots=True)
@@ -24,6 +25,7 @@ class Fetcher:
     """One broker's fetches from one leader, one request at a time for all partitions.
 
     `changed`: partitions whose position the leader does not know yet. `number` tells the present request from a former.
+    `soon`: when the next one is sent; `timeout`: looks whether the present one is older than its `deadline`.
     """
 
     broker: Host
@@ -34,6 +36,8 @@ class Fetcher:
     forgotten: dict[TopicPartition, None] = field(default_factory=dict)
     first: bool = True
     number: int = 0
+    deadline: float = 0.0
+    soon: Timer | None = None
     timeout: Timer | None = None
 
     def follow(self, partition: Copy) -> None:
@@ -41,7 +45,7 @@ class Fetcher:
         self.following[partition.id] = partition
         self.changed[partition.id] = None
         self.forgotten.pop(partition.id, None)
-        if self.timeout is None:
+        if self.timeout is None and self.soon is None:
             self._fetch_soon(0.0)
 
     def leave(self, id: TopicPartition) -> None:
@@ -52,14 +56,23 @@ class Fetcher:
 
     def _fetch_soon(self, delay: float) -> None:
         self.number += 1
-        self.timeout = self.broker.node.after(delay, self._fetch)
+        self._no_timeout()
+        if self.soon is not None:
+            self.soon.cancel()
+        self.soon = self.broker.node.after(delay, self._fetch)
 
-    def _fetch(self) -> None:
+    def _no_timeout(self) -> None:
         if self.timeout is not None:
             self.timeout.cancel()
             self.timeout = None
+
+    def _fetch(self) -> None:
+        if self.soon is not None:
+            self.soon.cancel()
+            self.soon = None
         if not self.following:
             self.first = True
+            self._no_timeout()
             return
         changed = self.following if self.first else self.changed
         request = Fetch(
@@ -72,8 +85,30 @@ class Fetcher:
         self.first = False
         self.changed, self.forgotten = {}, {}
         self.number += 1
-        self.timeout = self.broker.node.after(self.broker.settings.fetch_timeout, self._begin_again)
-        self.carry(request, partial(self._answered, self.number), partial(self.reset, self.number))
+        self._wait_for_the_answer()
+        number = self.number
+        self.carry(request, partial(self._answered, number), partial(self.reset, number), partial(self._idles, number))
+
+    def _wait_for_the_answer(self) -> None:
+        self.deadline = self.broker.now + self.broker.settings.fetch_timeout
+        if self.timeout is None:
+            self.timeout = self.broker.node.after(self.broker.settings.fetch_timeout, self._look_at_the_time)
+
+    def _look_at_the_time(self) -> None:
+        """One timer for many requests: most are answered long before."""
+        self.timeout = None
+        left = self.deadline - self.broker.now
+        if left > 0:
+            self.timeout = self.broker.node.after(left, self._look_at_the_time)
+        elif self.soon is None:
+            self._begin_again()
+
+    def _idles(self, number: int) -> bool:
+        """Whether an answer without news would bring the same fetch again; if so, that is what has happened now."""
+        if number != self.number or self.changed or self.forgotten:
+            return False
+        self._wait_for_the_answer()
+        return True
 
     def _answered(self, number: int, answer: FetchAnswer) -> None:
         if number != self.number:
@@ -91,8 +126,6 @@ class Fetcher:
         """The leader's host says that there is no such connection."""
         if number == self.number:
             self.first = True
-            if self.timeout is not None:
-                self.timeout.cancel()
             self._fetch_soon(self.broker.settings.fetch_backoff)
 
     def _begin_again(self) -> None:

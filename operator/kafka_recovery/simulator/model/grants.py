@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from enum import Enum
-
-EVERY_TOPIC = "*"
-"""As a topic: all of them."""
+from enum import StrEnum
 
 
-class Operation(Enum):
-    """Kafka's ACL operations, with what they are on."""
+class Operation(StrEnum):
+    """Kafka's ACL operations that the requests of an admin need; those on a topic come with its name."""
 
-    CLUSTER_ACTION = "CLUSTER_ACTION on the cluster"
-    DESCRIBE_CLUSTER = "DESCRIBE on the cluster"
-    ALTER_CLUSTER = "ALTER on the cluster"
-    DESCRIBE = "DESCRIBE on a topic"
-    DESCRIBE_CONFIGS = "DESCRIBE_CONFIGS on a topic"
-    READ = "READ on a topic"
+    CLUSTER_ACTION = "cluster-action"
+    """On the cluster: the metadata log, GetReplicaLogInfo, and designated elections (KIP-1275)."""
+    ALTER = "alter"
+    """On the cluster: elections and reassignments."""
+    DESCRIBE_CLUSTER = "describe-cluster"
+    """DESCRIBE on the cluster: the quorum, and ongoing reassignments."""
+    DESCRIBE = "describe"
+    """On a topic: that it is there, its partitions, configs and offsets."""
+    READ = "read"
+    """On a topic: its log."""
+
+
+OF_TOPICS = frozenset({Operation.DESCRIBE, Operation.READ})
+"""Operations that are granted for each topic."""
 
 
 @dataclass(slots=True)
@@ -28,7 +33,7 @@ class Grants:
     _denied: set[tuple[str, Operation, str | None]] = field(default_factory=set)
 
     def deny(self, client: str, operation: Operation, topic: str | None = None) -> None:
-        """An ACL that takes this away; `topic` goes with DESCRIBE."""
+        """An ACL that takes this away; `topic` goes with those of topics."""
         self._denied.add((client, operation, topic))
 
     def allow(self, client: str, operation: Operation, topic: str | None = None) -> None:
@@ -37,6 +42,12 @@ class Grants:
 
     def permits(self, client: str, operation: Operation, topic: str | None = None) -> bool:
         """Whether the client may."""
-        if not self._denied:
-            return True
-        return not {(client, operation, topic), (client, operation, topic and EVERY_TOPIC)} & self._denied
+        return (client, operation, topic) not in self._denied
+
+    def denies_topics(self, client: str) -> bool:
+        """Whether there is a topic that the client may not see or read."""
+        return any(name == client and operation in OF_TOPICS for name, operation, _ in self._denied)
+
+    def allow_everything(self) -> None:
+        """No ACL takes anything away."""
+        self._denied.clear()

@@ -94,6 +94,10 @@ class Heartbeats:
         active = controllers.active
         if active is None or not self.registered:
             return
+        if self._changes_nothing(active):
+            controllers.membership.heard(broker.id)
+            self._reached_at = broker.now
+            return
         request = Heartbeat(broker.id, broker.epoch, self.target, broker.applied, broker.dead_directories)
         if not broker.is_open and self.target is BrokerStatus.ACTIVE:
             request = Heartbeat(broker.id, broker.epoch, BrokerStatus.INACTIVE, broker.applied)
@@ -107,6 +111,19 @@ class Heartbeats:
                 broker.network.send(active, broker.id, "Heartbeat answer", partial(self._answered, generation, answer))
 
         broker.network.send(broker.id, active, "Heartbeat", arrived)
+
+    def _changes_nothing(self, active: str) -> bool:
+        """Whether both sides would only hear what they know, and nothing keeps the two messages from arriving."""
+        broker = self.broker
+        node, active_already = broker.network.nodes[active], self.target is self.status is BrokerStatus.ACTIVE
+        return (
+            active_already
+            and broker.is_open
+            and node.running
+            and not (node.paused or self.fenced_itself)
+            and broker.network.calm(broker.id, active)
+            and broker.controllers.membership.is_active(broker.id, broker.epoch, broker.dead_directories)
+        )
 
     def _answered(self, generation: int, answer: HeartbeatAnswer) -> None:
         broker = self.broker

@@ -276,13 +276,23 @@ class SimulatedKafka(Faults):
         self.network.send(client, broker, "Produce", arrived, partial(reply, refused))
 
     def _carry(self, follower: BrokerId, leader: BrokerId) -> Carry:
-        def carry(request: Fetch, reply: Callable[[FetchAnswer], None], refused: Callable[[], None]) -> None:
+        def carry(
+            request: Fetch,
+            reply: Callable[[FetchAnswer], None],
+            refused: Callable[[], None],
+            idles: Callable[[], bool],
+        ) -> None:
             asker, target = self.brokers[follower], self.brokers[leader]
             generation = asker.node.generation
 
             def received(answer: FetchAnswer) -> None:
                 if asker.node.generation == generation:
                     reply(answer)
+
+            def still_idles() -> bool:
+                there = asker.node.generation == generation and not asker.node.paused
+                calm = there and not target.refuses_work() and self.network.calm(follower, leader)
+                return calm and idles()
 
             def arrived() -> None:
                 if not target.is_open:
@@ -291,6 +301,7 @@ class SimulatedKafka(Faults):
                     target.sessions.fetch(
                         request,
                         lambda answer: self.network.send(leader, follower, "Fetch answer", partial(received, answer)),
+                        still_idles,
                     )
 
             self.network.send(follower, leader, "Fetch", arrived, refused)

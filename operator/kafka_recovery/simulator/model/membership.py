@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.controller_state import ControllerState
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.messages import (
@@ -41,7 +41,7 @@ class Membership:
         """A broker that belongs to the cluster from the start, unfenced; returns its broker epoch."""
         epoch = self.state.log.end
         self.state.write_broker(broker, BrokerState(epoch, incarnation, fenced=False, rack=rack))
-        self._heard(broker)
+        self.heard(broker)
         self._watch(broker)
         return epoch
 
@@ -62,7 +62,7 @@ class Membership:
         self.state.timeline.tell(self.state.actor(), What.REGISTERED, broker=request.broker, epoch=epoch, clean=clean)
         lost = self.state.settings.elr and not clean and known is not None
         self.state.leave_isr(request.broker, f"broker {request.broker} registered anew", lost_its_log=lost)
-        self._heard(request.broker)
+        self.heard(request.broker)
         self._watch(request.broker)
         return Error.NONE, epoch
 
@@ -78,9 +78,9 @@ class Membership:
         if request.incarnation_id > known.epoch:
             known = known._replace(epoch=request.incarnation_id)
             self.state.write_broker(request.broker, known)
-            self._heard(request.broker)
+            self.heard(request.broker)
             self._watch(request.broker)
-        self._heard(request.broker)
+        self.heard(request.broker)
         self._note_dead_directories(request)
         if request.target is BrokerStatus.STOPPING:
             return self._stop(request.broker, known)
@@ -90,9 +90,23 @@ class Membership:
         status = BrokerStatus.INACTIVE if now.fenced else BrokerStatus.ACTIVE
         return HeartbeatAnswer(Error.NONE, status, broker=request.broker, incarnation_id=now.epoch)
 
+    def heard(self, broker: BrokerId) -> None:
+        """The broker's session begins anew."""
+        self.contacts[broker] = self.scheduler.now
+
+    def is_active(self, broker: BrokerId, epoch: int, offline: frozenset[TopicPartition]) -> bool:
+        """Whether a heartbeat of this incarnation with these dead replicas would tell nothing new."""
+        known = self.state.brokers.get(broker)
+        return (
+            known is not None
+            and known.epoch == epoch
+            and not (known.fenced or known.stopping)
+            and offline <= self.state.unacceptable.get(broker, frozenset())
+        )
+
     def legacy_session(self, broker: BrokerId) -> None:
         """KIP-343: a broker of an old release sends no heartbeats and counts as active while it is connected at all."""
-        self._heard(broker)
+        self.heard(broker)
         known = self.state.brokers.get(broker)
         if known is not None and known.fenced:
             self._unfence(broker, known)
@@ -100,7 +114,7 @@ class Membership:
     def take_over(self) -> None:
         """A controller becomes active: it knows registrations, but not when it last heard of anybody."""
         for broker in self.contacts:
-            self._heard(broker)
+            self.heard(broker)
 
     def fence(self, broker: BrokerId, why: str) -> None:
         """KIP-343's Inactive: it leads nothing and is in no ISR but as the last member."""
@@ -143,9 +157,6 @@ class Membership:
             state = self.state.partitions.get(id)
             if state is not None and request.broker in state.isr:
                 self.state.leave_isr_of(id, request.broker, f"log directory of broker {request.broker} is offline")
-
-    def _heard(self, broker: BrokerId) -> None:
-        self.contacts[broker] = self.scheduler.now
 
     def _in_session(self, broker: BrokerId) -> bool:
         return self.scheduler.now - self.contacts.get(broker, -1e9) < self.state.settings.session

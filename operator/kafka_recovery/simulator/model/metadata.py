@@ -210,6 +210,8 @@ class MetadataLog:
     def news(self, broker: BrokerId, applied: int, end: int) -> tuple[TopicPartition, ...]:
         """The broker's partitions that records from offset `applied` up to before `end` are about, each once."""
         news = self._news.get(broker, [])
+        if not news or news[-1].offset < applied:
+            return ()
         first = bisect_left(news, applied, key=_offset_of)
         return tuple(dict.fromkeys(one.partition for one in news[first:] if one.offset < end))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -155,6 +155,20 @@ class Network:
                     return
         self._carry(source, target, deliver, refused)
 
+    def send_to_all(self, source: NodeName, kind: str, deliver: Mapping[NodeName, Action]) -> None:
+        """Carry what is alike for everybody, and arrives everywhere at one time where the ways are calm."""
+        calm = {target: action for target, action in deliver.items() if self.calm(source, target)}
+        for target, action in deliver.items():
+            if target not in calm:
+                self.send(source, target, kind, action)
+        delay = self._delay(source, source) if calm else None
+        if delay is not None:
+            self.scheduler.after(delay, partial(self._arrive_at_all, source, calm))
+
+    def _arrive_at_all(self, source: NodeName, deliver: Mapping[NodeName, Action]) -> None:
+        for target, action in deliver.items():
+            self._arrive(source, target, action, None)
+
     def packet(self, source: NodeName, target: NodeName, kind: str, arrive: Action, lost: Action) -> None:
         """Carry one packet from host to host, whatever their processes do; `lost` where it gets no further."""
         held = next(
@@ -219,6 +233,12 @@ class Network:
     def joined(self, one: NodeName, other: NodeName) -> bool:
         """Whether messages pass both ways."""
         return not (self._cuts or self._kind_cuts) or not (self.cuts(one, other) or self.cuts(other, one))
+
+    def calm(self, one: NodeName, other: NodeName) -> bool:
+        """Whether messages between them pass both ways as ever: whoever has nothing to say need not say it."""
+        if self._loss or self._reorder or self.holds:
+            return False
+        return not (self._slow and self.lag(one, other)) and self.joined(one, other)
 
     def cut(self, source: NodeName, target: NodeName) -> None:
         """Nothing passes from `source` to `target` any more; the other way is not touched."""

@@ -52,7 +52,8 @@ class Producer:
     """`acks` is "all" (idempotent) or "1". One request at a time, in order; the ids of records count up from 0.
 
     `every`: seconds between two sends by itself, None for none. `bootstrap`: the one broker it asks who leads.
-    A send is given up after `delivery` seconds (delivery.timeout.ms).
+    A send is given up after `delivery` seconds (delivery.timeout.ms); the pauses between its tries grow from `backoff`
+    to `longest_backoff` (retry.backoff.ms, retry.backoff.max.ms; KIP-580).
     """
 
     cluster: Cluster
@@ -64,11 +65,14 @@ class Producer:
     bootstrap: BrokerId | None = None
     timeout: float = 3.0
     backoff: float = 0.2
+    longest_backoff: float = 1.0
     delivery: float = 30.0
     sent: int = 0
     _queue: list[Sent] = field(default_factory=list)
     _leader: BrokerId | None = None
     _attempt: int = 0
+    _failures: int = 0
+    _timeout: Timer | None = None
     _busy: bool = False
     _timer: Timer | None = None
 
@@ -108,7 +112,8 @@ class Producer:
             return
         self._attempt += 1
         attempt = self._attempt
-        self.cluster.scheduler.after(self.timeout, partial(self._failed, attempt))
+        self._no_timeout()
+        self._timeout = self.cluster.scheduler.after(self.timeout, partial(self._failed, attempt))
         if self._leader is None:
             self._ask_who_leads(attempt)
             return
@@ -150,7 +155,15 @@ class Producer:
             self._failed_soon(attempt)
 
     def _failed_soon(self, attempt: int) -> None:
-        self.cluster.scheduler.after(self.backoff, partial(self._failed, attempt))
+        pause = min(self.backoff * 2**self._failures, self.longest_backoff)
+        self._failures += 1
+        self._no_timeout()
+        self._timeout = self.cluster.scheduler.after(pause, partial(self._failed, attempt))
+
+    def _no_timeout(self) -> None:
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
 
     def _failed(self, attempt: int) -> None:
         if attempt == self._attempt and self._busy:
@@ -159,6 +172,8 @@ class Producer:
 
     def _conclude(self, sent: Sent, error: Error) -> None:
         self._attempt += 1
+        self._failures = 0
+        self._no_timeout()
         self._queue.pop(0)
         self._busy = False
         what = What.ACKNOWLEDGED if error is Error.NONE else What.GAVE_UP

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
@@ -53,10 +54,10 @@ class Scheduler:
             heapq.heappop(heap)
         return heap[0][0] if heap else None
 
-    def step(self) -> bool:
-        """Run the next event and advance to its time; False if there is none."""
+    def step(self, until: float = math.inf) -> bool:
+        """Run the next event and advance to its time; False if there is none before or at `until`."""
         heap = self._heap
-        while heap:
+        while heap and heap[0][0] <= until:
             time, _, timer = heapq.heappop(heap)
             action = timer.action
             if action is not None:

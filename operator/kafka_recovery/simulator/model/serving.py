@@ -255,7 +255,7 @@ class Serving:
                 return OffsetFound(Error.NONE, _NO_OFFSET, _NO_LEADER_EPOCH)
             return OffsetFound(Error.NONE, Offset(newest.end - 1), LeaderEpoch(newest.epoch))
         if debugging:
-            return OffsetFound(Error.NONE, Offset(log.end), epoch)
+            return OffsetFound(Error.NONE, self._told_end(log), epoch)
         if copy.leading is not None and log.high_watermark < copy.leading.epoch_start:
             return OffsetFound(Error.OFFSET_NOT_AVAILABLE, _NO_OFFSET, _NO_LEADER_EPOCH)
         return OffsetFound(Error.NONE, Offset(log.high_watermark), epoch)
@@ -326,7 +326,11 @@ class Serving:
             copy = Error.TOPIC_AUTHORIZATION_FAILED
         if isinstance(copy, Error):
             return LogInfo(copy, _NO_LEADER_EPOCH, _NO_OFFSET)
-        return LogInfo(Error.NONE, copy.state.leader_epoch, Offset(copy.log.end))
+        return LogInfo(Error.NONE, copy.state.leader_epoch, self._told_end(copy.log))
+
+    def _told_end(self, log: Log) -> Offset:
+        """Where a log ends, or where a broker says so that is wrong about it."""
+        return Offset(max(0, log.end + self.broker.misreports))
 
     def _held(self) -> tuple[tuple[TopicPartition, TopicId], ...]:
         ids = self.broker.controllers.log.partitions_of(self.broker.id)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from kafka_recovery.domain.evidence import Reassignment
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.requests import (
     AlterReassignments,
     Decided,
@@ -22,16 +22,13 @@ from kafka_recovery.simulator.model.requests import (
 from kafka_recovery.simulator.wire.exchange import Exchange, Values
 from kafka_recovery.simulator.wire.ids import by_topic
 
+_Decided = Mapping[TopicPartition, int]
 _METADATA = "__cluster_metadata"
-_DENIED = Error.CLUSTER_AUTHORIZATION_FAILED
 
 
 def quorum(exchange: Exchange) -> None:
     """DescribeQuorum of the one partition that there is."""
     asked = [(topic.topic_name, part.partition_index) for topic in exchange.asked.topics for part in topic.partitions]
-    if not exchange.may(Operation.DESCRIBE_CLUSTER):
-        exchange.answer(error_code=_DENIED, error_message=None, topics=[], nodes=[])
-        return
 
     def told(answer: QuorumDescribed) -> None:
         if answer.error:
@@ -84,9 +81,6 @@ def list_reassignments(exchange: Exchange) -> None:
     wanted = None
     if topics is not None:
         wanted = tuple(TopicPartition(topic.name, index) for topic in topics for index in topic.partition_indexes)
-    if not exchange.may(Operation.DESCRIBE_CLUSTER):
-        exchange.answer(throttle_time_ms=0, error_code=_DENIED, error_message=None, topics=[])
-        return
 
     def told(answer: ReassignmentsListed) -> None:
         ongoing = [
@@ -111,10 +105,31 @@ def _reassignment(exchange: Exchange, id: TopicPartition, found: Reassignment) -
     )
 
 
+def refuse_quorum(exchange: Exchange, error: int) -> None:
+    """DescribeQuorum is answered with an error."""
+    exchange.answer(error_code=error, error_message=None, topics=[], nodes=[])
+
+
+def refuse_list(exchange: Exchange, error: int) -> None:
+    """ListPartitionReassignments is answered with an error."""
+    exchange.answer(throttle_time_ms=0, error_code=error, error_message=None, topics=[])
+
+
+def refuse_reassignments(exchange: Exchange, error: int) -> None:
+    """AlterPartitionReassignments is answered with an error, for the whole and for each partition."""
+    _reassigned(exchange, error, {}, _targets(exchange.asked))
+
+
 def alter_reassignments(exchange: Exchange) -> None:
     """AlterPartitionReassignments; v0 knows no `allow_replication_factor_change` and means yes."""
     asked = exchange.asked
-    targets = {
+    targets = _targets(asked)
+    request = AlterReassignments(targets, exchange.line.principal, asked.allow_replication_factor_change)
+    exchange.ask(request, lambda answer: _reassigned(exchange, answer.error, answer.partitions, targets))
+
+
+def _targets(asked: Any) -> dict[TopicPartition, tuple[BrokerId, ...] | None]:
+    return {
         TopicPartition(topic.name, part.partition_index): None
         if part.replicas is None
         else tuple(map(BrokerId, part.replicas))
@@ -122,30 +137,27 @@ def alter_reassignments(exchange: Exchange) -> None:
         for part in topic.partitions
     }
 
-    def told(answer: Decided) -> None:
-        decided = _decided(answer, targets)
-        responses = [
-            Values(
-                name=name,
-                partitions=[
-                    Values(partition_index=index, error_code=code, error_message=None) for index, code in parts
-                ],
-            )
-            for name, parts in by_topic(decided).items()
-        ]
-        exchange.answer(
-            throttle_time_ms=0,
-            allow_replication_factor_change=asked.allow_replication_factor_change,
-            error_code=answer.error,
-            error_message=None,
-            responses=responses,
-        )
 
-    if not exchange.may(Operation.ALTER_CLUSTER):
-        told(Decided(_DENIED, {}))
-        return
-    request = AlterReassignments(targets, exchange.line.principal, asked.allow_replication_factor_change)
-    exchange.ask(request, told)
+def _reassigned(exchange: Exchange, error: int, decided: _Decided, targets: Iterable[TopicPartition]) -> None:
+    responses = [
+        Values(
+            name=name,
+            partitions=[Values(partition_index=index, error_code=code, error_message=None) for index, code in parts],
+        )
+        for name, parts in by_topic(_said_of_each(error, decided, targets)).items()
+    ]
+    exchange.answer(
+        throttle_time_ms=0,
+        allow_replication_factor_change=exchange.asked.allow_replication_factor_change,
+        error_code=error,
+        error_message=None,
+        responses=responses,
+    )
+
+
+def refuse_elections(exchange: Exchange, error: int) -> None:
+    """ElectLeaders is answered with an error, for the whole and for each partition that was named."""
+    _elected(exchange, error, {}, _named(exchange.asked))
 
 
 def elect_leaders(exchange: Exchange) -> None:
@@ -156,9 +168,7 @@ def elect_leaders(exchange: Exchange) -> None:
     except ValueError:
         exchange.answer(throttle_time_ms=0, error_code=Error.INVALID_REQUEST, replica_election_results=[])
         return
-    topics, partitions, designated = asked.topic_partitions, None, None
-    if topics is not None:
-        partitions = tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
+    topics, partitions, designated = asked.topic_partitions, _named(asked), None
     if type is ElectionType.DESIGNATED and topics is not None:
         leaders = [topic.designated_leaders or () for topic in topics]
         if any(len(named) != len(topic.partitions) for named, topic in zip(leaders, topics, strict=True)):
@@ -168,27 +178,35 @@ def elect_leaders(exchange: Exchange) -> None:
 
     def told(answer: Decided | Unsupported) -> None:
         if isinstance(answer, Unsupported):
-            answer = Decided(Error.UNSUPPORTED_VERSION, {})
-        results = [
-            Values(
-                topic=name,
-                partition_result=[
-                    Values(partition_id=index, error_code=code, error_message=None) for index, code in parts
-                ],
-            )
-            for name, parts in by_topic(_decided(answer, partitions or ())).items()
-        ]
-        exchange.answer(throttle_time_ms=0, error_code=answer.error, replica_election_results=results)
+            _elected(exchange, Error.UNSUPPORTED_VERSION, {}, partitions)
+        else:
+            _elected(exchange, answer.error, answer.partitions, partitions)
 
-    if type is not ElectionType.DESIGNATED and not exchange.may(Operation.ALTER_CLUSTER):
-        told(Decided(_DENIED, {}))
-        return
     timeout = max(asked.timeout_ms, 0) / 1000
     exchange.ask(ElectLeaders(type, partitions, exchange.line.principal, designated, timeout), told)
 
 
-def _decided(answer: Decided, asked: Iterable[TopicPartition]) -> Iterable[tuple[TopicPartition, Error]]:
+def _named(asked: Any) -> tuple[TopicPartition, ...] | None:
+    """None: all of them."""
+    topics = asked.topic_partitions
+    if topics is None:
+        return None
+    return tuple(TopicPartition(topic.topic, index) for topic in topics for index in topic.partitions)
+
+
+def _elected(exchange: Exchange, error: int, decided: _Decided, partitions: tuple[TopicPartition, ...] | None) -> None:
+    results = [
+        Values(
+            topic=name,
+            partition_result=[Values(partition_id=index, error_code=code, error_message=None) for index, code in parts],
+        )
+        for name, parts in by_topic(_said_of_each(error, decided, partitions or ())).items()
+    ]
+    exchange.answer(throttle_time_ms=0, error_code=error, replica_election_results=results)
+
+
+def _said_of_each(
+    error: int, decided: _Decided, asked: Iterable[TopicPartition]
+) -> Iterable[tuple[TopicPartition, int]]:
     """What was decided; what is wrong with all of the request is said of each partition too."""
-    if answer.error:
-        return ((id, answer.error) for id in asked)
-    return answer.partitions.items()
+    return ((id, error) for id in asked) if error else decided.items()

@@ -9,7 +9,6 @@ from typing import Any
 
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.requests import LogRead, LogsRead, NameTopics, ReadFrom, ReadLogs
 from kafka_recovery.simulator.wire.exchange import Exchange, Values
 from kafka_recovery.simulator.wire.ids import topic_id_of
@@ -42,10 +41,7 @@ def fetch(exchange: Exchange) -> None:
     if topics is None:
         return
     wanted = {
-        each.id: _read_from(each.topic_id, each.part)
-        for parts in topics
-        for each in parts
-        if each.id is not None and exchange.may(Operation.READ, each.id.topic)
+        each.id: _read_from(each.topic_id, each.part) for parts in topics for each in parts if each.id is not None
     }
     _read(exchange, topics, ReadLogs(wanted, _asked_by(exchange) == _FUTURE), asked.max_wait_ms / 1000)
 
@@ -109,13 +105,12 @@ def _says_something(read: LogRead) -> bool:
 
 def _responses(exchange: Exchange, topics: _Topics, read: LogsRead) -> Iterable[Values]:
     unknown = LogRead(Error.UNKNOWN_TOPIC_ID, Offset(-1), Offset(-1))
-    denied = LogRead(Error.TOPIC_AUTHORIZATION_FAILED, Offset(-1), Offset(-1))
     room = max(1, exchange.asked.max_bytes)
     begun = False
     for parts, topic in zip(topics, exchange.asked.topics, strict=True):
         partitions = []
         for each in parts:
-            found = unknown if each.id is None else read.partitions.get(each.id, denied)
+            found = unknown if each.id is None else read.partitions[each.id]
             records = _records(found, each.part.fetch_offset, min(room, each.part.partition_max_bytes), not begun)
             begun, room = begun or bool(records), room - len(records)
             partitions.append(_log(each.part.partition, found, records))

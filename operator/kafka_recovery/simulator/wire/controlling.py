@@ -46,7 +46,7 @@ def fetch(exchange: Exchange) -> None:
     asked, line = exchange.asked, exchange.line
     if asked.cluster_id is not None and asked.cluster_id != line.kafka.cluster_id:
         _refuse(exchange, Error.INCONSISTENT_CLUSTER_ID)
-    elif not exchange.may(Operation.CLUSTER_ACTION):
+    elif not line.kafka.grants.permits(line.principal, Operation.CLUSTER_ACTION):
         _refuse(exchange, Error.CLUSTER_AUTHORIZATION_FAILED)
     elif [(topic.topic_id, [part.partition for part in topic.partitions]) for topic in asked.topics] != [(ID, [0])]:
         _refuse(exchange, Error.INVALID_REQUEST)
@@ -126,7 +126,7 @@ def fetch_snapshot(exchange: Exchange) -> None:
     error = Error.UNKNOWN_SERVER_ERROR
     if asked.cluster_id is not None and asked.cluster_id != line.kafka.cluster_id:
         error = Error.INCONSISTENT_CLUSTER_ID
-    elif not exchange.may(Operation.CLUSTER_ACTION):
+    elif not line.kafka.grants.permits(line.principal, Operation.CLUSTER_ACTION):
         error = Error.CLUSTER_AUTHORIZATION_FAILED
     exchange.answer(throttle_time_ms=0, error_code=error, topics=[])
 
@@ -134,9 +134,6 @@ def fetch_snapshot(exchange: Exchange) -> None:
 def quorum(exchange: Exchange) -> None:
     """DescribeQuorum, which only the active controller can answer."""
     controllers, asked = exchange.line.kafka.controllers, exchange.asked
-    if not exchange.may(Operation.DESCRIBE_CLUSTER):
-        exchange.answer(error_code=Error.CLUSTER_AUTHORIZATION_FAILED, error_message=None, topics=[], nodes=[])
-        return
     leads = controllers.active == _name(exchange)
     topics = [
         Values(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.requests import (
     ClusterDescribed,
     ConfigsDescribed,
@@ -78,8 +77,7 @@ def topic_partitions(exchange: Exchange) -> None:
         return
 
     def listed(answer: TopicsListed) -> None:
-        permitted = {name for name in names or answer.topics if exchange.may(Operation.DESCRIBE, name)}
-        page = _Page(answer, sorted(names or permitted), permitted, start, asked.response_partition_limit)
+        page = _Page(answer, sorted(names or answer.topics), start, asked.response_partition_limit)
 
         def told(described: PartitionsDescribed) -> None:
             following = page.following
@@ -97,11 +95,8 @@ def topic_partitions(exchange: Exchange) -> None:
 class _Page:
     """Which topics and partitions one page shows; `following`: where the next one begins."""
 
-    def __init__(
-        self, listed: TopicsListed, names: list[str], permitted: Set[str], start: tuple[str, int], limit: int
-    ) -> None:
-        self.permitted = permitted
-        self.topics = {name: topic for name, topic in listed.topics.items() if name in permitted}
+    def __init__(self, listed: TopicsListed, names: list[str], start: tuple[str, int], limit: int) -> None:
+        self.listed = listed
         self.names: list[str] = []
         self.partitions: list[TopicPartition] = []
         self.following: tuple[str, int] | None = None
@@ -113,7 +108,7 @@ class _Page:
                 self.following = name, 0
                 return
             self.names.append(name)
-            topic = self.topics.get(name)
+            topic = listed.topics.get(name)
             if topic is None:
                 continue
             first = start[1] if name == start[0] else 0
@@ -130,10 +125,9 @@ def _topics(page: _Page, partitions: Mapping[TopicPartition, PartitionDescribed]
     for (topic, index), partition in partitions.items():
         shown.setdefault(topic, []).append(_partition(index, partition))
     for name in page.names:
-        listed = page.topics.get(name)
-        missing = Error.UNKNOWN_TOPIC_OR_PARTITION if name in page.permitted else Error.TOPIC_AUTHORIZATION_FAILED
+        listed = page.listed.topics.get(name)
         yield Values(
-            error_code=Error.NONE if listed else missing,
+            error_code=Error.NONE if listed else Error.UNKNOWN_TOPIC_OR_PARTITION,
             name=name,
             topic_id=listed and uuid_of(listed.id),
             is_internal=is_internal(name),
@@ -188,8 +182,6 @@ def _configs_of(exchange: Exchange, answer: ConfigsDescribed, resource: Any) -> 
         known = _of_broker(exchange)
     elif resource.resource_type != _TOPIC:
         error, message = Error.INVALID_REQUEST, "Only topics, and the broker that is asked, are described"
-    elif not exchange.may(Operation.DESCRIBE_CONFIGS, resource.resource_name):
-        error = Error.TOPIC_AUTHORIZATION_FAILED
     elif (topic := answer.topics.get(resource.resource_name)) is not None:
         known = _of_topic(topic)
     else:

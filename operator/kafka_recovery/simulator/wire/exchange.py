@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import Request
 from kafka_recovery.simulator.wire.frames import response
+from kafka_recovery.simulator.wire.whims import FAIR, Whims
 
 if TYPE_CHECKING:
     from kafka_recovery.simulator.wire.sasl import Authentication
@@ -39,6 +39,7 @@ class Line:
     addresses: Addresses
     authentication: Authentication
     serve: Serve
+    whims: Whims = FAIR
     _batches: Iterator[int] = field(default_factory=itertools.count, compare=False)
 
     @property
@@ -64,6 +65,8 @@ class Exchange:
     response_class: Any
     asked: Any
     answered: Callable[[bytes | None], None]
+    edited: Callable[[Exchange, Any], object] = lambda exchange, values: None
+    """Puts the last hand to an answer."""
     failed: Failed | None = None
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
@@ -84,10 +87,6 @@ class Exchange:
 
         return acted
 
-    def may(self, operation: Operation, topic: str | None = None) -> bool:
-        """Whether whoever asks may do this."""
-        return self.line.kafka.grants.permits(self.line.principal, operation, topic)
-
     def look(self, request: Request[Answered]) -> Answered | None:
         """The answer from the broker's own memory and logs; None from a process that says nothing."""
         answers: list[Answered] = []
@@ -96,5 +95,7 @@ class Exchange:
 
     def answer(self, **values: Any) -> None:
         """Encode the response from its fields."""
-        frame = response(self.response_class, self.version, self.correlation_id, Values(**values))
+        told = Values(**values)
+        self.edited(self, told)
+        frame = response(self.response_class, self.version, self.correlation_id, told)
         self.answered(frame)

@@ -8,7 +8,6 @@ from uuid import UUID
 
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.requests import (
     At,
     GetReplicaLogInfo,
@@ -38,9 +37,7 @@ def list_offsets(exchange: Exchange) -> None:
     for topic in asked.topics:
         for part in topic.partitions:
             id = TopicPartition(topic.name, part.partition_index)
-            if not exchange.may(Operation.DESCRIBE, topic.name):
-                found[id] = _NOWHERE._replace(error=Error.TOPIC_AUTHORIZATION_FAILED)
-            elif id in seen:
+            if id in seen:
                 found[id] = _NOWHERE._replace(error=Error.INVALID_REQUEST)
             elif part.timestamp >= 0 or part.timestamp in _AT:
                 wanted.setdefault(part.timestamp, {})[id] = LeaderEpoch(part.current_leader_epoch)
@@ -92,7 +89,7 @@ def replica_log_info(exchange: Exchange) -> None:
         for id, topic in zip(ids, topics, strict=True)
         for index in topic.partitions
     ]
-    told = exchange.look(GetReplicaLogInfo(tuple(wanted), exchange.line.principal))
+    told = exchange.look(GetReplicaLogInfo(tuple(wanted), exchange.line.client))
     if isinstance(told, ReplicaLogInfo):
         _log_infos(exchange, {name: uuid_of(id) for id, name in names.items()}, told)
 

@@ -18,7 +18,6 @@ from kafka_recovery.simulator.model.client_requests import (
     TopicsMade,
 )
 from kafka_recovery.simulator.model.errors import Error
-from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.requests import (
     DescribeCluster,
     DescribePartitions,
@@ -45,23 +44,23 @@ def metadata(exchange: Exchange) -> None:
     if named is None or cluster is None:
         return
     names = [topic.name if topic.name is not None else named.names.get(topic_id_of(topic.topic_id)) for topic in wanted]
-    named_ones = tuple(name for name in names if name is not None and exchange.may(Operation.DESCRIBE, name))
-    listed = exchange.look(ListTopics(None if every else named_ones))
+    listed = exchange.look(ListTopics(None if every else tuple(name for name in names if name is not None)))
     if listed is None:
         return
-    shown = {name: topic for name, topic in listed.topics.items() if exchange.may(Operation.DESCRIBE, name)}
-    ids = tuple(TopicPartition(name, index) for name, topic in shown.items() for index in range(topic.partitions))
+    ids = tuple(
+        TopicPartition(name, index) for name, topic in listed.topics.items() for index in range(topic.partitions)
+    )
     described = exchange.look(DescribePartitions(ids))
     if described is None:
         return
     partitions = by_topic(described.partitions.items())
     if every:
-        topics = [_topic(name, topic, partitions.get(name, [])) for name, topic in shown.items()]
+        topics = [_topic(name, topic, partitions.get(name, [])) for name, topic in listed.topics.items()]
     else:
         topics = [
-            _topic(name, shown[name], partitions.get(name, []))
-            if name is not None and name in shown
-            else _unknown(topic, permitted=name is None or exchange.may(Operation.DESCRIBE, name))
+            _topic(name, listed.topics[name], partitions.get(name, []))
+            if name is not None and name in listed.topics
+            else _unknown(topic)
             for name, topic in zip(names, wanted, strict=True)
         ]
     alive = [broker for broker in cluster.brokers if not broker.fenced]
@@ -104,11 +103,10 @@ def _partition(index: int, described: PartitionDescribed) -> Values:
     )
 
 
-def _unknown(topic: Any, *, permitted: bool) -> Values:
+def _unknown(topic: Any) -> Values:
     by_name = topic.name is not None
-    unknown = Error.UNKNOWN_TOPIC_OR_PARTITION if by_name else Error.UNKNOWN_TOPIC_ID
     return Values(
-        error_code=unknown if permitted else Error.TOPIC_AUTHORIZATION_FAILED,
+        error_code=Error.UNKNOWN_TOPIC_OR_PARTITION if by_name else Error.UNKNOWN_TOPIC_ID,
         name=topic.name if by_name else "",
         topic_id=topic.topic_id,
         is_internal=False,

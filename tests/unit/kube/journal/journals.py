@@ -9,8 +9,8 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.resources.kinds import RECOVERIES
-from kafka_recovery.recovery.ballots import ballot_of
 from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.requests import request_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import AUTO, COARSE, ORDERS, World
@@ -32,7 +32,7 @@ class WatchedJournal(ConfigMapJournal):
 
     async def record(self, plan: Plan) -> str:
         name = await super().record(plan)
-        self._world.durable.update(map(ballot_of, (await self.plan(name)).elections.values()))
+        self._world.durable.update(map(request_of, (await self.plan(name)).elections.values()))
         return name
 
 

@@ -5,8 +5,9 @@ Nothing here needs the true logs, so it judges a journal from the field as well 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.policy import Approval
@@ -59,6 +60,10 @@ def finished_is_finished(story: Chronicle, scenario: Scenario) -> Examined:
         ended = {other.name[:9] for other in mine if other.name.endswith("-ended.json")}
         text = f"plan {kept.digest[:8]} is called finished, and {', '.join(sorted(started - ended))} never ended"
         yield unless(started <= ended, kept.at, text)
+        for id, outcome in _last_words(mine).items():
+            left = outcome is None or (outcome.order_restored and outcome.outcome is not Outcome.UNKNOWN)
+            text = f"plan {kept.digest[:8]} is called finished, and {id} is left {outcome.outcome if outcome else ''}"
+            yield unless(left, kept.at, f"{text}, its order altered or in doubt")
 
 
 def outcomes_fit_the_plan(story: Chronicle, scenario: Scenario) -> Examined:
@@ -73,6 +78,18 @@ def outcomes_fit_the_plan(story: Chronicle, scenario: Scenario) -> Examined:
             yield unless(_as_planned(outcome, decision), kept.at, f"{text}: {told}, which is not as planned")
         else:
             yield unless(outcome.reason is not None, kept.at, f"{text} and gives no reason")
+
+
+def _last_words(mine: Sequence[Kept]) -> dict[TopicPartition, PartitionOutcome | None]:
+    """What the last wave with each partition said of it as it ended; None: nothing, its order was put back."""
+    said: dict[TopicPartition, PartitionOutcome | None] = {}
+    for kept in mine:
+        if kept.name.endswith("-ended.json"):
+            name = kept.name.replace("-ended", "-started")
+            wave = next((other.wave for other in mine if other.name == name), frozenset[TopicPartition]())
+            told = {outcome.id: outcome for outcome in kept.outcomes}
+            said |= {id: told.get(id) for id in wave}
+    return said
 
 
 def _as_planned(outcome: PartitionOutcome, decision: Decision) -> bool:

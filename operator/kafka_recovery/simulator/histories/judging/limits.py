@@ -76,23 +76,35 @@ def waves_hold(story: Chronicle, scenario: Scenario) -> Examined:
             yield unless(len(wave) <= sizes[step], kept.at, text)
             step = min(step + (len(wave) >= sizes[step]), len(sizes) - 1)
     for asked in story.requests("elect"):
-        ids = {ballot.id for ballot in asked.ballots}
-        plans = {stands_on[0] for ballot in asked.ballots if (stands_on := story.decision(asked, ballot))}
-        if plans:
-            whole = any(ids <= set(wave) for digest in plans for wave in story.plan(digest).waves)
-            text = f"{asked.process} elects {len(ids)} partitions at once, which are no wave of its plan"
-            yield unless(whole, asked.at, text)
+        stands_on = story.decision(asked, asked.ballots[0])
+        if stands_on is None:
+            continue
+        sizes, earlier = story.plan(stands_on[0]).policy.limits.wave_sizes, _earlier_requests(story, asked)
+        size = sizes[min(len(earlier), len(sizes) - 1)]
+        open_ones = [
+            ballot for other in earlier for ballot in other.ballots if not _led_since(story, other, ballot, asked)
+        ]
+        text = f"{asked.process} elects {len(asked.ballots)} partitions with {len(open_ones)} that do not lead yet"
+        yield unless(len(asked.ballots) + len(open_ones) <= size, asked.at, f"{text}; {size} allowed by then")
 
 
 def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examined:
-    """Once an election did not verify, no later wave of the plan is elected by that run, whenever it tells of it."""
+    """Once an election did not verify, no later wave of the plan is elected by that run, whenever it tells of it.
+
+    After the canaries elections may be held while earlier ones are waited for: what the run does not know yet of those
+    stops it as soon as it tells.
+    """
     for asked in story.requests("elect"):
-        for id, held in _of_earlier_waves(story, asked).items():
-            said = _end_of(story, asked.process, id, held.at)
-            failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
-            text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
-            text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
-            yield unless(not failed, asked.at, text)
+        earlier, stands_on = _earlier_requests(story, asked), story.decision(asked, asked.ballots[0])
+        canaries = 0 if stands_on is None else len(story.plan(stands_on[0]).policy.limits.wave_sizes) - 1
+        for place, other in enumerate(earlier):
+            for id in {ballot.id for ballot in other.ballots} - {ballot.id for ballot in asked.ballots}:
+                said = _end_of(story, asked.process, id, other.at)
+                known = said is not None and (place < canaries or said.at <= asked.at)
+                failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+                text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
+                text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
+                yield unless(not (known and failed), asked.at, text)
 
 
 def patience_is_kept(story: Chronicle, scenario: Scenario) -> Examined:
@@ -165,22 +177,23 @@ def _excused(story: Chronicle, ran: Ran, due: float) -> float:
     return seconds
 
 
-def _of_earlier_waves(story: Chronicle, asked: Asked) -> dict[TopicPartition, Asked]:
-    """The partitions that this run has elected by earlier waves of the same plan, with the request for each."""
+def _earlier_requests(story: Chronicle, asked: Asked) -> list[Asked]:
+    """The elections that this run has asked for before, by the same plan."""
     stands_on = story.decision(asked, asked.ballots[0])
     if stands_on is None:
-        return {}
-    waves = story.plan(stands_on[0]).waves
-    turn = next((place for place, wave in enumerate(waves) if asked.ballots[0].id in wave), 0)
-    earlier = {id for wave in waves[:turn] for id in wave}
-    found: dict[TopicPartition, Asked] = {}
+        return []
+    found = []
     for other in story.requests("elect"):
         if other.process == asked.process and other.at < asked.at:
-            for ballot in other.ballots:
-                same = story.decision(other, ballot)
-                if ballot.id in earlier and same is not None and same[0] == stands_on[0]:
-                    found[ballot.id] = other
+            same = story.decision(other, other.ballots[0])
+            if same is not None and same[0] == stands_on[0]:
+                found.append(other)
     return found
+
+
+def _led_since(story: Chronicle, held: Asked, ballot: Ballot, until: Asked) -> bool:
+    """Whether any broker began to lead a partition between its election and another request."""
+    return any(led.id == ballot.id and held.at <= led.at <= until.at for led in story.led)
 
 
 def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) -> Concluded | None:

@@ -146,9 +146,9 @@ def _plans(story: Chronicle, scenario: Scenario) -> Iterator[str]:
     for said in story.concluded:
         if said.outcome.outcome is Outcome.REFUSED and said.outcome.reason is not None:
             yield f"forbidden: {said.outcome.reason.code}"
-        if said.outcome.reason is not None and said.outcome.reason.code == "NoCandidate":
+        if said.outcome.reason is not None:
             for code in GUARDS:
-                if f"{code}:" in said.outcome.reason.message:
+                if f"{code}:" in str(said.outcome.reason):
                     yield f"guard: {code}"
     if any(waited.why == "CleanMemberReturning" for waited in story.delayed):
         yield "a clean member was waited for"

@@ -34,23 +34,23 @@ KNOWN: tuple[Named, ...] = (
         " is called `RecoveredCleanly`, though the controllers have given its leader up.",
         ("recovered_is_so",),
         r"is RecoveredCleanly .*and it could see that no metadata moves",
-        (3,),
+        (283,),
     ),
     Named(
         "an-order-in-a-topic-made-anew",
         "A topic is deleted and created again between the last look and the designation: the temporary order lands in"
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
-        ("restored_is_restored", "no_order_is_left_behind"),
+        ("restored_is_restored", "no_order_is_left_behind", "plans_know_the_owners_order"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (205,),
+        (20,),
     ),
     Named(
         "recovered-is-told-late",
         "While the next wave's designation gets no answer, what became of the wave before is kept back: `Recovered` is"
         " said of a leader that has died meanwhile.",
-        ("recovered_is_so",),
+        ("recovered_is_so", "min_isr_is_told"),
         r"is Recovered.* it led until a request got no answer",
-        (67,),
+        (41,),
     ),
     Named(
         "refused-by-metadata-older-than-the-plan",
@@ -67,6 +67,22 @@ KNOWN: tuple[Named, ...] = (
         ("a_failed_wave_stops_the_next",),
         r"of an earlier wave, did not verify, and was decided again",
         (190,),
+    ),
+    Named(
+        "gone-is-said-of-what-may-not-be-seen",
+        "Where the right to see a topic is taken away after the plan is made, its partitions are refused as"
+        " `PartitionGone`, though they are there.",
+        ("what_is_refused_is_so",),
+        r"PartitionGone: .*not authorized",
+        (113,),
+    ),
+    Named(
+        "recovered-where-min-isr-is-not-told",
+        "Where the right to see a topic is taken away, `Recovered` is said of a partition that is below"
+        " min.insync.replicas, which nobody may read any more.",
+        ("min_isr_is_told",),
+        r"is Recovered; .*it had lost the right to see the topic",
+        (133,),
     ),
 )
 

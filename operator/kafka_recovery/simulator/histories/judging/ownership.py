@@ -78,12 +78,28 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
         plan = stands_on[0] if stands_on else "none"
         return Owned(change.after, change.by, ballot.assignment, plan, cause.machine, anew)
     if cause is not None:
-        raced = somebody_interfered(story, change, cause.at - RACE)
-        return Owned(change.after, change.by, change.after if raced else wanted)
+        right = somebody_interfered(story, change, cause.at - RACE) or _takes_back(story, cause, change)
+        return Owned(change.after, change.by, change.after if right else wanted)
     for kept, decision in _begun(story, change):
         if change.after == decision.order != decision.assignment:
             return Owned(change.after, change.by, wanted, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
+
+
+def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
+    """Whether it is the very order that this plan had replaced, and the plan's own order stood there.
+
+    Another machine may have taken that one for the original meanwhile.
+    """
+    ballot = next(ballot for ballot in cause.ballots if ballot.id == change.id)
+    return change.before == ballot.order and any(
+        (earlier.id, earlier.topic_id) == (change.id, change.topic_id)
+        and (earlier.before, earlier.after) == (change.after, change.before)
+        and (first := cause_of(story, earlier)) is not None
+        and (first.what, first.machine) == ("designate", cause.machine)
+        for earlier in story.ordered
+        if earlier.at < change.at
+    )
 
 
 def cause_of(story: Chronicle, change: Ordered) -> Asked | None:

@@ -30,6 +30,7 @@ NOT_JUDGED = frozenset(
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
+        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -279,10 +280,11 @@ def _another_leads(told: Told) -> bool:
 
 
 def _leader_is_gone(told: Told) -> bool:
+    """Whether the epoch in which somebody was elected, since it was planned to, is over."""
+    planned = told.planned[1].leader_epoch if told.planned else -1
     held = [h for h in told.story.held if h.id == told.said.outcome.id and h.at <= told.said.at]
-    return bool(held) and any(
-        state.leader is None or state.leader_epoch > min(h.epoch for h in held) for state in _near(told)
-    )
+    epochs = [h.epoch for h in held if h.epoch > planned]
+    return bool(epochs) and any(state.leader_epoch > min(epochs) for state in _near(told))
 
 
 _FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
@@ -291,6 +293,11 @@ _FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_le
 def _wires_were_bad(told: Told) -> bool:
     """Whether anything on the wires could have said what no broker would."""
     return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
+def _rights_were_missing(told: Told) -> bool:
+    """Whether any right was ever taken away from engines."""
+    return any(fault.kind is Kind.RIGHTS and fault.at <= told.said.at for fault in told.scenario.faults)
 
 
 REASONS: Mapping[str, Callable[[Told], bool]] = {
@@ -325,5 +332,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
     "InvalidAnswer": _wires_were_bad,
+    "ClusterAuthorizationFailed": _rights_were_missing,
+    "TopicAuthorizationFailed": _rights_were_missing,
 }  # fmt: skip
 """By the word of a reason, whether it is so."""

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Ballot
-from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.histories.scenario import Kind, Scenario
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.metadata import PartitionState
 
 LAST_SEEN = 12.0
@@ -44,6 +48,25 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
         yield unless(leads, said.at, f"{text}, {_blindness(story, said)}{_held_up(story, said)}")
 
 
+def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examined:
+    """No outcome names a leader of an epoch that was over by what its process had been shown of that partition."""
+    for said in story.concluded:
+        outcome, epoch = said.outcome, said.outcome.leader_epoch
+        if outcome.leader is None or epoch is None:
+            continue
+        known = [
+            shown
+            for shown in story.shown
+            if (shown.process, shown.id, shown.topic_id) == (said.process, outcome.id, said.topic_id)
+            and shown.at <= said.at
+        ]
+        newest = max(known, key=lambda shown: shown.epoch, default=None)
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch {epoch}"
+        if newest is not None:
+            text = f"{text}; it had been shown leader {newest.leader} in epoch {newest.epoch} by {newest.at:.3f}"
+            yield unless(epoch >= newest.epoch, said.at, text)
+
+
 def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
     """`Recovered` is not said below min.insync.replicas, and `RecoveredUnderMinIsr` only there.
 
@@ -58,7 +81,8 @@ def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
         low = [len(state.isr) < min(value, len(state.replicas)) for state in led for value in values]
         under = outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
         text = f"{said.process} says {outcome.id} is {outcome.outcome}; its ISR is {list(led[-1].isr)}, min.insync."
-        yield unless(any(low) if under else not all(low), said.at, f"{text}replicas {values}")
+        why = f"{_held_up(story, said)}{_unread(scenario, said)}"
+        yield unless(any(low) if under else not all(low), said.at, f"{text}replicas {values}{why}")
 
 
 def cleanly_is_clean(story: Chronicle, scenario: Scenario) -> Examined:
@@ -84,6 +108,31 @@ def cleanly_is_clean(story: Chronicle, scenario: Scenario) -> Examined:
         yield unless(told, said.at, f"{text}; nobody has told of it")
 
 
+def who_came_back_was_in_sync(story: Chronicle, scenario: Scenario) -> Examined:
+    """`RecoveredCleanly` is not said of a leader that was in neither ISR nor ELR when it was seen to be offline.
+
+    By whoever had it elected: what the others hold beyond its log is lost, and a person has to hear of it.
+    """
+    for said in _said_recovered(story):
+        outcome = said.outcome
+        if outcome.outcome is not Outcome.RECOVERED_CLEANLY:
+            continue
+        clean = [{*seen.isr, *(seen.elr or ())} for seen in _seen_offline(story, said)]
+        text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}, which was in"
+        text = f"{text} neither ISR nor ELR when it saw it offline: {[sorted(members) for members in clean[:1]]}"
+        if clean:
+            yield unless(any(outcome.leader in members for members in clean), said.at, text)
+
+
+def _seen_offline(story: Chronicle, said: Concluded) -> Iterator[PartitionEvidence]:
+    """What its process had seen of the partition while nobody led it."""
+    for look in story.looked:
+        if look.process == said.process and look.at <= said.at:
+            seen = look.partition(said.outcome.id)
+            if seen is not None and (seen.topic_id, seen.leader) == (said.topic_id, None):
+                yield seen
+
+
 def _blindness(story: Chronicle, said: Concluded) -> str:
     """What kept an engine from seeing more, by its own last look."""
     looked = next(
@@ -103,6 +152,17 @@ def _held_up(story: Chronicle, said: Concluded) -> str:
         if (state.leader, state.leader_epoch) == (said.outcome.leader, said.outcome.leader_epoch)
     ]
     return f"; it led until a request got no answer, asked {said.at - led[0]:.0f} s before" if led else ""
+
+
+def _unread(scenario: Scenario, said: Concluded) -> str:
+    """Whether brokers would not tell it the topic's configs."""
+    denied = (
+        fault.partition
+        for fault in scenario.faults
+        if fault.kind is Kind.RIGHTS and fault.right is Operation.DESCRIBE and fault.at <= said.at
+    )
+    topics = {TopicPartition.parse(partition).topic for partition in denied if partition is not None}
+    return "; it had lost the right to see the topic" if said.outcome.id.topic in topics else ""
 
 
 def _said_recovered(story: Chronicle) -> Iterator[Concluded]:
@@ -133,7 +193,8 @@ def _election(story: Chronicle, said: Concluded) -> Held | None:
 def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     """`Recovered` with another leader, or with less than was planned, is not `Recovered`.
 
-    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan.
+    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan. A
+    member of the ISR or ELR that leads in place of the planned one is told as such, and with what it has less.
     """
     outcome = said.outcome
     elections: list[tuple[Asked, Ballot]] = [
@@ -150,8 +211,20 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     stands_on = story.decision(asked, ballot)
     planned = None if stands_on is None else stands_on[1].log_end
     if outcome.leader != ballot.designated:
+        if stands_on and _told_as_member(outcome, story.plan(stands_on[0])):
+            return
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}"
         yield Broken(said.at, f"{text}, planned was broker {ballot.designated}")
     if planned is not None and outcome.log_end is not None:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
         yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")
+
+
+def _told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
+    """Whether it is said that a member of the ISR or ELR leads where another one was planned, and what it has less."""
+    seen = next((partition for partition in plan.evidence.partitions if partition.id == outcome.id), None)
+    decision = next((decision for decision in plan.decisions if decision.id == outcome.id), None)
+    said = " ".join((str(outcome.reason), *outcome.warnings))
+    behind = bool(decision and decision.log_end and (outcome.log_end or 0) < decision.log_end)
+    member = seen is not None and outcome.leader in seen.clean_members
+    return member and "a member of the ISR or ELR" in said and ("came back with log end" in said or not behind)

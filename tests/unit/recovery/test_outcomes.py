@@ -8,7 +8,8 @@ from kafka_recovery.domain.election import Lead, Leadership
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.recovery.verification import verified
+from kafka_recovery.recovery.outcomes import verified
+from kafka_recovery.recovery.partition_run import PartitionRun
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, World
 
@@ -25,7 +26,7 @@ def warnings(plan: Plan, assignment: tuple[int, ...]) -> tuple[str, ...]:
     lead = Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27))
     brokers = tuple(map(BrokerId, assignment))
     look = Leadership(ORDERS, seen.topic_id, lead.leader, lead.leader_epoch, brokers, (lead.leader,), lead.log_end)
-    outcome = verified(decision, seen, lead, look)
+    outcome = verified(PartitionRun(decision, seen, held=True, look=look), lead)
     assert outcome.outcome is Outcome.RECOVERED
     return outcome.warnings
 
@@ -55,6 +56,25 @@ async def test_a_reassignment_while_electing_is_told_with_the_outcome(world: Wor
 async def test_a_leader_with_less_than_was_measured_is_not_called_recovered(plan: Plan) -> None:
     decision, seen = plan.decisions[0], plan.evidence.partitions[0]
 
-    outcome = verified(decision, seen, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(26)), None)
+    outcome = verified(PartitionRun(decision, seen, held=True), Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(26)))
 
     assert (outcome.outcome, outcome.reason and outcome.reason.code) == (Outcome.FAILED, "LeaderBehindPlan")
+
+
+@pytest.mark.parametrize(
+    ("held", "epochs_later", "outcome"),
+    [
+        (False, 1, Outcome.RECOVERED_CLEANLY),
+        (True, 1, Outcome.RECOVERED),
+        (False, 2, Outcome.RECOVERED),
+    ],
+    ids=["nobody else elected", "an election was accepted", "another leader was in between"],
+)
+async def test_a_member_of_the_isr_that_leads_is_called_clean_only_if_nothing_else_can_have_happened(
+    plan: Plan, held: bool, epochs_later: int, outcome: Outcome
+) -> None:
+    run = PartitionRun(plan.decisions[0], plan.evidence.partitions[0], held=held)
+
+    found = verified(run, Lead(BrokerId(1), LeaderEpoch(EPOCH + epochs_later), Offset(30)))
+
+    assert found.outcome is outcome

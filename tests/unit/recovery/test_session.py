@@ -1,4 +1,4 @@
-"""What a run remembers of each partition: since when it is waited for, and who led by an election of its own."""
+"""What a call of the engine remembers of each partition: since when it is waited for, and what it elected."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from datetime import timedelta
 from kafka_recovery.domain.election import Lead
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.recovery.ledger import Ledger, Waiting
-from kafka_recovery.recovery.verification import online_already
+from kafka_recovery.recovery.session import Session, Waiting
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, PAYMENTS, World
 
@@ -21,14 +20,14 @@ def test_who_came_last_has_its_whole_patience_before_it() -> None:
     assert waiting.shortest((ORDERS, PAYMENTS), timedelta(seconds=125)) == timedelta(seconds=5)
 
 
-async def test_who_is_in_sync_only_by_an_election_of_this_run_is_no_clean_way_out(world: World) -> None:
+async def test_a_broker_that_is_in_sync_only_by_an_election_of_this_call_is_no_clean_way_out(world: World) -> None:
     """A later look shows it in the ISR, where its own unclean election put it."""
     world.offline({3: 15, 2: 27})
     plan = await world.plan()
-    decision, seen = plan.decisions[0], plan.evidence.partitions[0]
-    ledger = Ledger(world)
-    ledger.elected(decision, seen)
+    session = Session(world)
+    run = session.begin(plan, plan.decisions)[ORDERS]
+    run.held = True
 
-    ledger.conclude(online_already(ORDERS, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)), None))
+    outcome = session.online(plan.decisions[0], Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)))
 
-    assert ledger.report()[ORDERS].outcome is Outcome.RECOVERED
+    assert outcome.outcome is Outcome.RECOVERED

@@ -1,4 +1,4 @@
-"""From a plan's decisions to the elections they ask for."""
+"""From a plan to the elections it asks for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.formats.documents import InvalidDocument
 
 
-def ballot_of(decision: Decision) -> Ballot:
+def request_of(decision: Decision) -> Ballot:
     """The election a decision asks for; raises ValueError for a decision without a leader."""
     if decision.leader is None:
         raise ValueError(f"{decision.id} has no designated leader (verdict {decision.verdict})")
@@ -16,7 +16,7 @@ def ballot_of(decision: Decision) -> Ballot:
     )
 
 
-def check(plan: Plan) -> None:
+def check_plan(plan: Plan) -> None:
     """Raise InvalidDocument for a plan that does not hold together; one that was written by hand may not."""
     measured = {partition.id: partition for partition in plan.evidence.partitions}
     elected = plan.elections

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.ledger import Ledger
 from kafka_recovery.recovery.ports import Approvals
 from kafka_recovery.recovery.supervision import Mandate, unapproved
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
-    """Approvals as the plan and the mandate of now want them, the stricter of both.
+class ApprovalGate:
+    """Approvals as the plan and the permissions of now want them, the stricter of both.
 
     A yes is never remembered here: whoever wants to elect has it read again.
     """
@@ -38,14 +37,3 @@ class Consent:
             return {}
         reasons = ((decision.id, unapproved(decision, now, digest, by)) for decision in wanting)
         return {id: reason for id, reason in reasons if reason}
-
-    def within(
-        self, elected: Mapping[TopicPartition, Decision], digest: str, by: str | None, now: Mandate, ledger: Ledger
-    ) -> dict[TopicPartition, Decision]:
-        """What may be elected with this answer; refuses the rest."""
-        reasons = {} if by else {id: unapproved(decision, now, digest) for id, decision in elected.items()}
-        for id, reason in sorted(reasons.items(), key=lambda refused: refused[0]):
-            if reason:
-                ledger.postponed.add(id)
-                ledger.refuse(id, reason)
-        return {id: decision for id, decision in elected.items() if not reasons.get(id)}

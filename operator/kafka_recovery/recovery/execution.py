@@ -1,0 +1,260 @@
+"""Carrying out one plan, from its record to its last outcome; and bringing one to its end that was cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import count
+
+from kafka_recovery.domain.election import Leadership, Scope, Sighting
+from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.recovery.approval_gate import ApprovalGate
+from kafka_recovery.recovery.outcomes import is_silent, lead_of, leader_silent
+from kafka_recovery.recovery.partition_run import Ending, Led, NotLed, OrderRead, PartitionRun, State, counts
+from kafka_recovery.recovery.ports import (
+    Clock,
+    Cluster,
+    Election,
+    Histories,
+    Journal,
+    Observer,
+    PlanForAnotherCluster,
+    Run,
+)
+from kafka_recovery.recovery.requests import check_plan
+from kafka_recovery.recovery.rollout import Rollout, did_not_verify
+from kafka_recovery.recovery.session import Session
+from kafka_recovery.recovery.supervision import Mandate, unapproved
+from kafka_recovery.recovery.wave import Timing, WaveSteps
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """The ports of an engine, and what the owners of a run allow: all that a plan is carried out with."""
+
+    cluster: Cluster
+    election: Election
+    journal: Journal
+    gate: ApprovalGate
+    clock: Clock
+    observer: Observer
+    timing: Timing
+    histories: Histories
+    mandate: Callable[[], Awaitable[Mandate]]
+
+    async def carry_out(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
+        """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
+        session.remember(plan.evidence)
+        for missing in plan.evidence.missing:
+            session.conclude(PartitionOutcome(missing.id, Outcome.REFUSED, missing.reason))
+        again: dict[TopicPartition, Reason] = {}
+        for decision in plan.decisions:
+            reason = decision.reason or Reason(str(decision.verdict), "no reason was given")
+            if decision.verdict is Verdict.REFUSE:
+                session.refuse(decision.id, reason)
+            elif decision.verdict is Verdict.WAIT:
+                again[decision.id] = reason
+        elected = plan.elections
+        for id in session.held.keys() & elected.keys():
+            session.refuse(id, session.held[id])
+            del elected[id]
+        if elected:
+            again |= await self._elect(plan, elected, session)
+        return again | await self._conclude_online(plan, session)
+
+    async def _elect(
+        self, plan: Plan, elected: Mapping[TopicPartition, Decision], session: Session
+    ) -> dict[TopicPartition, Reason]:
+        """Record, have approved, and roll out."""
+        digest = await self.journal.record(plan)
+        self.observer.planned(plan, digest)
+        approved = await self._approved(plan, digest, elected, session)
+        if not approved:
+            return {}
+        session.plans.append(digest)
+        again = await self._roll_out(self._steps(plan, digest), approved, session, count(1))
+        await self._close(digest, elected, session)
+        return again
+
+    async def _approved(
+        self, plan: Plan, digest: str, elected: Mapping[TopicPartition, Decision], session: Session
+    ) -> dict[TopicPartition, Decision]:
+        """The elections that may be held; the others are concluded as refused."""
+        now = await self.mandate()
+        if now.halted:
+            for id in elected:
+                session.refuse(id, now.halted)
+            return {}
+        by = await self.gate.ask(plan, digest, elected.values(), now)
+        reasons = {} if by else {id: unapproved(decision, now, digest) for id, decision in elected.items()}
+        for id, reason in sorted(reasons.items(), key=lambda refused: refused[0]):
+            if reason:
+                session.postponed.add(id)
+                session.refuse(id, reason)
+        approved = {id: decision for id, decision in elected.items() if not reasons.get(id)}
+        if approved:
+            await self.journal.approved(digest, by)
+        return approved
+
+    def _steps(self, plan: Plan, digest: str) -> WaveSteps:
+        return WaveSteps(
+            plan,
+            digest,
+            self.cluster,
+            self.election,
+            self.journal,
+            self.clock,
+            self.observer,
+            self.timing,
+            {partition.id: partition for partition in plan.evidence.partitions},
+            self.histories,
+        )
+
+    async def _roll_out(
+        self,
+        steps: WaveSteps,
+        elected: Mapping[TopicPartition, Decision],
+        session: Session,
+        numbers: Iterator[int],
+        begun: int = 0,
+    ) -> dict[TopicPartition, Reason]:
+        """Elect wave after wave, in the plan's order; returns the partitions that are to be decided again."""
+        runs = session.begin(steps.plan, [elected[id] for wave in steps.plan.waves for id in wave if id in elected])
+        rollout = Rollout(steps, session, numbers, self.mandate, self.gate, begun=begun)
+        return await rollout.run(tuple(runs.values()))
+
+    async def _close(self, digest: str, elected: Iterable[TopicPartition], session: Session) -> None:
+        """End the run if nothing of it is left to do or to undo."""
+        if session.settled(elected):
+            await self.journal.finished(digest)
+
+    # A run that was cut short
+
+    async def take_over(self, run: Run, session: Session, *, go_on: bool) -> None:
+        """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
+        check_plan(run.plan)
+        await self.check_cluster(run.plan)
+        try:
+            await self._bring_to_its_end(run, session, go_on=go_on)
+        except ClusterFault as fault:
+            session.give_up(run.plan, fault.reason)
+
+    async def check_cluster(self, plan: Plan) -> None:
+        """Raises PlanForAnotherCluster for a plan that was not made for the cluster that answers."""
+        rules = (await self.mandate()).policy.widest_evidence_rules
+        found = (await self.cluster.gather(Scope(()), rules)).cluster.cluster_id
+        if found != plan.cluster_id:
+            raise PlanForAnotherCluster(plan.cluster_id, found)
+
+    async def _bring_to_its_end(self, run: Run, session: Session, *, go_on: bool) -> None:
+        steps, elected = self._steps(run.plan, run.digest), run.plan.elections
+        if run.in_flight:
+            await steps.end_doubt()
+            for number in run.in_flight:
+                await self.journal.wave_ended(run.digest, number, ())
+        session.remember(run.plan.evidence)
+        session.plans.append(run.digest)
+        numbers = count(run.waves + 1)
+        runs = session.take_over(run)  # of the others somebody may have had the same idea: their orders are not ours
+        _, answers = await steps.put_back(next(numbers), tuple(runs.values()))
+        runs |= session.begin(run.plan, [decision for id, decision in elected.items() if id not in runs])
+        patience = self.timing.patience(len(elected)) if go_on else timedelta(0)
+        looks = await self._await_leaders(elected, patience, steps.as_of)
+        left = {}
+        for id, decision in elected.items():
+            if _see_what_came(runs[id], looks.get(id)):
+                runs[id].apply(OrderRead(looks.get(id), answers.get(id)))
+            if not _conclude_found(runs[id], looks.get(id), session):
+                left[id] = decision
+            elif runs[id].begun and (failure := session.failure(id)):
+                session.failed = did_not_verify(id, failure)
+        if go_on:
+            again = await self._roll_out(steps, left, session, numbers, begun=len(run.begun))
+            await self.conclude_changed(run.plan, again, session)
+        else:
+            undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
+            for id in left:
+                session.conclude(PartitionOutcome(id, Outcome.REFUSED, undone))
+        await self._close(run.digest, elected, session)
+
+    # Whoever leads
+
+    async def conclude_changed(self, plan: Plan, again: Mapping[TopicPartition, Reason], session: Session) -> None:
+        """Conclude what would have to be decided again: a leader that is back is verified, the rest refused."""
+        decisions = {decision.id: decision for decision in plan.decisions if decision.id in again}
+        runs = session.begin(plan, decisions.values())
+        as_of = plan.evidence.cluster.as_of
+        looks = await self._await_leaders(decisions, self.timing.patience(len(decisions)), as_of)
+        for id, decision in decisions.items():
+            look = looks.get(id)
+            _see_what_came(runs[id], look)
+            if decision.verdict is not Verdict.ELECT and (lead := lead_of(look)):
+                session.conclude(session.online(decision, lead, look))
+            elif not _conclude_found(runs[id], look, session):
+                session.refuse(id, again[id])
+
+    async def _conclude_online(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
+        """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
+        found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
+        as_of = plan.evidence.cluster.as_of
+        looks = await self.cluster.leaders(tuple(found), self.timing.rpc, as_of) if found else {}
+        again = {}
+        for id, decision in found.items():
+            look = looks.get(id)
+            if lead := lead_of(look):
+                session.conclude(session.online(decision, lead, look))
+            elif isinstance(look, Leadership) and is_silent(look):
+                again[id] = leader_silent(look)
+            else:
+                again[id] = Reason("LeaderGone", "it had a leader a moment ago, and has none any more")
+        return again
+
+    async def _await_leaders(
+        self, partitions: Iterable[TopicPartition], patience: timedelta, as_of: MetadataOffset | None
+    ) -> dict[TopicPartition, Sighting]:
+        """Look until each partition's leader answers, or has none, or had time enough to begin to lead."""
+        looks: dict[TopicPartition, Sighting] = {}
+        pending: Sequence[TopicPartition] = sorted(partitions)
+        until = self.clock.monotonic() + patience
+        while pending:
+            found = await self.cluster.leaders(pending, self.timing.rpc, as_of)
+            looks |= found
+            pending = [id for id in pending if is_silent(found.get(id))]
+            if self.clock.monotonic() >= until:
+                break
+            if pending:
+                await self.clock.sleep(self.timing.look)
+        return looks
+
+
+def _see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
+    """Move a run none of whose requests is under way to what a look shows; returns whether it has an order to read."""
+    seen = look if isinstance(look, Leadership) and look.topic_id == run.decision.topic_id else None
+    lead = lead_of(seen)
+    if lead is not None and counts(lead, run.decision):
+        run.apply(Led(lead))
+        run.look = seen
+    elif run.state is State.ELECTED and seen is not None and is_silent(seen):
+        run.apply(NotLed(leader_silent(seen), Ending.FAILED))
+    elif run.state is State.ELECTED:
+        run.apply(NotLed(Reason("NotElected", "it has no leader"), Ending.AGAIN))
+    return run.cut_short
+
+
+def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) -> bool:
+    """Conclude a run that was found with a leader, or with an order that could not be put back."""
+    if run.state is State.ALTERED and run.lead is None and run.ending is Ending.AGAIN:
+        reason = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
+        session.conclude(PartitionOutcome(run.id, Outcome.REFUSED, reason, order_restored=False))
+        return True
+    if run.lead is not None or run.ending is Ending.FAILED:
+        return session.end(run) is None
+    if isinstance(look, Leadership) and is_silent(look) and look.topic_id == run.decision.topic_id:
+        reason = leader_silent(look)
+        session.conclude(PartitionOutcome(run.id, Outcome.FAILED, reason, look.leader, look.leader_epoch))
+        return True
+    return False

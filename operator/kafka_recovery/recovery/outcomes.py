@@ -1,0 +1,186 @@
+"""What is said of a partition whose run is over, or that was found with a leader. Pure: values in, outcomes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kafka_recovery.domain.election import Lead, Leadership, Sighting
+from kafka_recovery.domain.ids import Offset, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Decision
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
+
+
+def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
+    """What became of a partition whose run is over; None: its order is the original one, and it is to be decided again.
+
+    While its order is the election's it is not decided again: a plan would take that order for the original one.
+    """
+    why = run.why or Reason("Unknown", "nothing is known of its election")
+    if run.lead is not None and run.unseen is None:
+        return verified(run, run.lead)
+    if run.lead is not None and run.unseen is not None:
+        return _out_of_sight(run, run.lead, run.unseen)
+    if run.ending is Ending.FAILED:
+        look = run.look
+        leader, epoch = (look.leader, look.leader_epoch) if look else (None, None)
+        return PartitionOutcome(run.id, Outcome.FAILED, why, leader, epoch, None, run.restored)
+    if run.ending is Ending.REFUSED:
+        return PartitionOutcome(run.id, Outcome.REFUSED, why, order_restored=run.restored)
+    if run.state is State.ALTERED:
+        return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=False)
+    return None
+
+
+def _out_of_sight(run: PartitionRun, lead: Lead, unseen: Reason) -> PartitionOutcome:
+    """A leader that answered and may have gone since: nobody could be asked about it any more."""
+    message = f"broker {lead.leader} led it in epoch {lead.leader_epoch}; since then it was not to be seen: {unseen}"
+    reason = Reason("NotSeen", message)
+    return PartitionOutcome(run.id, Outcome.UNKNOWN, reason, order_restored=run.restored)
+
+
+def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
+    """The outcome where a leader of a newer epoch answers: a planned one, a clean member, or neither.
+
+    The replica that any of the partition's plans designated and elected counts as planned.
+    """
+    elections = [each for each in (run, *reversed(run.earlier)) if each.held or each is run]
+    decision = next((each.decision for each in elections if each.decision.leader == lead.leader), run.decision)
+    member, planned = lead.leader in run.clean_members, lead.leader == decision.leader
+    behind = decision.log_end is not None and lead.log_end < decision.log_end
+    ours = any(each.held and (planned or not each.cut_short) for each in elections)
+    clean = member and not ours and lead.leader_epoch == decision.leader_epoch + 1
+    outcome, reason = Outcome.RECOVERED, None
+    if clean:
+        outcome = Outcome.RECOVERED_CLEANLY
+        reason = Reason("CleanMemberCameBack", f"broker {lead.leader}, a member of the ISR or ELR, leads")
+    elif planned and behind:
+        outcome, reason = Outcome.FAILED, _behind(decision, lead)
+    elif not planned and member:
+        reason = _member_leads(decision, lead)
+    elif not planned:
+        outcome, reason = Outcome.FAILED, _another_leader(run, decision, lead)
+    warnings = [_came_back_with_less(decision, lead)] if behind and member else []
+    if outcome is Outcome.RECOVERED and (under := _under_min_isr(run)):
+        warnings += [reason.message] if reason else []
+        outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, under
+    warnings += _warnings(run, lead)
+    return PartitionOutcome(
+        run.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, run.restored, tuple(warnings)
+    )
+
+
+def online_already(id: TopicPartition, lead: Lead, longest: Offset | None) -> PartitionOutcome:
+    """The outcome of a partition that needed no election. `longest`: the longest log measured while it was offline."""
+    warnings: tuple[str, ...] = ()
+    if longest is not None and lead.log_end < longest:
+        warnings = (
+            f"broker {lead.leader} came back with log end {lead.log_end}, but a replica was measured with {longest}: "
+            f"{longest - lead.log_end} records will be truncated there",
+        )
+    reason = Reason("AlreadyOnline", f"broker {lead.leader} leads it and answers; this run elected nobody")
+    return PartitionOutcome(
+        id, Outcome.RECOVERED_CLEANLY, reason, lead.leader, lead.leader_epoch, lead.log_end, warnings=warnings
+    )
+
+
+def elected_by_others(id: TopicPartition, lead: Lead) -> PartitionOutcome:
+    """The outcome where a replica leads that was neither in the ISR nor in the ELR, and no run of ours elected it."""
+    reason = _by_others(lead)
+    return PartitionOutcome(id, Outcome.FAILED, reason, lead.leader, lead.leader_epoch, lead.log_end)
+
+
+def lead_of(look: Sighting | None) -> Lead | None:
+    """The leader, if it answered itself."""
+    if not isinstance(look, Leadership) or look.leader is None or look.log_end is None:
+        return None
+    return Lead(look.leader, look.leader_epoch, look.log_end)
+
+
+def is_silent(look: Sighting | None) -> bool:
+    """Whether the metadata shows a leader that does not answer as one."""
+    return isinstance(look, Leadership) and look.leader is not None and look.log_end is None
+
+
+def leader_silent(look: Leadership) -> Reason:
+    """A leader by the metadata only is none."""
+    message = f"broker {look.leader} leads by the metadata, but does not answer as leader"
+    return look.problem or Reason("LeaderSilent", message)
+
+
+def topic_gone(id: TopicPartition) -> Reason:
+    """Nothing is left of what was planned for."""
+    return Reason("TopicGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
+
+
+def leader_died(decision: Decision, look: Leadership) -> Reason:
+    """It was elected in a newer epoch, and that ended."""
+    message = (
+        f"a leader was elected after epoch {decision.leader_epoch} (planned: broker {decision.leader}), and is gone"
+    )
+    return Reason("LeaderDied", f"{message} again in epoch {look.leader_epoch}")
+
+
+def _behind(decision: Decision, lead: Lead) -> Reason:
+    planned = f"planned was {decision.log_end}"
+    return Reason("LeaderBehindPlan", f"broker {lead.leader} leads with log end {lead.log_end}; {planned}")
+
+
+def _another_leader(run: PartitionRun, decision: Decision, lead: Lead) -> Reason:
+    if not run.begun and not run.earlier:
+        return _by_others(lead)
+    equal = lead.leader in decision.equals and decision.leader in decision.equals
+    compared = "their logs were equal, so nothing more is lost than planned" if equal else "it ranked lower"
+    return Reason(
+        "ElectedInstead",
+        f"broker {lead.leader} leads with log end {lead.log_end}; planned was broker {decision.leader} with "
+        f"{decision.log_end}: {compared}",
+    )
+
+
+def _by_others(lead: Lead) -> Reason:
+    return Reason(
+        "AnotherLeader",
+        f"broker {lead.leader} leads it and answers, though it was neither in the ISR nor in the ELR when the "
+        "partition was seen offline: somebody else, or Kafka itself, elected it uncleanly",
+    )
+
+
+def _member_leads(decision: Decision, lead: Lead) -> Reason:
+    """KAFKA-19522 and ordinary hand-overs: a member of the ISR that leads later need not have been elected cleanly."""
+    return Reason(
+        "MemberLeads",
+        f"broker {lead.leader}, a member of the ISR or ELR when the plan was made at epoch {decision.leader_epoch}, "
+        f"leads in epoch {lead.leader_epoch}; planned was broker {decision.leader}. An election was, or may have "
+        "been, held in between: this is not called clean",
+    )
+
+
+def _under_min_isr(run: PartitionRun) -> Reason | None:
+    minimum, look = run.evidence.min_isr, run.look
+    if minimum is None or look is None or len(look.isr) >= minimum.value:
+        return None
+    message = f"ISR has {len(look.isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"
+    return Reason("UnderMinIsr", message)
+
+
+def _came_back_with_less(decision: Decision, lead: Lead) -> str:
+    return (
+        f"broker {lead.leader} came back with log end {lead.log_end}, but broker {decision.leader} was "
+        f"measured with {decision.log_end}: what only the others hold will be truncated there"
+    )
+
+
+def _warnings(run: PartitionRun, lead: Lead) -> Iterator[str]:
+    decision, look = run.decision, run.look
+    if lead.leader in run.clean_members and lead.leader not in run.isr_before:
+        yield (
+            f"broker {lead.leader} was in the ELR: if its process was killed, Kafka took it out and elected it as the "
+            "last known leader, which is no clean election"
+        )
+    if look is not None and look.assignment not in (decision.assignment, decision.order):
+        yield (
+            f"it is assigned to {list(look.assignment)}, planned with {list(decision.assignment)}: somebody else "
+            "changed that meanwhile; see that no reassignment hangs (kafka-reassign-partitions.sh --list)"
+        )

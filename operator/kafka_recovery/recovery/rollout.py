@@ -1,0 +1,314 @@
+"""Wave after wave: canaries first, each unlocked by the one before, then as many as the new leaders can take.
+
+A broker takes up to some milliseconds for each partition that it is to lead, one after the other. Whatever else a wave
+needs is done meanwhile, so that the brokers hardly ever wait. A wave that was prepared in vain gets its orders back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.recovery.approval_gate import ApprovalGate
+from kafka_recovery.recovery.outcomes import outcome_of
+from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
+from kafka_recovery.recovery.session import Session
+from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled
+from kafka_recovery.recovery.wave import Wave, WaveSteps
+
+CREDIT = 250
+"""Elections of one new leader that may wait for its answer when more are held: about a second of its work."""
+
+BATCH = 2 * CREDIT
+"""Elections of one new leader in one wave after the canaries."""
+
+
+class Rollout:
+    """One plan's waves; outcomes go to the session.
+
+    `mandate` says what is allowed, `gate` who approved it: both are read before a wave's orders are set, and again
+    before its elections are held. Each size of the policy's waves is unlocked by a wave that verified:
+    a canary that dropped out before it was elected has shown nothing, and another one takes its place. Never more
+    elections than the size that is unlocked are held and not verified; the last size is used up in batches.
+    """
+
+    def __init__(
+        self,
+        steps: WaveSteps,
+        session: Session,
+        numbers: Iterator[int],
+        mandate: Callable[[], Awaitable[Mandate]],
+        gate: ApprovalGate,
+        *,
+        begun: int = 0,
+    ) -> None:
+        """`begun`: elections of the plan that a run which was cut short has begun; they count for its limit."""
+        self._steps = steps
+        self._session = session
+        self._numbers = numbers
+        self._mandate = mandate
+        self._gate = gate
+        self._begun = begun
+        self._policy = steps.plan.policy
+        self._rest: deque[PartitionRun] = deque()
+        self._started = 0
+        self._prepared_ahead = 1
+        self._verified = 0
+        self._failed = session.failed
+        self._decide_again = False
+        self._again: dict[TopicPartition, Reason] = {}
+        self._ahead: asyncio.Task[Wave | Reason] | None = None
+        self._under_way: dict[asyncio.Task[None], Wave] = {}
+        self._moved = asyncio.Event()
+
+    async def run(self, runs: Sequence[PartitionRun]) -> dict[TopicPartition, Reason]:
+        """Elect wave after wave; returns the partitions that are to be decided again, and why."""
+        self._rest = deque(runs)
+        try:
+            while self._rest or self._ahead:
+                await self._credit()
+                wave = await self._prepared()
+                if isinstance(wave, Reason):
+                    self._leave(wave)
+                else:
+                    await self._elect(wave)
+        except ClusterFault as fault:
+            self._decide_again = True
+            self._leave(fault.reason)
+        except asyncio.CancelledError:
+            for task in self._under_way:
+                task.cancel()
+            raise
+        finally:
+            if self._ahead:  # only if an error ends the run: the journal knows of it, and a resume restores its orders
+                self._ahead.cancel()
+                await asyncio.gather(self._ahead, return_exceptions=True)
+            await self._all_ended()
+        return self._again
+
+    # When the next wave may be elected
+
+    async def _credit(self) -> None:
+        """Wait until the next wave may be elected, or never may; prepare it meanwhile."""
+        while not self._may_elect():
+            await self._reap()
+            if self._rest and self._ahead is None and self._soon():
+                self._ahead = asyncio.create_task(self._prepare())
+            if self._under_way:
+                await self._moved.wait()
+                self._moved.clear()
+
+    def _may_elect(self) -> bool:
+        if not self._under_way:
+            return True
+        ended = any(task.done() for task in self._under_way)
+        if ended or self._stumbled() or not self._few_are_waited_for():
+            return False
+        if self._is_canary(self._unlocked()):
+            return self._unverified() == 0
+        return self._unverified() + self._prepared_ahead <= self._size(self._unlocked())
+
+    def _size(self, verified: int) -> int:
+        """How many elections may be held and not verified once so many waves have: the stricter of plan and now."""
+        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
+        return min(sizes[min(verified, len(sizes) - 1)] for sizes in limits)
+
+    def _is_canary(self, verified: int) -> bool:
+        """Whether a wave after so many that verified has to verify in whole before the next."""
+        limits = (self._steps.plan.policy.limits.wave_sizes, self._policy.limits.wave_sizes)
+        return any(verified < len(sizes) - 1 for sizes in limits)
+
+    def _unlocked(self) -> int:
+        """How many waves have verified, in whole."""
+        return self._verified + sum(wave_verified(wave) for wave in self._under_way.values())
+
+    def _unverified(self) -> int:
+        return sum(not leads_as_planned(run) for wave in self._under_way.values() for run in wave.begun())
+
+    def _few_are_waited_for(self) -> bool:
+        """Whether each new leader has little enough to do for the next wave to reach it in time."""
+        waiting = Counter(
+            run.decision.leader for wave in self._under_way.values() for run in wave.standing(State.ELECTED)
+        )
+        return max(waiting.values(), default=0) <= CREDIT
+
+    def _soon(self) -> bool:
+        """Whether so few leaders of the waves under way are waited for that their last one may answer at any moment."""
+        leads = any(wave.standing(State.LEADING) for wave in self._under_way.values())
+        return leads and self._few_are_waited_for()
+
+    def _stumbled(self) -> bool:
+        """Whether an election of a wave under way will not verify, or may not."""
+        doubtful = (State.LEADERLESS, State.IN_DOUBT)
+        return any(
+            run.held and (run.state in doubtful or (run.state is State.LEADING and not leads_as_planned(run)))
+            for wave in self._under_way.values()
+            for run in wave.begun()
+        )
+
+    async def _reap(self) -> None:
+        """Let go of the waves that have ended; raises what ended one of them."""
+        for task in [task for task in self._under_way if task.done()]:
+            del self._under_way[task]
+            await task
+
+    async def _all_ended(self) -> None:
+        """Wait for all waves under way; raises what ended one of them."""
+        if self._under_way:
+            await asyncio.wait(self._under_way)
+        await self._reap()
+
+    # One wave
+
+    async def _prepared(self) -> Wave | Reason:
+        """The next wave, ready for election, or why none may be begun; what halted it ahead of its time may be over."""
+        ahead, self._ahead = self._ahead, None
+        prepared = await ahead if ahead else None
+        return prepared if isinstance(prepared, Wave) else await self._prepare()
+
+    async def _prepare(self) -> Wave | Reason:
+        now = await self._mandate()
+        halted = self._halted([run.id for run in self._rest], now)
+        if halted:
+            return halted
+        self._policy = now.policy
+        members = self._next_members()
+        barred = await self._barred(members, now)
+        allowed = [run for run in members if run.id not in barred]
+        try:
+            wave = await self._steps.prepare(allowed, lambda: next(self._numbers), now.policy)
+        except ClusterFault:
+            self._rest.extendleft(reversed(members))
+            raise
+        for id, reason in barred.items():
+            self._session.refuse(id, reason)
+        self._begun += sum(run.begun for run in members)
+        return wave
+
+    def _next_members(self) -> list[PartitionRun]:
+        """The next of the rest: as many as the waves that verified have unlocked, and as their leaders can take.
+
+        What is prepared ahead is elected only once those under way have verified.
+        """
+        unlocks = bool(self._under_way) and self._is_canary(self._unlocked()) and self._unverified() > 0
+        unlocked = self._size(self._unlocked() + unlocks)
+        size = unlocked if unlocked <= BATCH else unlocked // 2  # the other half may be held and not verified yet
+        members: list[PartitionRun] = []
+        leaders: Counter[BrokerId | None] = Counter()
+        while self._rest and len(members) < size and leaders[self._rest[0].decision.leader] < BATCH:
+            run = self._rest.popleft()
+            leaders[run.decision.leader] += 1
+            members.append(run)
+        self._prepared_ahead = len(members)
+        return members
+
+    async def _elect(self, wave: Wave) -> None:
+        now = await self._mandate()
+        if self._stumbled():
+            await self._all_ended()
+        members = wave.begun()
+        halted = self._halted([run.id for run in members], now)
+        if halted:
+            wave.abandon(dict.fromkeys(wave.runs, halted), self._ending())
+        elif members:
+            barred = await self._barred(members, now)
+            if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
+                self._started += 1
+                self._steps.observer.wave_started(self._started, self._planned(), len(wave.runs))
+            await self._steps.elect(wave, now.policy, barred)
+        task = asyncio.create_task(self._finish(wave))
+        self._under_way[task] = wave
+        task.add_done_callback(lambda _: self._moved.set())
+
+    async def _finish(self, wave: Wave) -> None:
+        """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""
+        await self._steps.verify(wave, self._moved.set)
+        await self._steps.end(wave)
+        verified = False
+        for run in wave.runs.values():
+            outcome = outcome_of(run)
+            if outcome is None:
+                self._again[run.id] = run.why or Reason("Unknown", "nothing is known of its election")
+            else:
+                self._session.conclude(outcome)
+            recovered = outcome is not None and outcome.outcome.is_recovered
+            verified |= run.held and recovered
+            if _stops_the_next(run, outcome):
+                self._decide_again |= outcome is None
+                self._failed = did_not_verify(run.id, run.why or (outcome.reason if outcome else None))
+                self._session.failed = None if outcome is None else self._failed
+        self._verified += verified
+
+    # What is left
+
+    def _leave(self, why: Reason) -> None:
+        """Nothing of the rest is elected: it is refused, or to be decided again."""
+        for run in self._rest:
+            if self._ending() is Ending.AGAIN:
+                self._again[run.id] = why
+            elif run.id not in self._session:
+                self._session.refuse(run.id, why)
+        self._rest.clear()
+
+    def _ending(self) -> Ending:
+        """What follows for the rest: where what stopped the waves is decided again, the rest is too, a canary first."""
+        return Ending.AGAIN if self._decide_again else Ending.REFUSED
+
+    def _halted(self, ids: Sequence[TopicPartition], now: Mandate) -> Reason | None:
+        """Why these must not be elected: told to stop, out of time, or an earlier wave that did not verify."""
+        open_ones = {id for id in ids if id not in self._session}
+        self._session.postponed -= open_ones  # a halt that was met when they were to be prepared may be over
+        if now.halted:
+            self._session.postponed |= open_ones
+            return now.halted
+        return self._failed
+
+    async def _barred(self, members: Sequence[PartitionRun], now: Mandate) -> dict[TopicPartition, Reason]:
+        """Those that may not be elected though they were planned, and what changed; an approval may still come."""
+        decisions = [run.decision for run in members]
+        outlawed = {d.id: reason for d in decisions if (reason := outruled(d, now.policy))}
+        left = [decision for decision in decisions if decision.id not in outlawed]
+        denied = await self._gate.denied(self._steps.plan, self._steps.digest, left, now)
+        self._session.postponed |= denied.keys()
+        left = [decision for decision in left if decision.id not in denied]
+        before = self._begun - sum(run.begun for run in members)
+        return outlawed | denied | beyond_limit(left, before, now.policy)
+
+    def _planned(self) -> int:
+        """How many waves there are, with those that are left if each one unlocks the next."""
+        waves, rest = self._started, len(self._rest)
+        while rest > 0:
+            rest -= self._size(waves)
+            waves += 1
+        return waves
+
+
+def wave_verified(wave: Wave) -> bool:
+    """Whether elections of a wave were held, and each has the planned leader."""
+    held = [run for run in wave.begun() if run.held]
+    return bool(held) and all(map(leads_as_planned, held))
+
+
+def leads_as_planned(run: PartitionRun) -> bool:
+    """Whether the designated leader answered with all that was planned of its log."""
+    lead = run.lead
+    return lead is not None and lead.leader == run.decision.leader and lead.log_end >= (run.decision.log_end or 0)
+
+
+def did_not_verify(partition: TopicPartition, why: Reason | None) -> Reason:
+    """Why nothing is elected after an election that has not the leader it was held for."""
+    return Reason("EarlierWaveFailed", f"{partition} did not verify ({why})")
+
+
+def _stops_the_next(run: PartitionRun, outcome: PartitionOutcome | None) -> bool:
+    """Whether a wave that began with this run did not verify: an election without the leader it was held for.
+
+    A topic that its owner deletes meanwhile says nothing about elections.
+    """
+    if outcome is not None:
+        return outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+    return run.held and run.why is not None and run.why.code != "TopicGone"

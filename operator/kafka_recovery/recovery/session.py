@@ -1,0 +1,156 @@
+"""What one call of the engine knows: each partition's runs, and what was concluded of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+from kafka_recovery.domain.election import Lead, Leadership, Sighting
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
+from kafka_recovery.domain.plan import Decision, Plan
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.outcomes import elected_by_others, online_already, outcome_of, verified
+from kafka_recovery.recovery.partition_run import PartitionRun, State, counts
+from kafka_recovery.recovery.ports import Observer, Run
+
+MakeRun = Callable[
+    [Decision, PartitionEvidence, MetadataOffset | None, tuple[PartitionRun, ...]],
+    PartitionRun,
+]
+
+
+class Waiting:
+    """Since when each partition is waited for. It is counted from the first time: coming and going wins no time."""
+
+    def __init__(self) -> None:
+        self._since: dict[TopicPartition, timedelta] = {}
+
+    def waited(self, partition: TopicPartition, now: timedelta) -> timedelta:
+        """How long this one has been waited for; one that was never asked for waits from now on."""
+        return now - self._since.setdefault(partition, now)
+
+    def shortest(self, partitions: Iterable[TopicPartition], now: timedelta) -> timedelta:
+        """How long the last of these to come has been waited for."""
+        return min([self.waited(partition, now) for partition in partitions], default=timedelta(0))
+
+
+class Session:
+    """One call of the engine: outcomes so far, and of the partitions that have none yet, what was tried.
+
+    `plans`: digests of what it executes. `tries`: how often each partition went back to deciding. `postponed`: recorded
+    and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute. `held`: an
+    earlier run's order stands there and could not be put back, whatever becomes of them now. `failed`: an election that
+    did not verify, which stops all further ones.
+    """
+
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
+        self._outcomes: dict[TopicPartition, PartitionOutcome] = {}
+        self._longest: dict[tuple[TopicPartition, TopicId], Offset] = {}
+        self._clean: dict[tuple[TopicPartition, TopicId], frozenset[BrokerId]] = {}
+        self._runs: dict[TopicPartition, list[PartitionRun]] = {}
+        self.plans: list[str] = []
+        self.tries: Counter[TopicPartition] = Counter()
+        self.postponed: set[TopicPartition] = set()
+        self.held: Mapping[TopicPartition, Reason] = {}
+        self.failed: Reason | None = None
+        self.clean_members = Waiting()
+        self.silent_leaders = Waiting()
+
+    def __contains__(self, partition: TopicPartition) -> bool:
+        return partition in self._outcomes
+
+    # Runs
+
+    def begin(self, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
+        """Runs of these decisions of a plan; each knows the earlier ones of its partition that may have elected."""
+        return self._begin(PartitionRun, plan, decisions)
+
+    def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
+        """The runs that a process which died had begun: nobody else will ever tell what they may have elected."""
+        begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
+        return self._begin(PartitionRun.after_a_crash, run.plan, begun)
+
+    def _begin(self, make: MakeRun, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
+        evidence = {partition.id: partition for partition in plan.evidence.partitions}
+        as_of = plan.evidence.cluster.as_of
+        runs = {d.id: make(d, evidence[d.id], as_of, self._earlier(d)) for d in decisions}
+        for id, run in runs.items():
+            self._runs.setdefault(id, []).append(run)
+        return runs
+
+    def _earlier(self, decision: Decision) -> tuple[PartitionRun, ...]:
+        known = self._runs.get(decision.id, ())
+        return tuple(run for run in known if run.held and run.decision.topic_id == decision.topic_id)
+
+    # Conclusions
+
+    def conclude(self, outcome: PartitionOutcome) -> None:
+        """Keep a partition's outcome; the last one counts."""
+        if outcome.id in self.held:
+            outcome = replace(outcome, order_restored=False)
+        known = self._outcomes.get(outcome.id)
+        self._outcomes[outcome.id] = outcome
+        if known != outcome:
+            self._observer.concluded(outcome)
+
+    def end(self, run: PartitionRun) -> Reason | None:
+        """Conclude a run that is over; returns why its partition is to be decided again, if it is."""
+        outcome = outcome_of(run)
+        if outcome is None:
+            return run.why or Reason("Unknown", "nothing is known of its election")
+        self.conclude(outcome)
+        return None
+
+    def refuse(self, partition: TopicPartition, reason: Reason) -> None:
+        """Keep that nothing more is done about a partition; if an election of it was held, that this failed."""
+        elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
+        self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
+
+    def remember(self, evidence: Evidence) -> None:
+        """Keep each offline partition's longest log and clean members, to judge a leader that comes by itself."""
+        for partition in evidence.partitions:
+            key = partition.id, partition.topic_id
+            if partition.leader is None:
+                self._clean.setdefault(key, partition.clean_members)
+            ends = [replica.log.end for replica in partition.replicas if replica.log]
+            self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
+
+    def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
+        """The outcome of a partition that was found with a leader that answers, where this plan elects nobody."""
+        earlier = [run for run in self._earlier(decision) if counts(lead, run.decision)]
+        if earlier:
+            return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
+        if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):
+            return elected_by_others(decision.id, lead)
+        return online_already(decision.id, lead, self._longest.get((decision.id, decision.topic_id)))
+
+    def settled(self, partitions: Iterable[TopicPartition]) -> bool:
+        """Whether nothing of these is left to do or to undo."""
+        outcomes = [self._outcomes[id] for id in partitions if id in self._outcomes]
+        doubtful = any(o.outcome is Outcome.UNKNOWN or not o.order_restored for o in outcomes)
+        return not doubtful and self.postponed.isdisjoint(partitions)
+
+    def failure(self, partition: TopicPartition) -> Reason | None:
+        """Why a partition's election did not verify, if it was concluded so."""
+        outcome = self._outcomes.get(partition)
+        failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+        return outcome.reason if outcome and failed else None
+
+    def give_up(self, plan: Plan, why: Reason) -> None:
+        """Conclude what has no outcome yet, because the cluster can't be asked any more."""
+        for decision in plan.decisions:
+            if decision.id in self._outcomes:
+                continue
+            if any(run.begun and run.state is not State.RESTORED for run in self._runs.get(decision.id, ())):
+                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=False))
+            else:
+                self.refuse(decision.id, why)
+
+    def report(self) -> Report:
+        """Everything concluded so far."""
+        return Report(tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.id)), tuple(self.plans))

@@ -1,0 +1,116 @@
+"""Lies in what is said of partitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.simulator.histories.facts import Configured, Led, Shown
+from simulation.lies.honest import ANOTHER, FORKED, KILLED, PLAIN, REFUSED
+from simulation.lies.liars import FIRST, SECOND, WHY, Tell, lies, together
+
+RECOVERED, CLEANLY, UNDER = Outcome.RECOVERED, Outcome.RECOVERED_CLEANLY, Outcome.RECOVERED_UNDER_MIN_ISR
+
+
+def _because(code: str, outcome: Outcome = Outcome.REFUSED) -> Tell:
+    return lambda it: it.says(outcome=outcome, reason=Reason(code, "so they say"))
+
+
+def _shown(epoch: int, leader: int | None) -> Tell:
+    """The metadata had shown another leader by then."""
+    by = None if leader is None else BrokerId(leader)
+    return lambda it: it.story.shown.extend(
+        Shown(said.at - 0.001, said.process, FIRST, said.topic_id, by, LeaderEpoch(epoch))
+        for said in it.story.concluded
+        if said.topic_id is not None
+    )
+
+
+LIES = (
+    *lies("recovered_means_verified", PLAIN, {
+        "nobody ever led": lambda it: it.hides(it.story.led, lambda led: led.epoch == 2),
+        "another leader": lambda it: it.says(leader=BrokerId(2)),
+        "in another epoch": lambda it: it.says(leader_epoch=LeaderEpoch(1)),
+        "a shorter log than was planned": lambda it: it.says(log_end=Offset(1)),
+        "another one than was planned": together(
+            lambda it: it.says(leader=BrokerId(2)),
+            lambda it: it.story.led.append(Led(31.2, FIRST, "broker 2", LeaderEpoch(2))),
+        ),
+    }),
+    *lies("recovered_is_so", PLAIN, {
+        "another leader": lambda it: it.says(leader=BrokerId(2)),
+        "in an epoch that never came": lambda it: it.says(leader_epoch=LeaderEpoch(7)),
+        "before it led": lambda it: it.tells(it.story.concluded, at=lambda said: said.at - 2),
+    }),
+    *lies("nothing_older_than_was_shown", PLAIN, {
+        "the leader was shown to be gone": _shown(3, None),
+        "another one was shown to lead": _shown(4, 2),
+        "what was shown was newer": lambda it: it.tells(it.story.shown, epoch=lambda shown: shown.epoch + 1),
+    }),
+    *lies("min_isr_is_told", PLAIN, {
+        "too few that are enough": lambda it: it.says(outcome=UNDER, reason=WHY),
+        "enough that are too few": lambda it: it.scenario_is(
+            topics=tuple(replace(topic, min_isr=3) for topic in it.scenario.topics)
+        ),
+        "more are asked for since": lambda it: it.story.configured.append(Configured(25.0, "orders", 3)),
+    }),
+    *lies("cleanly_is_clean", PLAIN, {
+        "its own election": lambda it: it.says(outcome=CLEANLY, reason=WHY),
+        "its own election of a later wave": lambda it: it.says(SECOND, outcome=CLEANLY, reason=WHY),
+    }),
+    *lies("cleanly_is_clean", KILLED, {
+        "an election of its killed predecessor": lambda it: it.says(outcome=CLEANLY, reason=WHY),
+    }),
+    *lies("who_came_back_was_in_sync", PLAIN, {
+        "whom it had elected": lambda it: it.says(outcome=CLEANLY, reason=WHY),
+    }),
+    *lies("who_came_back_was_in_sync", ANOTHER, {
+        "whom somebody else had elected": lambda it: it.says(outcome=CLEANLY, reason=WHY),
+    }),
+    *lies("who_came_back_was_in_sync", FORKED, {
+        "another than the in-sync one": lambda it: it.says(outcome=CLEANLY, reason=WHY, leader=BrokerId(3)),
+    }),
+    *lies("what_is_refused_is_so", REFUSED, {
+        "that nobody may lead": _because("NoCandidate"),
+        "that an old leader answers": _because("OldLeaderAnswers"),
+        "that a living broker is silent": _because("PromisedMissing"),
+        "that it is being reassigned": _because("ReassignmentOngoing"),
+        "that its owners stopped it": _because("Suspended"),
+        "that its time is over": _because("OutOfTime"),
+        "that somebody leads again": _because("LeaderIsBack"),
+        "that its order is altered": _because("OrderStillAltered"),
+        "that an earlier wave failed": _because("EarlierWaveFailed"),
+        "a word that nobody knows": _because("BadWeather"),
+    }),
+    *lies("refused_is_untouched", PLAIN, {
+        "what it has elected": _because("NoCandidate"),
+        "what it has elected in a later wave": lambda it: it.says(SECOND, outcome=Outcome.REFUSED, reason=WHY),
+    }),
+    *lies("refused_is_untouched", FORKED, {
+        "what it has elected by the longest log": _because("ApprovalMissing"),
+    }),
+    *lies("failed_is_so", PLAIN, {
+        "the planned one is another one": _because("ElectedInstead", Outcome.FAILED),
+        "who leads has died": _because("LeaderDied", Outcome.FAILED),
+    }),
+    *lies("failed_is_so", REFUSED, {
+        "in doubt, and nothing was asked": lambda it: it.says(outcome=Outcome.UNKNOWN, reason=WHY),
+    }),
+    *lies("outcomes_fit_the_plan", PLAIN, {
+        "another leader is written down": lambda it: it.writes(leader=BrokerId(2)),
+        "the epoch it was planned in": lambda it: it.writes(leader_epoch=LeaderEpoch(1)),
+        "a shorter log": lambda it: it.writes(log_end=Offset(1)),
+        "a failure without a reason": lambda it: it.writes(outcome=Outcome.FAILED),
+        "a partition nobody planned": lambda it: it.writes(id=TopicPartition("orders", 9)),
+    }),
+    *lies("everybody_has_an_outcome", PLAIN, {
+        "a partition is left out": lambda it: it.tells(
+            it.story.ran, lambda ran: bool(ran.report and ran.report.outcomes),
+            report=lambda ran: ran.report and replace(ran.report, outcomes=ran.report.outcomes[1:]),
+        ),
+        "a failure without a reason": lambda it: it.reports(outcome=Outcome.FAILED),
+        "no end": lambda it: it.tells(it.story.ran, hangs=True),
+    }),
+)  # fmt: skip

@@ -1,0 +1,191 @@
+"""Histories in which one rule of the engine alone keeps a promise: each is the history of a listed mutation.
+
+Chance seldom gets there, so each is written by hand. The engine keeps every promise in it; without the rule that its
+mutation takes away it breaks one (`python -m mutations --tier simulation`). What the rule makes the engine say or do
+is asked for as well: a history that misses its moment shows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
+from kafka_recovery.cluster.view import View, Views
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.policy import Approval, RequiredAnswers
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.simulator.histories.chronicle import Chronicle
+from kafka_recovery.simulator.histories.history import happen
+from kafka_recovery.simulator.histories.scenario import (
+    Command,
+    EngineRun,
+    Fault,
+    Kind,
+    Rules,
+    Scenario,
+    Topic,
+    Traffic,
+    Upon,
+)
+from simulation.defects import Patch
+from simulation.test_oracle_corners import incident
+
+Shows = Callable[[Chronicle], bool]
+
+
+def said(code: str) -> Shows:
+    """Whether an engine gives this reason for what became of a partition, or its outcome is called so."""
+    return lambda story: any(
+        code in (told.outcome.outcome.value, told.outcome.reason.code if told.outcome.reason else "")
+        for told in story.concluded
+    )
+
+
+@dataclass(frozen=True)
+class Escape:
+    """A history, and what shows that its moment has come. `given`: what else is so."""
+
+    name: str
+    scenario: Scenario
+    shows: Shows
+    given: Patch | None = None
+
+
+def looked(at_least: Callable[[PartitionEvidence, ClusterState], bool]) -> Shows:
+    """Whether some look of an engine saw this."""
+    return lambda story: any(
+        at_least(partition, look.evidence.cluster) for look in story.looked for partition in look.evidence.partitions
+    )
+
+
+def _follows_another_epoch(partition: PartitionEvidence, cluster: ClusterState) -> bool:
+    """A replica whose broker has all that the controller committed says that it knows another leader epoch."""
+    return any(
+        replica.log is not None
+        and replica.log.answered_under != partition.leader_epoch
+        and (broker := cluster.broker(replica.broker)) is not None
+        and broker.metadata_advances is True
+        for replica in partition.replicas
+    )
+
+
+def _epochs_unread(partition: PartitionEvidence, cluster: ClusterState) -> bool:
+    return any(replica.log is not None and replica.log.epochs is None for replica in partition.replicas)
+
+
+ANYBODY = Rules(patience=1.0, required_answers=RequiredAnswers.ANY)
+
+
+def nobody_may_list_reassignments(patch: pytest.MonkeyPatch) -> None:
+    """The principal lacks DESCRIBE on the cluster."""
+
+    async def reassignments(*asked: Any, **how: Any) -> Reason:
+        return Reason("ClusterAuthorizationFailed", "ListPartitionReassignments needs DESCRIBE on the cluster")
+
+    patch.setattr(metadata, "reassignments", reassignments)
+
+
+def the_view_stands_still(patch: pytest.MonkeyPatch) -> None:
+    """Who tells of everything applies no metadata any more, and still forwards requests to the controller."""
+    honest = Views.advances
+
+    async def advances(self: Views, view: View, *rest: Any) -> Mapping[BrokerId, bool]:
+        return {**await honest(self, view, *rest), view.at.id: False}
+
+    patch.setattr(Views, "advances", advances)
+
+
+def nobody_may_read_records(patch: pytest.MonkeyPatch) -> None:
+    """The principal lacks READ on the topic: logs tell their ends, not their epochs."""
+
+    async def read(self: EpochVectors, probes: Sequence[Probe]) -> None:
+        for probe in probes:
+            probe.unreadable = Reason("TopicAuthorizationFailed", "Fetch needs READ on the topic")
+
+    patch.setattr(EpochVectors, "read", read)
+
+
+OF_FIVE = (
+    Fault(5, Kind.KILL, 4), Fault(10, Kind.KILL, 5), Fault(15, Kind.KILL, 1),
+    Fault(20, Kind.START, 4), Fault(20, Kind.START, 5),
+)  # fmt: skip
+"""Brokers 2 and 3 hold nothing of it: through them the engine asks."""
+
+FALLEN_APART = (
+    Fault(5, Kind.KILL, 2), Fault(10, Kind.KILL, 3), Fault(10, Kind.KILL, 4), Fault(15, Kind.KILL, 1),
+    Fault(20, Kind.START, 2), Fault(20, Kind.START, 3), Fault(20, Kind.START, 4),
+)  # fmt: skip
+APART = incident(
+    brokers=4,
+    topics=(Topic("orders", ((1, 2), (1, 3, 2), (1, 4))),),
+    traffic=tuple(Traffic(f"orders-{index}", True, 1, 14, 1) for index in range(3)),
+    faults=(*FALLEN_APART, Fault(29, Kind.STOP, 3, upon=Upon.DESIGNATE)),
+    rules=Rules(patience=1.0, wave_sizes=(2, 1)),
+)
+"""Three survivors lead a partition each, two in the first wave; the one of these that has most leaves meanwhile."""
+
+ESCAPES = (
+    Escape("a wave that failed while the next one was ready", APART, said("EarlierWaveFailed")),
+    Escape("a leader that dies while its order is put back",
+        incident(
+            brokers=5,
+            topics=(Topic("orders", ((1, 4, 5),)),),
+            faults=(*OF_FIVE[:3], Fault(20, Kind.START, 5), Fault(29, Kind.STOP, designated=True, upon=Upon.RESTORE)),
+        ), said("NoCandidate")),
+    Escape("somebody else's election before the last look",
+        incident(Fault(29, Kind.ELECT, upon=Upon.PLANNED, partition="orders-0")), said("AnotherLeader")),
+    Escape("a restore in doubt at the end of a run",
+        incident(
+            brokers=5,
+            topics=(Topic("orders", ((1, 4, 5),)),),
+            faults=(
+                *OF_FIVE,
+                Fault(29, Kind.KILL, 2, upon=Upon.RESTORE), Fault(29, Kind.KILL, 3, upon=Upon.RESTORE, turn=2),
+            ),
+            engines=(EngineRun(30), EngineRun(100, Command.RESUME)),
+            quiet_at=200.0,
+        ), lambda story: sum(bool(answered.doubtful) for answered in story.answered) == 2),
+    Escape("nobody says whether it is being reassigned", incident(), said("ReassignmentUnknown"),
+        nobody_may_list_reassignments),
+    Escape("a view that stands still", incident(), said("ViewIsStale"), the_view_stands_still),
+    Escape("another order between the plan and the last look",
+        incident(Fault(29, Kind.REASSIGN, upon=Upon.PLANNED, partition="orders-0", replicas=(1, 3, 2))),
+        lambda story: len(list(story.plans())) == 2),
+    Escape("an order that can't be put back",
+        incident(Fault(29, Kind.NO_CONTROLLER, upon=Upon.ELECT, later=0.05, lasting=150), quiet_at=240.0),
+        lambda story: any(not told.outcome.order_restored for told in story.concluded)),
+    Escape("brokers that go down while a person thinks",
+        incident(
+            Fault(29, Kind.KILL, 4, upon=Upon.APPROVE), Fault(29, Kind.KILL, 5, upon=Upon.APPROVE),
+            brokers=5,
+            rules=Rules(patience=1.0, approval=Approval.MANUAL, brokers_down_percent=50),
+            engines=(EngineRun(30, thinking=10),),
+        ), said("TooManyBrokersDown")),
+    Escape("a replica that knows of no later leader",
+        incident(
+            faults=(
+                Fault(5, Kind.KILL, 2), Fault(10, Kind.CUT, 1, other=3), Fault(10, Kind.CUT, 3, other=1),
+                Fault(24, Kind.DEAF, 3, lasting=17.47), Fault(25, Kind.KILL, 1), Fault(28, Kind.START, 2),
+            ),
+            rules=ANYBODY, engines=(EngineRun(40.33),),
+        ), looked(_follows_another_epoch)),
+    Escape("replicas whose epochs may not be read",
+        incident(rules=ANYBODY), looked(_epochs_unread), nobody_may_read_records),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("escape", ESCAPES, ids=lambda escape: escape.name)
+def test_one_rule_keeps_every_promise(escape: Escape, monkeypatch: pytest.MonkeyPatch) -> None:
+    if escape.given is not None:
+        escape.given(monkeypatch)
+
+    history = happen(escape.scenario)
+
+    assert escape.shows(history.story), history
+    assert "\n".join(map(str, history.findings)) == ""
