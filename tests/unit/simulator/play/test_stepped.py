@@ -25,7 +25,7 @@ def cluster() -> Iterator[Played]:
     kafka = SimulatedKafka(1)
     kafka.create_topic("orders", [[1, 2, 3]])
     kafka.producer("writer", ORDERS, every=1.0)
-    kafka.run_for(5)
+    kafka.run_for(5.5)
     with played(kafka, stepped=True) as found:
         yield found
 
