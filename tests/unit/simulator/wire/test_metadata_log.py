@@ -235,6 +235,10 @@ def kafka() -> SimulatedKafka:
     kafka.run_for(6)
     kafka.reassign(TopicPartition("orders", 1), [4, 3])
     kafka.run_for(6)
+    kafka.create_topic("smaller", [[2, 3, 4]])
+    kafka.run_for(2)
+    kafka.reassign(TopicPartition("smaller", 0), [2, 3])  # its leader stays, in a new epoch
+    kafka.run_for(6)
     kafka.shut_down(4)
     kafka.run_for(6)
     return kafka
@@ -249,15 +253,16 @@ def test_the_folded_log_is_what_the_controller_knows(kafka: SimulatedKafka) -> N
     assert end == kafka.controllers.log.end
     assert {0, 2, 3, 4, 5, 9, 12, 17, 20, 28} == set(fold.keys)
     assert fold.features == {"metadata.version": 27, "eligible.leader.replicas.version": 1}
-    assert list(fold.topics) == ["orders"]
+    assert list(fold.topics) == ["orders", "smaller"]
     assert fold.configs["orders", "min.insync.replicas"] == "1"
     assert fold.configs["orders", "unclean.leader.election.enable"] == "true"
     for id, broker in state.brokers.items():
         known = fold.brokers[int(id)]
         assert (known["epoch"], known["fenced"], known["rack"]) == (broker.epoch, broker.fenced, broker.rack)
-    assert len(fold.partitions) == len(state.partitions) == 2
-    for (_, index), partition in state.partitions.items():
-        folded = fold.partitions[fold.topics["orders"], index]
+    assert len(fold.partitions) == len(state.partitions) == 3
+    assert state.partitions[TopicPartition("smaller", 0)].leader_epoch == 1
+    for (topic, index), partition in state.partitions.items():
+        folded = fold.partitions[fold.topics[topic], index]
         assert len(folded.pop("directories")) == len(partition.replicas)
         assert folded == {
             "replicas": list(partition.replicas), "isr": list(partition.isr), "elr": list(partition.elr),
