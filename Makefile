@@ -24,16 +24,20 @@ PYTEST     := $(BIN)/pytest --durations 15 --durations-min 1
 # Every one is shown with its first failure: it passes a change, and is a defect to find all the same.
 SECOND_CHANCES ?= 0
 ON_REAL_PROCESSES := $(PYTEST) $(if $(filter-out 0,$(SECOND_CHANCES)),--reruns 1 --max-suite-reruns $(SECOND_CHANCES) --rerun-show-tracebacks)
-# Tests on real processes wait more than they work: three tiers side by side keep two cores busy. The longest come first.
+# Tests on real processes wait more than they work: three tiers side by side keep two cores busy. The longest come first,
+# or one of them is alone at the end, with a core idle. Make starts whatever can be started, and the longest need a few
+# seconds to see that Kafka and Kubernetes are there; so those that need neither wait for HEAD_START. With an empty cache
+# they run beside the builds all the same.
 JOBS  ?= 3
 TIERS := lint apiserver brokers spark unit simulation
+HEAD_START :=
 MUTATIONS := $(BIN)/python -m mutations --jobs 2
 # Named by content, not by time: a fresh clone gives every file the same date.
 PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java lint style types layers unit explore simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
+.PHONY: help setup java lint style types layers unit explore head-start simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -69,13 +73,16 @@ layers: $(INSTALLED)
 	@$(TIMED) layers $(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 
 # Three processes for two cores: some tests wait for real sockets and processes.
-unit: $(INSTALLED) ## Unit and property tests: no Kafka, no Java, no Kubernetes
+unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java, no Kubernetes
 	@$(TIMED) unit $(PYTEST) -n 3 --dist worksteal --timeout 60 -m "$(QUICK)" $(UNIT)
+
+head-start:
+	@sleep 10
 
 explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
-simulation: $(INSTALLED) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
+simulation: $(INSTALLED) | $(HEAD_START) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
 	@$(TIMED) simulation $(PYTEST) -n 2 --dist worksteal -m "$(QUICK)" $(SIMULATED)
 
 simulate: $(INSTALLED) ## As many histories as you like: SEEDS=20000, or SEEDS=500..900; or JUDGE=folder: a journal from the field
@@ -99,7 +106,7 @@ apiserver: kube kafka-newest ## Tests against a real Kubernetes API server, some
 test: $(INSTALLED) ## All of the above; what can't be fetched fails it, nothing is skipped silently
 	@echo "$(JOBS) tiers side by side; each is shown when it ends."
 	@rm -f build/timings.json
-	@$(TIMED) total $(MAKE) --no-print-directory --jobs $(JOBS) --keep-going --output-sync=target $(TIERS); \
+	@$(TIMED) total $(MAKE) --no-print-directory --jobs $(JOBS) --keep-going --output-sync=target HEAD_START=head-start $(TIERS); \
 	  status=$$?; cat build/timings.json; exit $$status
 
 test-full: test java kafka-all kube ## Everything in test, and what is long: an hour or two; images on a real node (as root, on Debian)

@@ -19,6 +19,7 @@ from mutations.catalogue import Mutation
 
 _FIRST_FAILURE = re.compile(r"^(?:FAILED|ERROR) (?P<test>\S+?::.+?)(?: - .*)?$", re.MULTILINE)
 _FAILED = 1
+_CHECKS = "operator/kafka_recovery/decision/checks.py"
 _NOT_HANDED_ON = frozenset({"PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX"})
 """Compiled code stays in the copy, beside its source: compiling all of it anew would take longer than most tests."""
 
@@ -59,12 +60,22 @@ class Workspace:
     def spoilt(self, mutation: Mutation) -> Iterator[None]:
         """Under this mutation. Raises NotInTree."""
         path = mutation.place(self.root)
-        whole = path.read_text()
+        written = [place for place in (self.root / _CHECKS,) if path.parent == place.parent and place.is_file()]
+        whole = {place: place.read_text() for place in (path, *written)}
         try:
-            self._write(path, whole.replace(mutation.old, mutation.new))
+            self._write(path, whole[path].replace(mutation.old, mutation.new))
+            for place in written:
+                self._write_checks(place)
             yield
         finally:
-            self._write(path, whole)
+            for place, text in whole.items():
+                self._write(place, text)
+
+    def _write_checks(self, place: Path) -> None:
+        """What is written from guards and orders follows them; if it can't be, the tests find out as well."""
+        command = [sys.executable, "operator/write_checks.py"]
+        subprocess.run(command, cwd=self.root, env=self._environment(), check=False, capture_output=True)
+        self._write(place, place.read_text())
 
     def _write(self, path: Path, text: str) -> None:
         """At an instant of its own: Python takes compiled code for that of a source of the same time and size."""

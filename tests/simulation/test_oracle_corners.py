@@ -20,7 +20,7 @@ from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.decision import judgement, planner, recheck
 from kafka_recovery.decision import scene as around
-from kafka_recovery.decision.order import MERITS
+from kafka_recovery.decision.checks import MERITS
 from kafka_recovery.domain.election import ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan

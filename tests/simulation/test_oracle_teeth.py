@@ -15,7 +15,7 @@ import pytest
 
 from kafka_recovery.cluster.controller_requests import ControllerRequests
 from kafka_recovery.cluster.drivers import Driver
-from kafka_recovery.decision import guards, judgement, loss, order, planner, refusals
+from kafka_recovery.decision import checks, guards, judgement, loss, planner, refusals
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.decision.waves import waves
 from kafka_recovery.domain.election import Answer, ElectionAnswer, Lead, Leadership
@@ -44,6 +44,7 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.schedules import draw
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
+from unit.decision.written import objection
 
 Adapt = Callable[[Scenario], Scenario]
 
@@ -134,11 +135,12 @@ def ignored_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def ignored_outage(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(refusals, "CLUSTER_GUARDS", refusals.CLUSTER_GUARDS[:2])
+    for module in (planner, rechecking):
+        patch.setattr(module, "cluster_objection", objection(refusals.CLUSTER_GUARDS[:2]))
 
 
 def ignored_replication_factor(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(judgement, "PARTITION_GUARDS", refusals.PARTITION_GUARDS[1:])
+    patch.setattr(judgement, "partition_objection", objection(refusals.PARTITION_GUARDS[1:]))
 
 
 def understated_bound(patch: pytest.MonkeyPatch) -> None:
@@ -170,9 +172,11 @@ def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
 def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:
     """Fenced, without the controller's news, under an older epoch: three guards say so, and none is asked."""
     off = (guards.not_fenced, guards.metadata_advances)
-    patch.setattr(guards, "BROKER_GUARDS", tuple(guard for guard in guards.BROKER_GUARDS if guard not in off))
-    chain = tuple(guard for guard in guards.REPLICA_GUARDS if guard is not guards.promised)
-    patch.setattr(judgement, "REPLICA_GUARDS", chain)
+    brokers = tuple(guard for guard in guards.BROKER_GUARDS if guard not in off)
+    for module in (planner, rechecking):
+        patch.setattr(module, "broker_objection", objection(brokers))
+    replicas = tuple(guard for guard in guards.REPLICA_GUARDS if guard is not guards.promised)
+    patch.setattr(judgement, "replica_objection", objection(replicas))
 
 
 def shortest_log_first(patch: pytest.MonkeyPatch) -> None:
@@ -182,8 +186,8 @@ def shortest_log_first(patch: pytest.MonkeyPatch) -> None:
 
 def other_order_than_asked(patch: pytest.MonkeyPatch) -> None:
     swapped = {
-        CandidateOrder.EPOCH_FIRST: order.MERITS[CandidateOrder.LONGEST_LOG],
-        CandidateOrder.LONGEST_LOG: order.MERITS[CandidateOrder.EPOCH_FIRST],
+        CandidateOrder.EPOCH_FIRST: checks.MERITS[CandidateOrder.LONGEST_LOG],
+        CandidateOrder.LONGEST_LOG: checks.MERITS[CandidateOrder.EPOCH_FIRST],
     }
     patch.setattr(judgement, "MERITS", swapped)
 

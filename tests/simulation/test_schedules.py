@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, T
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 
-PINNED = 3, "469dedf031f83e4e45090196735c6809f88a0c12a22f44c8424129178ef8e836"
+PINNED = 4, "9a7058a09615751d6ff27a7d0040345a682b7eeaef0c81e509de73f877edf16d"
 """The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here."""
 
 

@@ -8,11 +8,9 @@ from dataclasses import replace
 from itertools import combinations
 from random import Random
 
-from kafka_recovery.decision.chains import first_objection
-from kafka_recovery.decision.guards import BROKER_GUARDS, LOG_DIR_OFFLINE, REPLICA_GUARDS
+from kafka_recovery.decision.checks import MERITS, broker_objection, is_alive, replica_objection
+from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.decision.logs import common_point, lacks
-from kafka_recovery.decision.order import MERITS
-from kafka_recovery.decision.scene import is_alive
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
@@ -103,11 +101,11 @@ def _saved(partition: PartitionEvidence, failing: Failing, seen: Evidence, polic
 
 def _may_lead(replica: Replica, seen: Evidence) -> bool:
     broker = seen.cluster.broker(replica.broker)
-    return broker is not None and first_objection(BROKER_GUARDS)(broker) is None
+    return broker is not None and broker_objection(broker) is None
 
 
 def _measured(replica: Replica | None, partition: PartitionEvidence, rule: Rule) -> ReplicaLog | None:
-    if replica is None or first_objection(REPLICA_GUARDS)(replica, partition, rule) is not None:
+    if replica is None or replica_objection(replica, partition, rule) is not None:
         return None
     return replica.log
 

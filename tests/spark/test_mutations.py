@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_recovery.decision import guards, judgement, logs, loss, order, refusals
+from kafka_recovery.decision import guards, judgement, logs, loss, order, planner, refusals
 from kafka_recovery.decision.chains import Guard, Link
 from kafka_recovery.decision.conditions import ALWAYS, Not
 from kafka_recovery.domain.evidence import Evidence, ReplicaLog
@@ -22,6 +22,7 @@ from kafka_recovery.domain.policy import CandidateOrder, Policy
 from kafka_recovery_spark import ranking
 from spark.fleets import SEED, Answer, by_python, by_spark, fleet, frame
 from spark.test_engines_agree import POLICIES
+from unit.decision.written import merit, objection
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,11 @@ class Mutation:
     spark: tuple[ModuleType, str, Any]
 
 
-CHAINS: dict[str, tuple[ModuleType, tuple[Any, ...]]] = {
-    "BROKER_GUARDS": (guards, guards.BROKER_GUARDS),
-    "REPLICA_GUARDS": (judgement, guards.REPLICA_GUARDS),
-    "PARTITION_GUARDS": (judgement, refusals.PARTITION_GUARDS),
-    "CLUSTER_GUARDS": (refusals, refusals.CLUSTER_GUARDS),
+CHAINS: dict[str, tuple[ModuleType, str, tuple[Any, ...]]] = {
+    "BROKER_GUARDS": (planner, "broker_objection", guards.BROKER_GUARDS),
+    "REPLICA_GUARDS": (judgement, "replica_objection", guards.REPLICA_GUARDS),
+    "PARTITION_GUARDS": (judgement, "partition_objection", refusals.PARTITION_GUARDS),
+    "CLUSTER_GUARDS": (planner, "cluster_objection", refusals.CLUSTER_GUARDS),
 }
 
 
@@ -54,17 +55,17 @@ def without_one(chain: tuple[Link[...], ...]) -> Iterator[tuple[str, tuple[Link[
 
 
 def mutations() -> Iterator[Mutation]:
-    for name, (home, chain) in CHAINS.items():
+    for name, (home, function, chain) in CHAINS.items():
         for code, rest in without_one(chain):
-            yield Mutation(f"{name} without {code}", (home, name, rest), (ranking, name, rest))
+            yield Mutation(f"{name} without {code}", (home, function, objection(rest)), (ranking, name, rest))
     never = Guard("CleanMemberReturning", Not(ALWAYS), refusals.clean_return.explain)
-    yield Mutation("never waits", (judgement, "clean_return", never), (ranking, "clean_return", never))
+    yield Mutation("never waits", (judgement, "clean_return", objection((never,))), (ranking, "clean_return", never))
     for name in CandidateOrder:
         for place, key in enumerate(order.ORDERS[name]):
             keys = list(order.ORDERS[name])
             keys[place] = replace(key, descending=not key.descending)
             orders = {**order.ORDERS, name: tuple(keys)}
-            merits = {each: order.merit(keys) for each, keys in orders.items()}
+            merits = {each: merit(keys) for each, keys in orders.items()}
             turned = f"{name} with {key.fact} turned round"
             yield Mutation(turned, (judgement, "MERITS", merits), (ranking, "ORDERS", orders))
 

@@ -7,7 +7,7 @@ Conditions are true or false, never unknown, and what is unknown makes none of t
 - `Same` takes unknown for a value of its own: it is the same as unknown, and as nothing else;
 - `Not`, `All` and `Either` are those of two-valued logic.
 
-So a guard that must refuse what is unknown says so: `Not(Holds(...))`. `python_source` makes Python of a tree,
+So a guard that must refuse what is unknown says so: `Not(Holds(...))`. operator/write_checks.py makes Python of a tree,
 `kafka_recovery_spark.columns` makes columns of it; a property test holds both equal.
 """
 

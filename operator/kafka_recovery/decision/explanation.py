@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from kafka_recovery.decision.guards import broker_rejection
+from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.judgement import Ranking, rank
 from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.order import FACTS, ORDERS
@@ -68,7 +68,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
     partition = next((p for p in plan.evidence.partitions if p.id == topic_partition), None)
     if decision is None or partition is None:
         raise KeyError(f"the plan has no decision about {topic_partition}")
-    around = scene(plan.evidence.cluster, plan.policy, broker_rejection)
+    around = scene(plan.evidence.cluster, plan.policy, broker_objection)
     rule = plan.policy.rule_for(topic_partition.topic) or Rule("")
     ranking = rank(partition, rule, around)
     return Explanation(

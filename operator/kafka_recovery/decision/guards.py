@@ -6,12 +6,11 @@ person is told. Guards about a partition as a whole stand in `refusals`.
 
 from __future__ import annotations
 
-from kafka_recovery.decision.chains import Told, first_objection, objects
+from kafka_recovery.decision.chains import Told, objects
 from kafka_recovery.decision.conditions import All, Either, Holds, Not, Same, Unknown, Value
 from kafka_recovery.decision.order import FACTS, ORDERS
 from kafka_recovery.domain.evidence import Broker, PartitionEvidence, Replica
 from kafka_recovery.domain.policy import CandidateOrder, Rule
-from kafka_recovery.domain.reason import Reason
 
 LOG_DIR_OFFLINE = "LogDirOffline"
 """The problem code under which a gather reports a replica whose log directory failed."""
@@ -86,11 +85,6 @@ def metadata_advances(broker: Broker) -> str:
 
 
 BROKER_GUARDS = (listed, registered, not_fenced, not_stopping, reachable, asked_twice, metadata_advances)
-
-
-def broker_rejection(broker: Broker) -> Reason | None:
-    """The first objection to this broker, or None."""
-    return first_objection(BROKER_GUARDS)(broker)
 
 
 # Replicas: what one broker said about one copy.

@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import NamedTuple
 
-from kafka_recovery.decision.chains import first_objection
-from kafka_recovery.decision.guards import REPLICA_GUARDS
+from kafka_recovery.decision.checks import MERITS, clean_return, partition_objection, replica_objection
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import classify
-from kafka_recovery.decision.order import MERITS
-from kafka_recovery.decision.refusals import PARTITION_GUARDS, clean_return, no_rule
+from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
 from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
@@ -66,7 +64,7 @@ def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, w
         return Standing(partition, rule, Verdict.WAIT, reason)
     if obstacle is not None:
         return Standing(partition, rule, Verdict.REFUSE, obstacle)
-    reason = first_objection(PARTITION_GUARDS)(partition, rule, scene)
+    reason = partition_objection(partition, rule, scene)
     if reason is not None:
         rejections = rank(partition, rule, scene).rejections
         return Standing(partition, rule, Verdict.REFUSE, reason, Ranking((), (), rejections, None))
@@ -83,11 +81,11 @@ def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
     worth = MERITS[rule.candidate_order]
     ranked: list[tuple[tuple[float, ...], Replica, ReplicaLog]] = []
     rejections: tuple[Rejection, ...] = ()
-    rejected, objection = scene.rejected, first_objection(REPLICA_GUARDS)
+    rejected = scene.rejected
     for position, replica in enumerate(partition.replicas):
         if rejection := rejected[replica.broker]:
             rejections += (rejection,)
-        elif reason := objection(replica, partition, rule):
+        elif reason := replica_objection(replica, partition, rule):
             rejections += (Rejection(replica.broker, reason),)
         elif replica.log is not None:
             ranked.append((worth(replica.log, position), replica, replica.log))

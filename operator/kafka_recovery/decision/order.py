@@ -1,17 +1,13 @@
-"""Candidate orders as data: Python compiles them into a sort key, another engine into columns."""
+"""Candidate orders as data: operator/write_checks.py makes a sort key of each, another engine columns."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 
-from kafka_recovery.decision.python_source import compiled, raw
 from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.policy import CandidateOrder
-
-Merit = Callable[[ReplicaLog, int], tuple[float, ...]]
-"""Higher is better, unknown is worst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,15 +19,12 @@ class Fact:
 
     path: str
     read_from: str | None = None
-    _read: Callable[[ReplicaLog, int], int | None] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        read = compiled(f"def read(log, position):\n    return {raw(self.path)}", "read", {})
-        object.__setattr__(self, "_read", read)
 
     def __call__(self, log: ReplicaLog, position: int) -> int | None:
         """The fact of this log at this position in the assignment; None: unknown."""
-        return self._read(log, position)
+        subject, _, name = self.path.partition(".")
+        number: int | None = attrgetter(name)(log) if subject == "log" else position
+        return number
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +50,3 @@ ORDERS: Mapping[CandidateOrder, tuple[Key, ...]] = {
     CandidateOrder.EPOCH_FIRST: EPOCH_FIRST,
     CandidateOrder.LONGEST_LOG: LONGEST_LOG,
 }
-
-
-def merit(keys: tuple[Key, ...]) -> Merit:
-    """Compile an order into one function of a log and its position."""
-    values = ", ".join(map(_higher_is_better, keys))
-    source = f"def merit(log, position):\n    return ({values},)"
-    return compiled(source, "merit", {"WORST": -math.inf})
-
-
-def _higher_is_better(key: Key) -> str:
-    fact = FACTS[key.fact]
-    if fact.read_from is None:
-        return raw(fact.path) if key.descending else f"-{raw(fact.path)}"
-    seen = "seen" if key.descending else "-seen"
-    return f"(WORST if (seen := {raw(fact.path)}) is None else {seen})"
-
-
-MERITS: Mapping[CandidateOrder, Merit] = {order: merit(keys) for order, keys in ORDERS.items()}

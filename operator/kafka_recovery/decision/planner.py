@@ -11,10 +11,11 @@ from datetime import timedelta
 from operator import attrgetter
 
 from kafka_recovery.decision.budget import within_budget
-from kafka_recovery.decision.guards import broker_rejection
+from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
-from kafka_recovery.decision.refusals import beyond_limit, cluster_refusal, warnings
+from kafka_recovery.decision.quickly import made_quickly
+from kafka_recovery.decision.refusals import beyond_limit, warnings
 from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
@@ -52,19 +53,26 @@ def decide(
     """
     with _without_collector():
         evidence = _in_order(evidence)
-        around = scene(evidence.cluster, policy, broker_rejection)
-        obstacle = cluster_refusal(around, policy.limits)
-        standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
-        if designated or ranked:
-            standings = [_designate(standing, designated or {}, ranked or {}) for standing in standings]
-        if histories:
-            standings = [_prove(standing, histories) for standing in standings]
-        tiers = _tiers(standings, policy.limits.partitions)
-        leaders = _leaders(tiers, standings, around)
-        decisions = tuple(_decisions(standings, leaders, histories or {}, around))
-        work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
-        made = waves(work, policy.limits.wave_sizes)
-        return Plan(evidence, policy, within_budget(decisions, made, policy.limits.loss_budget_records), made)
+        return _planned(evidence, policy, waited, designated or {}, ranked or {}, histories or {})
+
+
+def _planned(
+    evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking, histories: Histories
+) -> Plan:
+    """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
+    around = scene(evidence.cluster, policy, broker_objection)
+    obstacle = cluster_objection(around, policy.limits)
+    standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
+    if designated or ranked:
+        standings = [_designate(standing, designated, ranked) for standing in standings]
+    if histories:
+        standings = [_prove(standing, histories) for standing in standings]
+    tiers = _tiers(standings, policy.limits.partitions)
+    leaders = _leaders(tiers, standings, around)
+    decisions = tuple(_decisions(standings, leaders, histories, around))
+    work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
+    made = waves(work, policy.limits.wave_sizes)
+    return Plan(evidence, policy, within_budget(decisions, made, policy.limits.loss_budget_records), made)
 
 
 @contextmanager
@@ -187,32 +195,35 @@ def _decisions(
 ) -> Iterator[Decision]:
     orders = _Orders(altered=not around.cluster.designated_elections)
     for standing, chosen in zip(standings, leaders, strict=True):
-        partition, rule, ranking, loss = standing.partition, standing.rule, standing.ranking, standing.loss
+        partition, rule, verdict, reason, ranking, _, log_end, loss = standing
         broker = None if chosen == NOBODY_LEADS else chosen
         if loss is None and (leader := partition.replica(broker)):
             loss = classify(partition, leader, histories.get(partition.id))
-        order, assignment, best_first, equals = orders[broker, partition.assignment, ranking.best_first, ranking.equals]
-        yield Decision(
+        best_first, equals, rejections, _ = ranking
+        order, assignment, best_first, equals = orders[broker, partition.assignment, best_first, equals]
+        yield _decision(
             partition.id,
             partition.topic_id,
             partition.leader_epoch,
             assignment,
-            standing.verdict,
+            verdict,
             rule.name,
             INTERNAL_TIER if partition.internal else rule.tier,
             rule.candidate_order,
             rule.approval,
             broker,
             order,
-            standing.log_end,
+            log_end,
             best_first,
             equals,
-            ranking.rejections,
-            standing.reason,
+            rejections,
+            reason,
             loss,
             () if broker is None else warnings(partition, around),
         )
 
+
+_decision = made_quickly(Decision)
 
 _Orders_Key = tuple[BrokerId | None, Brokers, Brokers, Brokers]
 

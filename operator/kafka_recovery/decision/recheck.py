@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from operator import attrgetter
 
-from kafka_recovery.decision.guards import broker_rejection
+from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify
-from kafka_recovery.decision.refusals import cluster_refusal
 from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import Scene, back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -70,8 +69,8 @@ def recheck(
             return reason
     if fresh.cluster.designated_elections != planned.by_request:
         return _another_driver(decision, planned)
-    around = scene(fresh.cluster, policy, broker_rejection)
-    obstacle = cluster_refusal(around, policy.limits)
+    around = scene(fresh.cluster, policy, broker_objection)
+    obstacle = cluster_objection(around, policy.limits)
     standing = judge(partition, around, obstacle, PATIENCE_OVER)
     return (
         _still_elects(decision, standing)

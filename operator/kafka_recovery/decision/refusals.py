@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
-from kafka_recovery.decision.chains import Guard, each_replica, first_objection, objects
+from kafka_recovery.decision.chains import Guard, each_replica, objects
 from kafka_recovery.decision.conditions import (
     ALIVE,
     BACK,
@@ -25,11 +26,13 @@ from kafka_recovery.decision.conditions import (
 )
 from kafka_recovery.decision.guards import promised, ranks_by_known_facts
 from kafka_recovery.decision.returns import IF_INTACT
-from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Limits, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
+
+if TYPE_CHECKING:
+    from kafka_recovery.decision.scene import Scene
 
 # The cluster: judged once a plan; an objection refuses every partition.
 
@@ -71,11 +74,6 @@ def enough_brokers_up(scene: Scene, limits: Limits) -> str:
 
 
 CLUSTER_GUARDS = (controller_present, view_advances, enough_brokers_up)
-
-
-def cluster_refusal(scene: Scene, limits: Limits) -> Reason | None:
-    """The first objection to any election in this cluster, or None."""
-    return first_objection(CLUSTER_GUARDS)(scene, limits)
 
 
 # Partitions.
@@ -163,6 +161,9 @@ def comparable(guard: Guard[[Replica, PartitionEvidence, Rule]]) -> Guard[[Repli
     return Guard(guard.code, guard.when, explain)
 
 
+comparably_promised = comparable(promised)
+comparably_ranked = comparable(ranks_by_known_facts)
+
 PARTITION_GUARDS = (
     enough_replicas,
     reassignment_known,
@@ -171,8 +172,8 @@ PARTITION_GUARDS = (
     each_replica(fresh),
     each_replica(
         not_silent,
-        comparable(promised),
-        comparable(ranks_by_known_facts),
+        comparably_promised,
+        comparably_ranked,
         when=Same("rule.evidence.required_answers", Value(RequiredAnswers.ALL)),
         among=On(ALIVE),
     ),

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from kafka_recovery.decision.conditions import ALIVE, BACK
-from kafka_recovery.decision.python_source import predicate
+from kafka_recovery.decision.checks import is_alive, is_back
 from kafka_recovery.decision.subjects import Counts
 from kafka_recovery.domain.evidence import Broker, ClusterState
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason, Rejection
-
-is_alive = predicate(ALIVE.condition, "broker")
-is_back = predicate(BACK.condition, "broker")
 
 
 class Rejected(dict[BrokerId, Rejection | None]):

@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     FAILED = "Failed"
     """Something was tried and did not verify, see the reason."""
     UNKNOWN = "Unknown"
-    """A request was sent and not answered; it may still take effect for 60 s."""
+    """Not known: a request was not answered and may still take effect, or the partition was not to be seen any more."""
 
     @property
     def is_recovered(self) -> bool:

@@ -18,8 +18,10 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
     While its order is the election's it is not decided again: a plan would take that order for the original one.
     """
     why = run.why or Reason("Unknown", "nothing is known of its election")
-    if run.lead is not None:
+    if run.lead is not None and run.unseen is None:
         return verified(run, run.lead)
+    if run.lead is not None and run.unseen is not None:
+        return _out_of_sight(run, run.lead, run.unseen)
     if run.ending is Ending.FAILED:
         look = run.look
         leader, epoch = (look.leader, look.leader_epoch) if look else (None, None)
@@ -29,6 +31,13 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
     if run.state is State.ALTERED:
         return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=False)
     return None
+
+
+def _out_of_sight(run: PartitionRun, lead: Lead, unseen: Reason) -> PartitionOutcome:
+    """A leader that answered and may have gone since: nobody could be asked about it any more."""
+    message = f"broker {lead.leader} led it in epoch {lead.leader_epoch}; since then it was not to be seen: {unseen}"
+    reason = Reason("NotSeen", message)
+    return PartitionOutcome(run.id, Outcome.UNKNOWN, reason, order_restored=run.restored)
 
 
 def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:

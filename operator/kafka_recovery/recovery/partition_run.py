@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
 
-from kafka_recovery.domain.election import Answer, ElectionAnswer, Gone, Lead, Leadership, Sighting
+from kafka_recovery.domain.election import Answer, ElectionAnswer, Gone, Lead, Leadership, Sighting, Unseen
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Decision
@@ -114,7 +114,7 @@ class PartitionRun:
 
     `as_of`: how new the metadata were that the plan stands on; what is older concludes nothing. `earlier`: runs of the
     same partition, oldest first, that held an election or may have. `held`: this one did, or may have. `cut_short`: it
-    was begun by a process that died. `look`: the last look at it.
+    was begun by a process that died. `look`: the last look at it, or why it showed nothing: `unseen`.
     """
 
     decision: Decision
@@ -128,6 +128,7 @@ class PartitionRun:
     why: Reason | None = None
     ending: Ending | None = None
     look: Leadership | None = None
+    unseen: Reason | None = None
 
     @classmethod
     def after_a_crash(
@@ -184,6 +185,7 @@ class PartitionRun:
                 self.lead, self.why, self.ending = lead, None, None
             case OrderRead(sighting):
                 self.look = sighting if isinstance(sighting, Leadership) else None
+                self.unseen = sighting.reason if isinstance(sighting, Unseen) else None
 
 
 def counts(lead: Lead, decision: Decision) -> bool:

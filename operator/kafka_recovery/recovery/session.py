@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Lead
+from kafka_recovery.domain.election import Lead, Leadership, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
@@ -126,11 +126,11 @@ class Session:
         """Whether a leader's epoch is newer than any in which this call saw the partition without one."""
         return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
 
-    def online(self, decision: Decision, lead: Lead) -> PartitionOutcome:
+    def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
         """The outcome of a partition that was found with a leader that answers, where this plan elects nobody."""
         earlier = [run for run in self._earlier(decision) if counts(lead, run.decision)]
         if earlier:
-            return verified(earlier[-1], lead)
+            return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
         if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):
             return elected_by_others(decision.id, lead)
         return online_already(decision.id, lead, self._longest.get((decision.id, decision.topic_id)))
@@ -147,12 +147,13 @@ class Session:
         failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
         return outcome.reason if outcome and failed else None
 
-    def give_up(self, plan: Plan, why: Reason) -> None:
-        """Conclude what has no outcome yet, because the cluster can't be asked any more."""
+    def give_up(self, plan: Plan, why: Reason, begun: Collection[TopicPartition] = ()) -> None:
+        """Conclude what has no outcome yet, because the cluster can't be asked any more. `begun`: by an earlier run."""
         for decision in plan.decisions:
             if decision.id in self._outcomes:
                 continue
-            if any(run.begun and run.state is not State.RESTORED for run in self._runs.get(decision.id, ())):
+            open_ones = (run for run in self._runs.get(decision.id, ()) if run.begun)
+            if decision.id in begun or any(run.state is not State.RESTORED for run in open_ones):
                 self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=False))
             else:
                 self.refuse(decision.id, why)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.recheck import before, recheck
 from kafka_recovery.domain.election import (
     Answer,
+    Ballot,
     ElectionAnswer,
     Gone,
     Lead,
@@ -43,6 +44,9 @@ from kafka_recovery.recovery.requests import request_of
 
 FRESH = timedelta(seconds=2)
 """A last look that began longer ago than this is taken again before its wave is elected."""
+
+
+Ask = Callable[[Sequence[Ballot]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +141,7 @@ class WaveSteps:
         if going:
             wave.number = number()
             await self._start(wave.number, going)
-            wave.answered(await self.election.designate([request_of(run.decision) for run in going]))
+            wave.answered(await _answers(self.election.designate, going))
         return wave
 
     async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
@@ -151,7 +155,7 @@ class WaveSteps:
             wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
             ready = wave.standing(State.DESIGNATED)
         if ready:
-            wave.answered(await self.election.elect([request_of(run.decision) for run in ready]))
+            wave.answered(await _answers(self.election.elect, ready))
 
     async def verify(self, wave: Wave, moved: Callable[[], None]) -> None:
         """Wait for what comes of each election; where a request was not answered, until it can't take effect.
@@ -162,7 +166,7 @@ class WaveSteps:
             await self.clock.sleep(self.timing.look)  # an order that was just set may not be in the metadata yet
         await self._await_leaders(wave.standing(State.ELECTED), moved, elected=True)
         doubtful = wave.standing(State.IN_DOUBT)
-        if doubtful and await self.end_doubt(wave.relays):
+        if doubtful and await self.end_doubt(wave.relays, wave.number):
             for run in doubtful:
                 run.apply(DoubtOver())
             await self._await_leaders(doubtful, moved, elected=False)
@@ -173,7 +177,8 @@ class WaveSteps:
         if not runs:
             return
         doubtful = wave.standing(State.IN_DOUBT)
-        looks, answers, in_doubt = await self.restore([run for run in runs if run.state is not State.IN_DOUBT])
+        others = [run for run in runs if run.state is not State.IN_DOUBT]
+        looks, answers, in_doubt = await self.restore(wave.number, others)
         for run in runs:
             look = looks.get(run.id)
             if run.state is State.LEADING:
@@ -189,13 +194,13 @@ class WaveSteps:
         if not runs:
             return {}, {}
         await self.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
-        looks, answers, in_doubt = await self.restore(runs)
+        looks, answers, in_doubt = await self.restore(number, runs)
         if not in_doubt:
             await self.journal.wave_ended(self.digest, number, ())
         return looks, answers
 
     async def restore(
-        self, runs: Sequence[PartitionRun]
+        self, number: int, runs: Sequence[PartitionRun]
     ) -> tuple[Mapping[TopicPartition, Sighting], Mapping[TopicPartition, ElectionAnswer], bool]:
         """Put the original orders back; what could not be is tried once more.
 
@@ -205,24 +210,27 @@ class WaveSteps:
         if not runs:
             return {}, {}, False
         by_id = {run.id: run for run in runs}
-        requests = [request_of(run.decision) for run in runs]
-        answers = dict(await self.election.restore(requests))
+        answers = await _answers(self.election.restore, runs)
         looks = await self._until_restored(by_id, answers)
         altered = _not_restored(by_id, looks, answers)
         if altered:
             unanswered = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
-            if not unanswered or await self.end_doubt(unanswered):
-                answers |= await self.election.restore([request for request in requests if request.id in altered])
+            if not unanswered or await self.end_doubt(unanswered, number):
+                answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
                 looks = await self._until_restored(by_id, answers)
                 altered = _not_restored(by_id, looks, answers)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
-    async def end_doubt(self, relays: Iterable[Relay | None] = (None,)) -> bool:
+    async def end_doubt(self, relays: Collection[Relay | None], wave: int | None = None) -> bool:
         """Wait until requests that were sent through these brokers and never answered can't take effect any more.
 
         A broker may hold a request back for as long as it stands still; it forwards one for 60 s from when it goes on.
         So the time is counted from its next sign of life. False: a broker gave none as long as it was waited for.
+        `wave`: whose requests they are, if that is still to be noted, for whoever goes on with the run.
         """
+        for relay in relays:
+            if wave is not None and relay is not None and relay.broker is not None:
+                await self.journal.in_doubt(self.digest, wave, relay.broker)
         until = self.clock.monotonic() + self.timing.relay
         for relay in relays:
             while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):
@@ -328,6 +336,14 @@ class WaveSteps:
                 return looks
             await self.clock.sleep(pause)
             pause = min(2 * pause, self.timing.look)
+
+
+async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartition, ElectionAnswer]:
+    """An answer for each; a driver that raises instead has sent something or has not: nobody knows."""
+    try:
+        return dict(await ask([request_of(run.decision) for run in runs]))
+    except ClusterFault as fault:
+        return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, fault.reason))
 
 
 def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:

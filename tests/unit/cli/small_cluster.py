@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.cli.cluster.wiring import Connection, Target
-from kafka_recovery.cluster.errors import ClusterMismatch
+from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable
 from kafka_recovery.domain.election import (
     Answer,
     Ballot,
@@ -65,6 +65,7 @@ class SmallCluster:
     problem: Exception | None = None
     target: Target | None = None
     gone: Reason = UNKNOWN
+    vanished: Reason | None = None
     _partitions: dict[TopicPartition, _Partition] = field(default_factory=dict)
     _gathers: int = 0
 
@@ -114,6 +115,7 @@ class SmallCluster:
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
         self._gathers += 1
+        self._look()
         if scope.partitions is None:
             wanted = [id for id, partition in self._partitions.items() if partition.leader is None]
         else:
@@ -125,7 +127,12 @@ class SmallCluster:
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
     ) -> Mapping[TopicPartition, Sighting]:
+        self._look()
         return {id: self._sighting(id) for id in partitions}
+
+    def _look(self) -> None:
+        if self.vanished:
+            raise ClusterUnavailable({"kafka-1:9092": self.vanished})
 
     async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
         return True
@@ -140,6 +147,7 @@ class SmallCluster:
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
+        self._look()
         led = {id: self._partitions[id] for id, broker in candidates.items() if self._partitions[id].leader == broker}
         return {
             id: Lead(candidates[id], LeaderEpoch(p.epoch), Offset(p.logs[candidates[id]] or 0)) for id, p in led.items()
@@ -154,6 +162,8 @@ class SmallCluster:
         return {ballot.id: self._elect(ballot) for ballot in ballots}
 
     async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        if self.vanished:
+            return {ballot.id: ElectionAnswer(Answer.CHANGED, self.vanished) for ballot in ballots}
         for ballot in ballots:
             if self._partitions[ballot.id].assignment == ballot.order:
                 self._partitions[ballot.id].assignment = ballot.assignment

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.conditions import (
     ALIVE,
     ALWAYS,
@@ -28,14 +29,13 @@ from kafka_recovery.decision.conditions import (
     Unknown,
     Value,
 )
-from kafka_recovery.decision.guards import broker_rejection
-from kafka_recovery.decision.python_source import predicate
 from kafka_recovery.decision.scene import scene
 from kafka_recovery.domain.evidence import Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import NOON, broker, dead, evidence, log, partition
+from unit.decision.written import predicate
 
 TWO = BrokerId(2)
 MEASURED, SILENT = Replica(TWO, log(27)), Replica(TWO, None)
@@ -97,7 +97,7 @@ def test_lists_are_counted_and_searched() -> None:
 
 
 def test_brokers_are_looked_up_in_the_scene() -> None:
-    around = scene(evidence(partition({}), brokers=(dead(1), broker(2))).cluster, Policy(), broker_rejection)
+    around = scene(evidence(partition({}), brokers=(dead(1), broker(2))).cluster, Policy(), broker_objection)
     about = ("partition", "replica", "scene")
     seen = partition({}, isr=(1, 2), elr=None)
 
@@ -110,7 +110,7 @@ def test_brokers_are_looked_up_in_the_scene() -> None:
 
 def test_an_instant_is_compared_with_one_a_while_before_another() -> None:
     late = Less("replica.log.observed_at", Before("cluster.observed_at", "rule.evidence.max_age"))
-    around = scene(evidence(partition({}), brokers=(broker(2),)).cluster, Policy(), broker_rejection)
+    around = scene(evidence(partition({}), brokers=(broker(2),)).cluster, Policy(), broker_objection)
     asks = predicate(late, "replica", "rule", "scene")
 
     assert not asks(Replica(TWO, log(9, observed_at=NOON - timedelta(seconds=60))), Rule("all"), around)

@@ -1,11 +1,12 @@
-"""Candidate orders are data; Python compiles them into one function."""
+"""Candidate orders are data; one function is written of each."""
 
 from __future__ import annotations
 
-from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key, merit
+from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers
 from unit.decision.incident import code, decided, evidence, log, partition, policy
+from unit.decision.written import merit
 
 NEWER = log(10, (0, 0), (4, 8))
 LONGER = log(50, (0, 0), (3, 8))

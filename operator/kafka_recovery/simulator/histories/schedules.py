@@ -35,13 +35,16 @@ VERSION = 4
 _RIVALS = 0.05
 """How many of all histories are about two machines at one partition."""
 
+_TAKEN_OVER = 10
+"""One history of so many is about a run that takes over from a killed one."""
+
 _MOST_SEEDS = 1_000_000
 _STEPS = (40, 100, 150, 250)
 """An engine's run seldom takes more IO steps than the last of these."""
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v3:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v4:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -59,7 +62,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v3:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v4:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -94,6 +97,8 @@ class _Draw:
         incident = Incidents(chance, brokers).drawn(topics, fallen, called)
         rivals = chance.random() < _RIVALS
         runs = self._rivals(called) if rivals else self._engines(called, quiet)
+        if seed % _TAKEN_OVER == _TAKEN_OVER - 1:
+            runs = self._taken_over(called)
         engines = tuple(sorted(runs, key=lambda run: run.at))
         machines = sorted({run.machine for run in engines})
         settings = self._settings()
@@ -213,6 +218,13 @@ class _Draw:
         """Two machines that know nothing of each other."""
         for machine, later in ((0, 0.0), (1, self.chance.uniform(3, 8))):
             yield EngineRun(self._moment(called + later, called + later), Command.RECOVER, machine, thinking=0.0)
+
+    def _taken_over(self, called: float) -> Iterator[EngineRun]:
+        """A run is killed in its first wave or soon after, and the next one finds what it left."""
+        chance = random.Random(f"taken over/{VERSION}/{called}")
+        at = self._moment(called, called)
+        yield EngineRun(at, kill_at=chance.randint(60, 160), thinking=0.0, whole_cluster=True)
+        yield EngineRun(round(at + chance.uniform(4, 15), 2), thinking=0.0, whole_cluster=True)
 
     def _rules(self) -> Rules:
         choice = self.chance.choice

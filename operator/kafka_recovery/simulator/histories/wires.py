@@ -44,8 +44,8 @@ class Wires:
                 topic = self.chance.choice(self.partitions) if right in OF_TOPICS else None
                 yield Fault(at, kind, upon=upon, right=right, partition=topic, lasting=lasting)
             elif kind is Kind.MISREPORT:
-                off = self.chance.choice((-20, -3, -1, 1, 3, 20, 1000))
-                yield Fault(at, kind, broker=broker, upon=upon, delay=float(off), lasting=lasting)
+                off, began = self.chance.choice((-20, -3, -1, 1, 3, 20, 1000)), round(called - 1, 2)
+                yield Fault(began, kind, broker=broker, upon=upon, delay=float(off), lasting=lasting + 20)
             else:
                 shared = other if kind is Kind.SHARED else None
                 yield Fault(at, kind, broker=broker, other=shared, upon=upon, lasting=lasting)

@@ -8,6 +8,8 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +25,13 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import report_table
-from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest, read
 from kafka_recovery.recovery.local_storage import local_journal
+from kafka_recovery.recovery.wave import Timing
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 
@@ -378,10 +380,18 @@ def test_a_run_that_was_cut_short_is_undone(
 
 
 def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(
-    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path
+    cluster: SmallCluster,
+    recovery: Run,
+    orders: TopicPartition,
+    automatic: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    brief = timedelta(milliseconds=1)
+    impatient = partial(Timing, verify=brief, verify_each=brief, rpc=brief, look=brief)
+    monkeypatch.setattr("kafka_recovery.recovery.engine.Timing", impatient)
+
     def vanish(partitions: list[str]) -> None:
-        raise ClusterUnavailable({"kafka-1:9092": Reason("BrokerUnreachable", "connection refused")})
+        cluster.vanished = Reason("BrokerUnreachable", "connection refused")
 
     cluster.before_election = vanish
 

@@ -10,6 +10,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.wire.session import Session
+from kafka_recovery.simulator.wire.whims import FAIR, Whims
 
 
 def address(broker: BrokerId) -> tuple[str, int]:
@@ -27,9 +28,9 @@ def frame_of(request: Any, version: int, correlation_id: int = 1) -> bytes:
 class Client:
     """Asks and waits; virtual time goes on as far as an answer needs it."""
 
-    def __init__(self, kafka: SimulatedKafka, broker: int = 1) -> None:
+    def __init__(self, kafka: SimulatedKafka, broker: int = 1, whims: Whims = FAIR) -> None:
         self.kafka = kafka
-        self.session = Session(kafka, BrokerId(broker), "tester", address)
+        self.session = Session(kafka, BrokerId(broker), "tester", address, whims=whims)
         self._ids = itertools.count(1)
 
     def ask(self, request: Any, version: int) -> Any:

@@ -34,15 +34,15 @@ KNOWN: tuple[Named, ...] = (
         " is called `RecoveredCleanly`, though the controllers have given its leader up.",
         ("recovered_is_so",),
         r"is RecoveredCleanly .*and it could see that no metadata moves",
-        (3,),
+        (283,),
     ),
     Named(
         "an-order-in-a-topic-made-anew",
         "A topic is deleted and created again between the last look and the designation: the temporary order lands in"
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
-        ("restored_is_restored", "no_order_is_left_behind"),
+        ("restored_is_restored", "no_order_is_left_behind", "plans_know_the_owners_order"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (205,),
+        (20,),
     ),
     Named(
         "recovered-is-told-late",
@@ -50,7 +50,7 @@ KNOWN: tuple[Named, ...] = (
         " said of a leader that has died meanwhile.",
         ("recovered_is_so", "min_isr_is_told"),
         r"is Recovered.* it led until a request got no answer",
-        (67,),
+        (41,),
     ),
     Named(
         "refused-by-metadata-older-than-the-plan",

@@ -59,7 +59,7 @@ def plans_know_the_owners_order(story: Chronicle, scenario: Scenario) -> Examine
             continue
         knows = ballot.assignment == before.wanted or (before.plan is not None and before.machine != asked.machine)
         text = f"{asked.process} alters the order of {change.id} and takes {list(ballot.assignment)} for the original"
-        yield unless(knows, change.at, f"{text} one; its owner wants {list(before.wanted)}")
+        yield unless(knows, change.at, f"{text} one; its owner wants {list(before.wanted)}{before.told}")
 
 
 def only_own_orders_are_replaced(story: Chronicle, scenario: Scenario) -> Examined:

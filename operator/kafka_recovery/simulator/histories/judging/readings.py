@@ -7,8 +7,11 @@ from collections.abc import Iterator
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Looked
-from kafka_recovery.simulator.histories.findings import Examined, unless
+from kafka_recovery.simulator.histories.findings import KEPT, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
+
+CONTRADICTS = "LogEndsContradict"
+"""The problem of a replica whose broker told two ends of its log."""
 
 
 def who_contradicts_itself_is_named(story: Chronicle, scenario: Scenario) -> Examined:
@@ -21,6 +24,8 @@ def who_contradicts_itself_is_named(story: Chronicle, scenario: Scenario) -> Exa
     for look, partition, replica in _measured(story):
         log, copy = replica.log, look.copies.get((partition.id, replica.broker))
         off = {told.records for told in story.misreported if told.broker == replica.broker and told.at <= look.at}
+        if replica.problem is not None and replica.problem.code == CONTRADICTS:
+            yield KEPT
         if log is None or log.epochs is None or copy is None or not off:
             continue
         stands_still = partition.leader is None and log.answered_under == partition.leader_epoch
@@ -33,7 +38,7 @@ def nobody_else_is_named(story: Chronicle, scenario: Scenario) -> Examined:
     """No broker is said to contradict itself that has told the truth."""
     wrong = {told.broker for told in story.misreported}
     for look, partition, replica in _measured(story):
-        if replica.problem is not None and replica.problem.code == "LogEndsContradict":
+        if replica.problem is not None and replica.problem.code == CONTRADICTS:
             text = f"{look.process} says of broker {replica.broker} and {partition.id}: {replica.problem}"
             yield unless(replica.broker in wrong, look.at, f"{text}; that broker has told the truth")
 

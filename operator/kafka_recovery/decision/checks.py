@@ -1,0 +1,136 @@
+"""What the guards and orders say in Python. Written by operator/write_checks.py, never by hand.
+
+Each function asks its chain's guards one after the other; the first one that objects is the reason.
+"""
+
+# mypy: disable-error-code="redundant-expr"
+
+from __future__ import annotations
+
+import math
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from kafka_recovery.decision import guards, refusals
+from kafka_recovery.domain.evidence import Broker, PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.policy import CandidateOrder, Limits, Rule
+from kafka_recovery.domain.reason import Reason
+
+if TYPE_CHECKING:
+    from kafka_recovery.decision.scene import Scene
+
+
+def is_alive(broker: Broker) -> bool:
+    return bool(broker.registered and not broker.fenced)
+
+
+def is_back(broker: Broker) -> bool:
+    return bool(broker.reachable or (broker.registered and not broker.fenced))
+
+
+def broker_objection(broker: Broker) -> Reason | None:
+    if broker.registered is None:
+        return Reason("NotListed", guards.listed.explain(broker))
+    if not broker.registered:
+        return Reason("NotRegistered", guards.registered.explain(broker))
+    if broker.fenced:
+        return Reason("Fenced", guards.not_fenced.explain(broker))
+    if broker.stopping:
+        return Reason("Stopping", guards.not_stopping.explain(broker))
+    if not broker.reachable:
+        return Reason("Unreachable", guards.reachable.explain(broker))
+    if broker.reachable and (broker.metadata_advances is None):
+        return Reason("MetadataUnknown", guards.asked_twice.explain(broker))
+    if broker.metadata_advances is False:
+        return Reason("CutOff", guards.metadata_advances.explain(broker))
+    return None
+
+
+def replica_objection(replica: Replica, partition: PartitionEvidence, rule: Rule) -> Reason | None:
+    if (replica.problem.code if replica.problem is not None else None) == "LogDirOffline":
+        return Reason("LogDirOffline", guards.log_dir_online.explain(replica, partition, rule))
+    if replica.log is None:
+        return Reason(
+            (replica.problem.code if replica.problem is not None else "NotMeasured"),
+            guards.answered.explain(replica, partition, rule),
+        )
+    if replica.log.answered_under != partition.leader_epoch:
+        return Reason("NotPromised", guards.promised.explain(replica, partition, rule))
+    if (replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"):
+        return Reason("EpochUnknown", guards.ranks_by_known_facts.explain(replica, partition, rule))
+    return None
+
+
+def cluster_objection(scene: Scene, limits: Limits) -> Reason | None:
+    if scene.counts.controller_present is False:
+        return Reason("NoController", refusals.controller_present.explain(scene, limits))
+    if scene.counts.view_advances is False:
+        return Reason("ViewIsStale", refusals.view_advances.explain(scene, limits))
+    if limits.brokers_down_percent * scene.counts.brokers_known < 100 * scene.counts.brokers_down:
+        return Reason("TooManyBrokersDown", refusals.enough_brokers_up.explain(scene, limits))
+    return None
+
+
+def partition_objection(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+    if len(partition.replicas) < rule.min_replication_factor:
+        return Reason("ReplicationFactorTooLow", refusals.enough_replicas.explain(partition, rule, scene))
+    if not partition.reassignment_known:
+        return Reason("ReassignmentUnknown", refusals.reassignment_known.explain(partition, rule, scene))
+    if partition.reassignment is not None:
+        return Reason("ReassignmentOngoing", refusals.not_reassigned.explain(partition, rule, scene))
+    for replica in partition.replicas:
+        if replica.leads:
+            return Reason("OldLeaderAnswers", refusals.no_old_leader.explain(replica, partition, rule, scene))
+    moment_0 = scene.cluster.observed_at - rule.evidence.max_age
+    for replica in partition.replicas:
+        if replica.log is not None and replica.log.observed_at < moment_0:
+            return Reason("EvidenceTooOld", refusals.fresh.explain(replica, partition, rule, scene))
+    if rule.evidence.required_answers == "All":
+        for replica in partition.replicas:
+            if (replica.log is None) and replica.broker in scene.alive:
+                return Reason("PromisedMissing", refusals.not_silent.explain(replica, partition, rule, scene))
+            if (
+                (replica.log is not None)
+                and replica.log.answered_under != partition.leader_epoch
+                and replica.broker in scene.alive
+            ):
+                return Reason("NotPromised", refusals.comparably_promised.explain(replica, partition, rule, scene))
+            if (
+                (replica.log is not None)
+                and ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"))
+                and replica.broker in scene.alive
+            ):
+                return Reason("EpochUnknown", refusals.comparably_ranked.explain(replica, partition, rule, scene))
+    return None
+
+
+def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> Reason | None:
+    if (
+        (
+            not scene.back.isdisjoint(partition.isr)
+            or (partition.elr is not None and not scene.back.isdisjoint(partition.elr))
+        )
+        and waited < rule.patience
+        and not any(replica.leads for replica in partition.replicas)
+    ):
+        return Reason("CleanMemberReturning", refusals.clean_return.explain(partition, rule, scene, waited))
+    return None
+
+
+def epoch_first(log: ReplicaLog, position: int) -> tuple[float, ...]:
+    return (
+        (-math.inf if (seen := log.last_epoch) is None else seen),
+        log.end,
+        -position,
+    )
+
+
+def longest_log(log: ReplicaLog, position: int) -> tuple[float, ...]:
+    return (
+        log.end,
+        (-math.inf if (seen := log.last_epoch) is None else seen),
+        -position,
+    )
+
+
+MERITS = {CandidateOrder.EPOCH_FIRST: epoch_first, CandidateOrder.LONGEST_LOG: longest_log}
