@@ -113,7 +113,7 @@ class Session:
         self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
 
     def remember(self, evidence: Evidence) -> None:
-        """Keep each offline partition's epoch, longest log and clean members, to judge a leader by."""
+        """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself."""
         for partition in evidence.partitions:
             key = partition.id, partition.topic_id
             if partition.leader is None:

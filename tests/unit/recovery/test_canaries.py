@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery import rollout
 from kafka_recovery.recovery.engine import Effort
+from kafka_recovery.recovery.supervision import Mandate
 from unit.recovery.brokers import Fate
 from unit.recovery.world import AUTO, World, policy
 
@@ -80,6 +83,27 @@ async def test_a_canary_that_needed_no_election_unlocks_nothing(world: World) ->
     report = await world.execute(plan)
 
     assert sizes(world) == [1, 1, 2, 5]
+    assert len(recovered(report)) == len(IDS)
+
+
+async def test_what_is_prepared_behind_a_wave_in_which_nobody_was_elected_is_no_larger(world: World) -> None:
+    """Both had a leader when they were to be elected, and one of the two takes its time to begin."""
+    sizes_rising = policy(Approval.AUTO, 2, 3, 500)
+    plan = await world.plan(sizes_rising)
+    first, second = plan.waves[0]
+    leads, late = world.kafka.leads, {second}
+
+    def somebody_else_elects() -> None:
+        for id in (first, second):
+            world.kafka.elect_uncleanly(id, 4)
+        world.clock.later(timedelta(seconds=3), late.clear)
+
+    world.kafka.leads = lambda id, broker: id not in late and leads(id, broker)  # type: ignore[method-assign]
+    world.before("elect", somebody_else_elects)
+
+    report = await world.execute(plan)
+
+    assert sizes(world) == [2, 2, 3, 2]
     assert len(recovered(report)) == len(IDS)
 
 
@@ -189,3 +213,35 @@ async def test_after_a_wave_that_is_decided_again_a_canary_is_first_again(world:
 
     assert sizes(world)[:4] == [1, 2, 1, 2]
     assert world.kept_its_promises()
+
+
+async def test_a_canary_is_counted_once_also_while_its_wave_is_coming_to_its_end(world: World) -> None:
+    """The next wave is being prepared; its owners answer in the very moment in which the canary is concluded."""
+    owners = Owners(world)
+    world.after("elect", owners.ponder)
+
+    with world.process(owners) as engine:
+        report = await engine.recover(ALL_OFFLINE)
+
+    assert owners.pondered
+    assert sizes(world) == [1, 2, 6]
+    assert len(recovered(report)) == len(IDS)
+
+
+class Owners:
+    """Port `Supervision`: once it ponders, it answers when the next partition is concluded."""
+
+    def __init__(self, world: World) -> None:
+        self.pondered = False
+        self._world = world
+        self._until: asyncio.Event | None = None
+
+    def ponder(self) -> None:
+        until = self._until = asyncio.Event()
+        self._world.concluded = lambda outcome: until.set()  # type: ignore[method-assign]
+
+    async def mandate(self) -> Mandate:
+        if self._until is not None:
+            self.pondered |= not self._until.is_set()
+            await self._until.wait()
+        return Mandate(CANARY)
