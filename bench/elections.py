@@ -1,6 +1,7 @@
 """Our recovery against bare ElectLeaders UNCLEAN, on equal topics of one real Kafka.
 
-The clock stops when the new leaders themselves answer as leaders, seen by one watcher for both.
+The clock stops when the new leaders themselves answer as leaders, seen by one watcher for both. Kafka has a core of its
+own meanwhile, and whoever asks it another one.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import cores
 from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -145,7 +147,11 @@ def offline(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int
 
 def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
     """One ElectLeaders UNCLEAN for all of them."""
-    urgent = urgent or {}
+    with cores.apart(kafka.processes):
+        return _bare(kafka, survivors, partitions, urgent or {})
+
+
+def _bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     watcher = Watcher(kafka, survivors, partitions, urgent)
     kind = ElectLeadersRequest.TopicPartitions
     topics = [kind(topic=topic, partitions=sorted(indexes)) for topic, indexes in sorted((partitions | urgent).items())]
@@ -159,7 +165,8 @@ def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
 
 def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
     """Our whole recovery with default waves, `planning` until a person has said yes; urgent topics are in tier 1."""
-    return asyncio.run(_ours(kafka, survivors, partitions, urgent or {}))
+    with cores.apart(kafka.processes):
+        return asyncio.run(_ours(kafka, survivors, partitions, urgent or {}))
 
 
 async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:

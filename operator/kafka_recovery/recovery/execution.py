@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
+from kafka_recovery.decision.recheck import before
 from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
@@ -112,6 +113,7 @@ class Execution:
             self.observer,
             self.timing,
             {partition.id: partition for partition in plan.evidence.partitions},
+            before(plan),
             self.histories,
         )
 
