@@ -75,6 +75,17 @@ class LastLook:
         return _judged(decision, planned, partition, self._around, self._obstacle, history)
 
 
+def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
+    """Why nothing may be concluded from what this evidence shows of leaders: its metadata stand still; None if not.
+
+    KIP-343: what a broker shows that is cut off from the controllers may be arbitrarily old.
+    """
+    around = scene(evidence.cluster, policy, broker_objection)
+    if around.counts.controller_present is False or around.counts.view_advances is False:
+        return cluster_objection(around, policy.limits)
+    return None
+
+
 def _judged(
     decision: Decision,
     planned: Before,
