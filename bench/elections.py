@@ -10,7 +10,7 @@ import asyncio
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,10 +171,6 @@ def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
 
 async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     scope = scope_of(partitions | urgent)
-    rules = (
-        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.MANUAL),
-        Rule("others", approval=Approval.MANUAL),
-    )
     phases = Phases()
     watcher = Watcher(kafka, survivors, partitions, urgent)
     async with connected(kafka) as cluster:
@@ -185,7 +181,7 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
                 "journal": Timed(journal, phases),
             }
             approver = AtOnce()
-            engine = Engine(**timed, approvals=approver, policy=Policy(rules, Limits(partitions=10**6)))
+            engine = Engine(**timed, approvals=approver, policy=policy_for(urgent))
             began = time.monotonic()
             plan = await engine.plan(scope)
             report = await engine.execute(plan)
@@ -194,6 +190,15 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
             all_lead, urgent_lead = watcher.wait()
     return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began)
+
+
+def policy_for(urgent: Iterable[str]) -> Policy:
+    """Default waves; a person approves everything, and these topics come first."""
+    rules = (
+        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.MANUAL),
+        Rule("others", approval=Approval.MANUAL),
+    )
+    return Policy(rules, Limits(partitions=10**6))
 
 
 async def gather_seconds(kafka: RealKafka, partitions: Wanted) -> float:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import decision, fleet, in_kubernetes, incidents, simulated
+from bench import client, decision, fleet, in_kubernetes, incidents, simulated
 from bench.results import Result, against, below
 
 console = Console()
@@ -100,6 +100,7 @@ CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
     "decision": lambda quick: decided(),
     "simulated": lambda quick: at_scale(20_000 if quick else 200_000),
     "elections": incidents.run,
+    "client": lambda quick: client.run(),
     "fleet": fleets,
     "operator": operator,
 }
