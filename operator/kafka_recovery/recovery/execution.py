@@ -162,7 +162,6 @@ class Execution:
         steps, elected = self._steps(run.plan, run.digest), run.plan.elections
         for number in run.in_flight:
             await self.journal.wave_ended(run.digest, number, ())
-        session.remember(run.plan.evidence)
         session.plans.append(run.digest)
         numbers = count(run.waves + 1)
         runs = session.take_over(run)  # of the others somebody may have had the same idea: their orders are not ours

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from kafka_recovery.domain.election import Relay
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.recovery.engine import Effort
 from unit.recovery.brokers import APPLIED, Crash, Fate, Unavailable
@@ -188,6 +188,36 @@ async def test_an_order_that_was_read_only_in_older_metadata_is_not_called_resto
 
     report = await world.recover()
 
+    assert not report[ORDERS].order_restored
+    assert await world.open_runs() == list(report.plans)
+
+
+async def test_an_order_that_could_not_be_read_is_asked_for_once_more(world: World) -> None:
+    """Nobody knows whether it was restored: to restore it again is harmless."""
+    world.after("restore", lambda: world.kafka.hidden.add(ORDERS))
+    world.before("restore", world.kafka.hidden.clear, nth=2)
+
+    report = await world.recover()
+
+    assert world.changed().count("restore") == 2
+    assert report[ORDERS].order_restored
+    assert await world.open_runs() == []
+
+
+async def test_a_topic_that_brokers_with_older_metadata_do_not_know_is_not_said_to_be_gone(world: World) -> None:
+    """It was made after what they have applied. The brokers before did not say how new their metadata are."""
+    plan = await world.plan()
+    world.kafka.applied = None
+
+    def older() -> None:
+        world.kafka.applied = MetadataOffset(APPLIED - 10)
+        world.kafka.partitions.pop(ORDERS)
+
+    world.after("restore", older)
+
+    report = await world.execute(plan)
+
+    assert code(report) == "NotSeen"
     assert not report[ORDERS].order_restored
     assert await world.open_runs() == list(report.plans)
 
