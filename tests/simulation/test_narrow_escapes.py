@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster import advancing, gathering, metadata
 from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
-from kafka_recovery.cluster.view import View, Views
+from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import LossClass
@@ -104,12 +104,12 @@ def nobody_may_list_reassignments(patch: pytest.MonkeyPatch) -> None:
 
 def the_view_stands_still(patch: pytest.MonkeyPatch) -> None:
     """Who tells of everything applies no metadata any more, and still forwards requests to the controller."""
-    honest = Views.advances
+    honest = advancing.advances
 
-    async def advances(self: Views, view: View, *rest: Any) -> Mapping[BrokerId, bool]:
-        return {**await honest(self, view, *rest), view.at.id: False}
+    async def advances(members: Membership, view: View, *rest: Any) -> Mapping[BrokerId, bool]:
+        return {**await honest(members, view, *rest), view.at.id: False}
 
-    patch.setattr(Views, "advances", advances)
+    patch.setattr(gathering, "advances", advances)
 
 
 def the_best_one_knows_of_no_later_leader(patch: pytest.MonkeyPatch) -> None:
