@@ -107,6 +107,9 @@ class Connection:
             reader, writer = await dial(address, context)
         except OSError as error:
             raise _could_not_open(address, security, error) from error
+        except (ValueError, OverflowError) as error:  # an empty or endless label of a name, a NUL, a port beyond 65535
+            what = f"{address.host!r}, port {address.port}, is nothing that can be connected to; check the broker's "
+            raise BrokerUnreachable(address, f"{what}advertised.listeners") from error
         connection = cls(address, security, client_id, threads, reader, writer)
         try:
             await connection._authenticate()
@@ -168,6 +171,17 @@ class Connection:
         await asyncio.wait([self._reading])
         with contextlib.suppress(OSError):  # how it ended was said to everybody who waited
             await self._writer.wait_closed()
+
+    async def drop(self) -> None:
+        """Close so that nothing is sent any more that was written and did not leave this machine yet.
+
+        Its kernel would go on for minutes with what a network that is away did not take.
+        """
+        sock = self._writer.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await self.close()
 
     async def _read(self) -> None:
         """Hand out answers until the connection ends; whatever ends it, everybody who waits is told."""
@@ -280,7 +294,7 @@ def _could_not_open(address: Address, security: Security, error: OSError) -> Clu
         case ssl.SSLError():
             return _tls_failure(address, security, error)
         case ConnectionRefusedError():
-            return BrokerRefuses(address, "connection refused")
+            return BrokerRefuses(address, "connection refused" if error.errno else f"no connection: {error}")
         case ConnectionError() if security.tls is not None:
             return BrokerUnreachable(address, _HANDSHAKE_CUT)
     return BrokerUnreachable(address, f"no connection: {error.strerror or error}")

@@ -10,7 +10,7 @@ from operator import attrgetter
 
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
-from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import Scene, back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -225,12 +225,12 @@ def _still_best(decision: Decision, standing: Standing) -> Reason | None:
 
 
 def _loss_no_worse(decision: Decision, seen: PartitionEvidence, history: PartitionHistory | None) -> Reason | None:
-    """Whoever approved the plan approved this loss and no more."""
+    """Whoever approved the plan approved this loss and no more, broker by broker."""
     planned, leader = decision.loss, seen.replica(decision.leader)
     if planned is None or leader is None:
         return None
     now = classify(seen, leader, history)
-    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and _lacking(now) <= _lacking(planned):
+    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
         return None
     return Reason(
         "LossIsWorse",
@@ -242,12 +242,9 @@ def _cost(loss: Loss) -> tuple[int, int]:
     return BEST_FIRST.index(loss.loss_class), loss.at_most or 0
 
 
-def _lacking(loss: Loss) -> int:
-    return max((lack.records for lack in loss.lacks), default=0)
-
-
 def _told(loss: Loss) -> str:
-    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {_lacking(loss)} records)"
+    each = ", ".join(f"{lack.records} records of broker {lack.broker}" for lack in loss.lacks) or "no records of others"
+    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {each})"
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

@@ -222,7 +222,17 @@ def test_more_visible_loss_than_was_planned_goes_back_to_deciding() -> None:
     reason = recheck(decided(then), made_on(then), now, policy())
     assert code(reason) == "LossIsWorse"
     assert reason is not None
-    assert "visibly lacking 90 records" in reason.message
+    assert "visibly lacking 90 records of broker 4" in reason.message
+
+
+def test_as_many_records_of_another_broker_were_not_approved() -> None:
+    """Broker 3 was to lose 100; broker 4, which was silent, would lose another 100."""
+    four = (*THREE, dead(4))
+    planned = partition({1: None, 2: log(20, (0, 0), (5, 0)), 3: log(100, (0, 0)), 4: None})
+    fresh = partition({1: None, 2: log(20, (0, 0), (5, 0)), 3: log(100, (0, 0)), 4: log(100, (1, 0))})
+    then, now = evidence(planned, brokers=four), evidence(fresh, brokers=(*THREE, broker(4)))
+
+    assert code(recheck(decided(then), made_on(then), now, policy())) == "LossIsWorse"
 
 
 def test_a_proven_class_must_be_proven_again() -> None:
