@@ -166,7 +166,7 @@ class PlayServer:
         until, began = self._now(), self._clock()
         self._contained(partial(self.kafka.run_until, until))
         if self._clock() - began > _LONGEST_STEP and not self._stepped:
-            # On a machine that is too slow for the model its time goes slower: else there would be ever more to catch up.
+            # On a machine that is too slow for the model its time goes slower, or there were ever more to catch up.
             self._virtual, self._began = until, self._clock()
 
     def _answer(self, connection: _Connection) -> None:
