@@ -128,7 +128,7 @@ class Session:
         return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
 
     def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that was found with a leader that leads since it was offline, where this plan elects nobody."""
+        """The outcome of a partition that was found with a leader since it was offline; this plan elects nobody."""
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
