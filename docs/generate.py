@@ -72,7 +72,8 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             "cluster/epoch_vectors.py",
             "cluster/kafka_cluster.py",
             "cluster/metadata.py",
-            "cluster/view.py",
+            "cluster/gathering.py",
+            "cluster/membership.py",
         ),
     ),
     (

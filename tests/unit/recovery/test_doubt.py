@@ -11,8 +11,8 @@ from kafka_recovery.domain.election import Relay
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.recovery.engine import Effort
-from unit.recovery.brokers import APPLIED, Fate, Unavailable
-from unit.recovery.world import AUTO, COARSE, ORDERS, World, code
+from unit.recovery.brokers import APPLIED, Crash, Fate, Unavailable
+from unit.recovery.world import AUTO, COARSE, ORDERS, World, code, crash
 
 QUARANTINE = timedelta(seconds=60)
 STALL = timedelta(minutes=3)
@@ -120,6 +120,31 @@ async def test_an_order_whose_restore_a_silent_relay_holds_is_not_put_back_once_
     go_on(world)
     await world.undo()
 
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
+async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_knew(world: World) -> None:
+    """The process dies while it waits. Another one that did not know whom to wait for would put the order back."""
+    world.kafka.elect_fates = [Fate.LOST]
+    world.before("elect", partial(stand_still, world))
+    world.before("sleep", crash, nth=4)
+    with pytest.raises(Crash):
+        await world.recover()
+
+    report = await world.resume()
+
+    assert (report[ORDERS].outcome, code(report), report[ORDERS].order_restored) == (
+        Outcome.UNKNOWN,
+        "RelaySilent",
+        False,
+    )
+    assert world.changed() == ["designate", "elect"]
+
+    go_on(world)
+    report = await world.resume()
+
+    assert report.recovered
     assert world.kept_its_promises()
     assert await world.open_runs() == []
 

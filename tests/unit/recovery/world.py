@@ -76,6 +76,10 @@ class WatchedJournal(FileJournal):
         await super().wave_started(digest, wave, partitions)
 
     @port
+    async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
+        await super().in_doubt(digest, wave, relay)
+
+    @port
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         await super().wave_ended(digest, wave, outcomes)
 
