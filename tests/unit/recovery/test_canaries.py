@@ -110,10 +110,17 @@ async def test_what_is_prepared_behind_a_wave_in_which_nobody_was_elected_is_no_
 
 async def test_a_canary_of_which_another_replica_became_leader_stops_all_others(world: World) -> None:
     """That is known seconds before its order is seen to be restored: nobody is elected meanwhile."""
-    world.before("elect", lambda: world.kafka.fence(4))
+    plan = await world.plan(CANARY)
+
+    def fence_the_designated() -> None:
+        world.kafka.fence(4)
+        world.kafka.partitions[plan.waves[0][0]].ends[3] = 9
+
+    world.before("elect", fence_the_designated)
+    world.after("elect", lambda: setattr(world.kafka.nodes[4], "fenced", False))
     world.before("restore", lambda: setattr(world.kafka, "lag", timedelta(seconds=5)))
 
-    report = await world.recover(CANARY)
+    report = await world.execute(plan)
 
     assert len(world.kafka.elected) == 1
     assert recovered(report) == []
