@@ -30,14 +30,6 @@ class Named:
 
 KNOWN: tuple[Named, ...] = (
     Named(
-        "recovered-by-metadata-that-stands-still",
-        "Where every broker that answers is cut off from the controllers, a partition that is led by their old metadata"
-        " is called `RecoveredCleanly`, though the controllers have given its leader up.",
-        ("recovered_is_so",),
-        r"is RecoveredCleanly .*and it could see that no metadata moves",
-        (283,),
-    ),
-    Named(
         "an-order-in-a-topic-made-anew",
         "A topic is deleted and created again between the last look and the designation: the temporary order lands in"
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
