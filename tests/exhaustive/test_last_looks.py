@@ -14,7 +14,7 @@ from exhaustive.naive_logs import lacking
 from exhaustive.naive_rules import ruling
 from exhaustive.scenes import ENDLESS, LOG, PATIENCE, WELL, broker, cluster, partition, rule
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.recheck import before, recheck
+from kafka_recovery.decision.recheck import LastLook, before
 from kafka_recovery.domain.evidence import Broker, EpochEntry, Evidence, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.plan import Decision
@@ -117,7 +117,7 @@ def holds(planned: Evidence, policy: Policy, later: Iterable[tuple[Evidence, Pol
     """Assert that a planned election, if there is one, is given up if and only if something stands against it."""
     plan, looked = decide(planned, policy, waited=PATIENCE), 0
     for decision, (seen, now) in product(plan.elections.values(), later):
-        said = recheck(decision, before(plan)[decision.id], seen, now)
+        said = LastLook(seen, now).difference(decision, before(plan)[decision.id])
         against = set(objections(decision, planned, seen, now))
         assert (said.code in against) if said else not against, (said, against, planned, seen)
         looked += 1

@@ -226,6 +226,10 @@ ESCAPES = (
             faults=(*ONE_AFTER_THE_OTHER[:3], Fault(20, Kind.START, 2)), knows_history=True,
             topics=(Topic("orders", ((1, 2, 3),), min_isr=2),)),
         planned(LossClass.UNKNOWN)),
+    Escape("an old leader that the controllers do not hear",
+        incident(faults=(*ONE_AFTER_THE_OTHER[:2], Fault(15, Kind.ISOLATE, 1), *ONE_AFTER_THE_OTHER[3:])),
+        said("OldLeaderAnswers")),
+    Escape("a living broker that says nothing", incident(Fault(29, Kind.HIDE, 3)), said("PromisedMissing")),
 )  # fmt: skip
 
 

@@ -311,8 +311,13 @@ def breaks_off_with_a_sentence(patch: pytest.MonkeyPatch) -> None:
 
 
 def gives_up_without_a_report(patch: pytest.MonkeyPatch) -> None:
+    honest = Session.report
+
     def report(self: Session) -> Report:
-        raise ClusterUnavailable({})
+        told = honest(self)
+        if told.outcomes:
+            raise ClusterUnavailable({})
+        return told
 
     patch.setattr(Session, "report", report)
 

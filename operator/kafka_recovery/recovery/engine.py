@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 from kafka_recovery.decision.planner import Designated, Ranking, decide
+from kafka_recovery.decision.recheck import stands_still
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -29,6 +30,7 @@ from kafka_recovery.recovery.ports import (
     NoHistories,
     Observer,
     Silent,
+    ViewStandsStill,
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import Session
@@ -182,8 +184,13 @@ class Engine:
         return Session(self._observer)
 
     async def _gather(self, scope: Scope) -> Evidence:
+        """Look at everything. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
         policy = (await self._mandate()).policy
-        return await self._cluster.gather(scope, policy.widest_evidence_rules)
+        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules)
+        nothing = scope.partitions is None and not evidence.partitions
+        if nothing and (old := stands_still(evidence, policy)):
+            raise ViewStandsStill(old)
+        return evidence
 
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
+from kafka_recovery.decision.recheck import before, stands_still
 from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
@@ -112,6 +113,7 @@ class Execution:
             self.observer,
             self.timing,
             {partition.id: partition for partition in plan.evidence.partitions},
+            before(plan),
             self.histories,
         )
 
@@ -160,7 +162,6 @@ class Execution:
         steps, elected = self._steps(run.plan, run.digest), run.plan.elections
         for number in run.in_flight:
             await self.journal.wave_ended(run.digest, number, ())
-        session.remember(run.plan.evidence)
         session.plans.append(run.digest)
         numbers = count(run.waves + 1)
         runs = session.take_over(run)  # of the others somebody may have had the same idea: their orders are not ours
@@ -205,6 +206,10 @@ class Execution:
     async def _conclude_online(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
         found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
+        if found and (old := stands_still(plan.evidence, plan.policy)):
+            for id in found:
+                session.refuse(id, old)
+            return {}
         as_of = plan.evidence.cluster.as_of
         looks = await self.cluster.leaders(tuple(found), self.timing.rpc, as_of) if found else {}
         again = {}

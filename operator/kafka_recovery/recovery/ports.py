@@ -14,7 +14,7 @@ from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
 
 
 class Cluster(Protocol):
@@ -125,6 +125,19 @@ class Run:
             outcomes=tuple(outcome for _, outcomes in sorted(ended.items()) for outcome in outcomes),
             relays=frozenset(broker for wave, broker in doubts if wave not in ended),
         )
+
+
+class ViewStandsStill(ClusterFault):
+    """No partition is seen to be offline, in metadata that stand still: what is offline by now is not among them."""
+
+    def __init__(self, why: Reason) -> None:
+        super().__init__(str(why))
+        self._why = why
+
+    @property
+    def reason(self) -> Reason:
+        """What stands still, and what to do."""
+        return self._why
 
 
 class PlanFinished(Exception):

@@ -14,7 +14,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.outcomes import elected_by_others, online_already, outcome_of, verified
-from kafka_recovery.recovery.partition_run import PartitionRun, State, counts
+from kafka_recovery.recovery.partition_run import PartitionRun, State
 from kafka_recovery.recovery.ports import Observer, Run
 
 MakeRun = Callable[
@@ -73,6 +73,7 @@ class Session:
 
     def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
         """The runs that a process which died had begun: nobody else will ever tell what they may have elected."""
+        self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
         return self._begin(PartitionRun.after_a_crash, run.plan, begun)
 
@@ -113,7 +114,7 @@ class Session:
         self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
 
     def remember(self, evidence: Evidence) -> None:
-        """Keep each offline partition's epoch, longest log and clean members, to judge a leader by."""
+        """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself."""
         for partition in evidence.partitions:
             key = partition.id, partition.topic_id
             if partition.leader is None:
@@ -127,8 +128,8 @@ class Session:
         return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
 
     def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that was found with a leader that answers, where this plan elects nobody."""
-        earlier = [run for run in self._earlier(decision) if counts(lead, run.decision)]
+        """The outcome of a partition that was found with a leader that leads since it was offline, where this plan elects nobody."""
+        earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
         if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kafka_recovery.decision.recheck import before, recheck
+from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.domain.election import (
     Answer,
     Ballot,
@@ -125,6 +125,7 @@ class WaveSteps:
     observer: Observer
     timing: Timing
     evidence: Mapping[TopicPartition, PartitionEvidence]
+    planned: Mapping[TopicPartition, Before]
     histories: Histories
 
     @property
@@ -255,11 +256,11 @@ class WaveSteps:
         fresh = await self.cluster.gather(scope, rules, self.evidence)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
-        planned = before(self.plan, designated=designated)
         known = await self.histories.known(fresh.partitions)
         changed: dict[TopicPartition, Reason] = {}
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
-            reasons = {r.id: recheck(r.decision, planned[r.id], fresh, under, known.get(r.id)) for r in runs}
+            last = LastLook(fresh, under, designated=designated)
+            reasons = {r.id: last.difference(r.decision, self.planned[r.id], known.get(r.id)) for r in runs}
             changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
         return changed
 

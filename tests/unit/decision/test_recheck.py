@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.recheck import Before, recheck
+from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.decision.scene import back
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.plan import Decision, LossClass
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, evidence, log, partition, policy
@@ -30,10 +30,23 @@ def again(
     return recheck(decision, made_on(evidence(planned)), seen, by or policy())
 
 
-def made_on(seen: Evidence, *, designated: bool = False) -> Before:
+def recheck(
+    decision: Decision,
+    planned: Before,
+    seen: Evidence,
+    by: Policy,
+    history: PartitionHistory | None = None,
+    *,
+    designated: bool = False,
+) -> Reason | None:
+    """Hold one decision to what is seen now."""
+    return LastLook(seen, by, designated=designated).difference(decision, planned, history)
+
+
+def made_on(seen: Evidence) -> Before:
     """What a plan on this evidence knew of its only partition."""
     epochs = {each.id: each.epoch for each in seen.cluster.brokers if each.epoch is not None}
-    return Before(seen.partitions[0], back(seen.cluster), designated, epochs, seen.cluster.designated_elections)
+    return Before(seen.partitions[0], back(seen.cluster), epochs, seen.cluster.designated_elections)
 
 
 def code(reason: Reason | None) -> str | None:
@@ -48,14 +61,14 @@ def test_our_own_order_is_expected_only_once_it_has_been_set() -> None:
     decision = decided(evidence(PLANNED))
     ours = evidence(partition({2: log(27), 3: log(15), 1: None}))
 
-    assert recheck(decision, made_on(evidence(PLANNED), designated=True), ours, policy()) is None
+    assert recheck(decision, made_on(evidence(PLANNED)), ours, policy(), designated=True) is None
     assert code(recheck(decision, made_on(evidence(PLANNED)), ours, policy())) == "AssignmentChanged"
 
 
 def test_an_order_that_somebody_put_back_would_elect_the_wrong_replica() -> None:
     decision = decided(evidence(PLANNED))
 
-    reason = recheck(decision, made_on(evidence(PLANNED), designated=True), evidence(PLANNED), policy())
+    reason = recheck(decision, made_on(evidence(PLANNED)), evidence(PLANNED), policy(), designated=True)
     assert code(reason) == "AssignmentChanged"
 
 
@@ -169,9 +182,9 @@ def test_an_order_that_is_not_altered_is_expected_as_it_was() -> None:
     planned = evidence(PLANNED, designated_elections=True)
     decision = decided(planned)
 
-    assert recheck(decision, made_on(planned, designated=True), planned, policy()) is None
+    assert recheck(decision, made_on(planned), planned, policy(), designated=True) is None
     turned = evidence(partition({2: log(27), 3: log(15), 1: None}), designated_elections=True)
-    assert code(recheck(decision, made_on(planned, designated=True), turned, policy())) == "AssignmentChanged"
+    assert code(recheck(decision, made_on(planned), turned, policy(), designated=True)) == "AssignmentChanged"
 
 
 def test_what_stands_against_any_election_by_now_stands_against_this_one() -> None:

@@ -8,10 +8,10 @@ from functools import partial
 import pytest
 
 from kafka_recovery.domain.election import Relay
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.recovery.engine import Effort
-from unit.recovery.brokers import APPLIED, Crash, Fate
+from unit.recovery.brokers import APPLIED, Crash, Fate, Unavailable
 from unit.recovery.world import AUTO, COARSE, ORDERS, World, code, crash
 
 QUARANTINE = timedelta(seconds=60)
@@ -70,6 +70,30 @@ async def test_what_a_relay_holds_that_stays_silent_stays_in_doubt_and_its_run_o
     assert QUARANTINE not in world.clock.sleeps
     assert sum(world.clock.sleeps, timedelta(0)) >= COARSE.relay
     assert await world.open_runs() == list(report.plans)
+
+
+async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_may_still_hold_its_request(world: World) -> None:
+    """The process that asked is long gone when the broker in the middle goes on."""
+    world.kafka.elect_fates = [Fate.LOST]
+    world.before("elect", partial(stand_still, world))
+    await world.recover()
+    changed = world.changed()
+
+    silent = await world.resume()
+
+    assert (silent[ORDERS].outcome, code(silent)) == (Outcome.UNKNOWN, "RelaySilent")
+    assert world.changed() == changed
+    assert len(await world.open_runs()) == 1
+
+    go_on(world)
+    world.clock.later(timedelta(seconds=50), partial(world.kafka.elect_uncleanly, ORDERS, 2))
+    world.steps.calls.clear()
+    resumed = await world.resume()
+
+    assert (resumed[ORDERS].outcome, resumed[ORDERS].leader) == (Outcome.RECOVERED, 2)
+    assert "elect" not in world.changed()
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
 
 
 async def test_a_relay_whose_process_is_gone_forwards_nothing_more_than_it_did(world: World) -> None:
@@ -147,11 +171,13 @@ async def test_an_order_that_could_not_be_read_is_not_called_restored(world: Wor
     report = await world.recover()
 
     assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert code(report) == "NotSeen", "its leader answered, and may have died since"
     assert await world.open_runs() == list(report.plans)
 
     world.kafka.hidden.clear()
     undone = await world.undo()
 
+    assert undone[ORDERS].outcome is Outcome.RECOVERED
     assert undone[ORDERS].order_restored
     assert world.kept_its_promises()
     assert await world.open_runs() == []
@@ -162,6 +188,36 @@ async def test_an_order_that_was_read_only_in_older_metadata_is_not_called_resto
 
     report = await world.recover()
 
+    assert not report[ORDERS].order_restored
+    assert await world.open_runs() == list(report.plans)
+
+
+async def test_an_order_that_could_not_be_read_is_asked_for_once_more(world: World) -> None:
+    """Nobody knows whether it was restored: to restore it again is harmless."""
+    world.after("restore", lambda: world.kafka.hidden.add(ORDERS))
+    world.before("restore", world.kafka.hidden.clear, nth=2)
+
+    report = await world.recover()
+
+    assert world.changed().count("restore") == 2
+    assert report[ORDERS].order_restored
+    assert await world.open_runs() == []
+
+
+async def test_a_topic_that_brokers_with_older_metadata_do_not_know_is_not_said_to_be_gone(world: World) -> None:
+    """It was made after what they have applied. The brokers before did not say how new their metadata are."""
+    plan = await world.plan()
+    world.kafka.applied = None
+
+    def older() -> None:
+        world.kafka.applied = MetadataOffset(APPLIED - 10)
+        world.kafka.partitions.pop(ORDERS)
+
+    world.after("restore", older)
+
+    report = await world.execute(plan)
+
+    assert code(report) == "NotSeen"
     assert not report[ORDERS].order_restored
     assert await world.open_runs() == list(report.plans)
 
@@ -237,3 +293,20 @@ async def test_an_answer_that_no_election_was_needed_is_no_election(world: World
 
     assert world.kafka.elected == []
     assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
+
+
+@pytest.mark.parametrize("call", ["designate", "elect", "restore"])
+async def test_a_driver_that_fails_instead_of_answering_leaves_a_request_in_doubt(world: World, call: str) -> None:
+    """Whether anything was sent is not known: it is waited out like one that was not answered."""
+
+    def fail() -> None:
+        raise Unavailable
+
+    world.after(call, fail)
+
+    report = await world.recover()
+
+    assert QUARANTINE in world.clock.sleeps
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []

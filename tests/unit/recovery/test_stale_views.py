@@ -90,3 +90,18 @@ async def test_a_recovery_is_not_concluded_by_a_leader_that_was_lost_before_it_b
 
     assert report[ORDERS].outcome is Outcome.REFUSED
     assert world.kafka.elected == []
+
+
+@VIEWS
+async def test_a_recovery_after_a_crash_is_not_concluded_by_a_leader_that_was_lost_before_the_earlier_one(
+    world: World, applied: MetadataOffset | None
+) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("elect", crash)
+    with pytest.raises(Crash):
+        await world.recover()
+    world.kafka.cut_off(ORDERS, 1, applied)
+
+    report = await world.recover(AUTO, Scope((ORDERS,)))
+
+    assert not report[ORDERS].outcome.is_recovered, report
