@@ -1,6 +1,7 @@
 """Our recovery against bare ElectLeaders UNCLEAN, on equal topics of one real Kafka.
 
-The clock stops when the new leaders themselves answer as leaders, seen by one watcher for both.
+The clock stops when the new leaders themselves answer as leaders, seen by one watcher for both. Kafka has a core of its
+own meanwhile, and whoever asks it another one.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ import asyncio
 import multiprocessing
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import cores
 from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -145,7 +147,11 @@ def offline(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int
 
 def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
     """One ElectLeaders UNCLEAN for all of them."""
-    urgent = urgent or {}
+    with cores.apart(kafka.processes):
+        return _bare(kafka, survivors, partitions, urgent or {})
+
+
+def _bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     watcher = Watcher(kafka, survivors, partitions, urgent)
     kind = ElectLeadersRequest.TopicPartitions
     topics = [kind(topic=topic, partitions=sorted(indexes)) for topic, indexes in sorted((partitions | urgent).items())]
@@ -159,15 +165,12 @@ def bare(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
 
 def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted | None = None) -> Measured:
     """Our whole recovery with default waves, `planning` until a person has said yes; urgent topics are in tier 1."""
-    return asyncio.run(_ours(kafka, survivors, partitions, urgent or {}))
+    with cores.apart(kafka.processes):
+        return asyncio.run(_ours(kafka, survivors, partitions, urgent or {}))
 
 
 async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     scope = scope_of(partitions | urgent)
-    rules = (
-        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.MANUAL),
-        Rule("others", approval=Approval.MANUAL),
-    )
     phases = Phases()
     watcher = Watcher(kafka, survivors, partitions, urgent)
     async with connected(kafka) as cluster:
@@ -178,7 +181,7 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
                 "journal": Timed(journal, phases),
             }
             approver = AtOnce()
-            engine = Engine(**timed, approvals=approver, policy=Policy(rules, Limits(partitions=10**6)))
+            engine = Engine(**timed, approvals=approver, policy=policy_for(urgent))
             began = time.monotonic()
             plan = await engine.plan(scope)
             report = await engine.execute(plan)
@@ -187,6 +190,15 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
             all_lead, urgent_lead = watcher.wait()
     return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began)
+
+
+def policy_for(urgent: Iterable[str]) -> Policy:
+    """Default waves; a person approves everything, and these topics come first."""
+    rules = (
+        Rule("urgent", TopicSelector(names=tuple(urgent) or ("nothing",)), tier=1, approval=Approval.MANUAL),
+        Rule("others", approval=Approval.MANUAL),
+    )
+    return Policy(rules, Limits(partitions=10**6))
 
 
 async def gather_seconds(kafka: RealKafka, partitions: Wanted) -> float:

@@ -3,86 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from testbed.cluster import RealKafka
-
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import decision, elections, fleet, in_kubernetes, simulated
-
-WARM_UP = 200
-"""Partitions that are elected first, so that no method pays for the brokers' cold code."""
+from bench import client, decision, fleet, in_kubernetes, incidents, simulated
+from bench.results import Result, against, below
 
 console = Console()
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """One line of the bench. `ratio` is value / baseline; `met` says whether the aim holds, None without an aim."""
-
-    name: str
-    value: float
-    unit: str
-    baseline: float | None = None
-    ratio: float | None = None
-    aim: str | None = None
-    met: bool | None = None
-
-
-def against(name: str, value: float, baseline: float, at_most: float | None = None, unit: str = "s") -> Result:
-    ratio = value / baseline
-    aim = None if at_most is None else f"<= {at_most:g} x baseline"
-    return Result(
-        name,
-        round(value, 3),
-        unit,
-        round(baseline, 3),
-        round(ratio, 3),
-        aim,
-        None if at_most is None else ratio <= at_most,
-    )
-
-
-def elected(partitions: int, survivors: tuple[int, ...], at_most: float) -> Iterator[Result]:
-    """One size: everything against bare, then each phase alone."""
-    label = f"{partitions} partitions, {len(survivors)} survivor" + "s" * (len(survivors) > 1)
-    everything = range(partitions)
-    with RealKafka(heap=1024, properties=elections.BIG, session_timeout=6) as kafka:
-        elections.offline(kafka, survivors, {"warm-up": WARM_UP, "bare": partitions, "ours": partitions})
-        elections.bare(kafka, survivors, {"warm-up": range(WARM_UP)})
-        gathered = asyncio.run(elections.gather_seconds(kafka, {"ours": everything}))
-        bare = elections.bare(kafka, survivors, {"bare": everything})
-        ours = elections.ours(kafka, survivors, {"ours": everything})
-    yield against(f"{label}: approved plan to all leaders answering", ours.total - ours.planning, bare.total, at_most)
-    yield against(f"{label}: first look to all leaders answering", ours.total, bare.total)
-    if partitions == 5000:
-        yield Result(f"{label}: gather with epoch vectors", round(gathered, 3), "s", aim="< 2 s", met=gathered < 2)
-    for phase, seconds in sorted(ours.phases.items()):
-        yield against(f"  phase {phase}, all calls", seconds, bare.total)
-
-
-def urgent(partitions: int = 2000, few: int = 50) -> Iterator[Result]:
-    """Fifty urgent partitions among 2000: how soon they are back."""
-    survivors = (2, 3)
-    with RealKafka(heap=768, properties=elections.BIG, session_timeout=6) as kafka:
-        topics = {"warm-up": WARM_UP, "z-urgent-bare": few, "z-urgent-ours": few, "bare": partitions - few}
-        elections.offline(kafka, survivors, topics | {"ours": partitions - few})
-        elections.bare(kafka, survivors, {"warm-up": range(WARM_UP)})
-        bare = elections.bare(kafka, survivors, {"bare": range(partitions - few)}, {"z-urgent-bare": range(few)})
-        ours = elections.ours(kafka, survivors, {"ours": range(partitions - few)}, {"z-urgent-ours": range(few)})
-    label = f"{few} urgent of {partitions}"
-    yield against(f"{label}: approved plan to urgent leaders answering", ours.urgent - ours.planning, bare.urgent, 0.2)
-    yield against(f"{label}: first look to urgent leaders answering", ours.urgent, bare.urgent)
 
 
 def decided(partitions: int = 200_000) -> Iterator[Result]:
@@ -94,14 +30,19 @@ def decided(partitions: int = 200_000) -> Iterator[Result]:
 
 
 def at_scale(partitions: int) -> Iterator[Result]:
-    """The engine on a simulated cluster: each phase alone, the whole of it, and how many histories a second."""
+    """The client on simulated brokers in another process: what it costs this side; and how many histories a second."""
     label = f"simulated, {partitions} partitions on {simulated.BROKERS} brokers"
-    for how in ("phases", "recover"):
-        seen = simulated.fresh(how, partitions)
-        for phase, seconds in seen["seconds"].items():
-            if phase != "build":
-                yield Result(f"{label}: {phase}", seconds, "s")
-                yield Result(f"{label}: {phase}, memory at the peak", seen["peak_mib"][phase], "MiB")
+    seen = simulated.fresh(partitions)
+    for phase, took in seen.items():
+        yield Result(f"{label}: {phase}", took["cpu"], "CPU s")
+        yield Result(f"{label}: {phase}, with the brokers' time", took["seconds"], "s")
+        yield Result(f"{label}: {phase}, over the wire", took["mib"], "MiB")
+        yield Result(f"{label}: {phase}, memory at the peak", took["peak_mib"], "MiB")
+    recovered = [seen[phase] for phase in ("gather", "decide", "elect", "verify")]
+    share = partitions / 200_000
+    cpu, peak = sum(each["cpu"] for each in recovered), max(each["peak_mib"] for each in recovered)
+    yield below(f"{label}: gather to verify", cpu, "CPU s", 40 * share)
+    yield below(f"{label}: memory at the peak", peak, "MiB", 1.2 * 1024)
     rate = simulated.histories_per_second()
     yield Result("simulated histories, every promise checked", round(rate, 1), "histories/s")
 
@@ -155,22 +96,11 @@ def fleets(quick: bool) -> Iterator[Result]:
         yield Result(f"{label}: memory at the peak", used.peak_mib, "MiB")
 
 
-def below(name: str, value: float, unit: str, most: float) -> Result:
-    return Result(name, round(value, 3), unit, aim=f"<= {most:g} {unit}", met=value <= most)
-
-
-def elections_of_all_sizes(quick: bool) -> Iterator[Result]:
-    """Ours against bare ones."""
-    yield from urgent()
-    for partitions in (1000,) if quick else (1000, 5000):
-        yield from elected(partitions, (3,), at_most=1.10)
-        yield from elected(partitions, (2, 3), at_most=0.6)
-
-
 CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
     "decision": lambda quick: decided(),
     "simulated": lambda quick: at_scale(20_000 if quick else 200_000),
-    "elections": elections_of_all_sizes,
+    "elections": incidents.run,
+    "client": lambda quick: client.run(),
     "fleet": fleets,
     "operator": operator,
 }

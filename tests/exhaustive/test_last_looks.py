@@ -14,7 +14,7 @@ from exhaustive.naive_logs import lacking
 from exhaustive.naive_rules import ruling
 from exhaustive.scenes import ENDLESS, LOG, PATIENCE, WELL, broker, cluster, partition, rule
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.recheck import before, recheck
+from kafka_recovery.decision.recheck import LastLook, before
 from kafka_recovery.domain.evidence import Broker, EpochEntry, Evidence, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, Offset, TopicId
 from kafka_recovery.domain.plan import Decision
@@ -72,9 +72,8 @@ def objections(decision: Decision, planned: Evidence, seen: Evidence, policy: Po
     best = firsts(now, seen.cluster, decision.candidate_order)
     if best and decision.leader not in best:
         yield "BetterCandidate"
-    if _costs(decision.leader, now) > _costs(decision.leader, was) or _lacks(decision.leader, now) > _lacks(
-        decision.leader, was
-    ):
+    told, lost = _lacks(decision.leader, was), _lacks(decision.leader, now)
+    if _costs(decision.leader, now) > _costs(decision.leader, was) or any(lost[id] > told.get(id, 0) for id in lost):
         yield "LossIsWorse"
 
 
@@ -108,17 +107,17 @@ def _costs(leader: BrokerId | None, seen: PartitionEvidence) -> int:
     return max([0, *ends]) - replica.log.end if replica and replica.log and ends else 0
 
 
-def _lacks(leader: BrokerId | None, seen: PartitionEvidence) -> int:
+def _lacks(leader: BrokerId | None, seen: PartitionEvidence) -> dict[BrokerId, int]:
     replica = seen.replica(leader)
-    others = [other.log for other in seen.replicas if other.log is not None and other.broker != leader]
-    return max((len(lacking(replica.log, log)) for log in others), default=0) if replica and replica.log else 0
+    others = [(other.broker, other.log) for other in seen.replicas if other.log is not None and other.broker != leader]
+    return {broker: len(lacking(replica.log, log)) for broker, log in others} if replica and replica.log else {}
 
 
 def holds(planned: Evidence, policy: Policy, later: Iterable[tuple[Evidence, Policy]]) -> int:
     """Assert that a planned election, if there is one, is given up if and only if something stands against it."""
     plan, looked = decide(planned, policy, waited=PATIENCE), 0
     for decision, (seen, now) in product(plan.elections.values(), later):
-        said = recheck(decision, before(plan)[decision.id], seen, now)
+        said = LastLook(seen, now).difference(decision, before(plan)[decision.id])
         against = set(objections(decision, planned, seen, now))
         assert (said.code in against) if said else not against, (said, against, planned, seen)
         looked += 1

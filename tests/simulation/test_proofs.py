@@ -101,3 +101,14 @@ def ways(seed: int) -> set[str]:
 
 def _proven(loss: Loss) -> str:
     return " by ELR" if "ISR or ELR" in loss.proof else " by quorum" if loss.proof else ""
+
+
+def test_a_bound_is_met_by_a_loss_that_it_allows() -> None:
+    """A mark that the histories of `test_histories` do not reach."""
+    mark = "a proven class met a loss that it allows"
+
+    def shows(seed: int) -> bool:
+        verdict = happen(replace(draw(seed), knows_history=True)).verdict
+        return mark in verdict.marks and not verdict.findings
+
+    shown_by("a proven class meets a loss that it allows", shows)

@@ -32,6 +32,7 @@ class RealKafka:
     `heap` in MiB per broker. Clients reach the `proxied` brokers only through a `faults.Proxy`, and broker `detour`
     reaches the controller only through one. Data and logs go to `folder`; without one to a temporary folder that is
     removed at the end. `host` is the address of this machine where all of it listens; a Pod can't reach loopback.
+    `environment` goes to the brokers' processes.
 
     What has to happen before a method may return is awaited; WaitedInVain, NodeDied or Refused say what did not.
     """
@@ -51,6 +52,7 @@ class RealKafka:
         folder: Path | None = None,
         host: str = HOST,
         detour: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.release = Release.named(release)
         if elr and not self.release.elr:
@@ -68,6 +70,7 @@ class RealKafka:
             folder,
             host,
             detour,
+            environment or {},
         )
         self._started: Nodes | None = None
 
@@ -100,6 +103,11 @@ class RealKafka:
     def running(self) -> tuple[int, ...]:
         """The brokers whose process runs and is not frozen."""
         return self._nodes.running
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The process ids of the controller and the brokers, as far as they live."""
+        return self._nodes.processes
 
     @property
     def bootstrap(self) -> str:

@@ -47,6 +47,7 @@ class Wish:
     folder: Path | None
     host: str
     detour: int | None
+    environment: Mapping[str, str]
 
 
 class Nodes:
@@ -77,6 +78,11 @@ class Nodes:
     def running(self) -> tuple[int, ...]:
         """The brokers that run and are not frozen."""
         return tuple(b for b in self.layout.brokers if self._nodes[b].state is State.RUNNING)
+
+    @property
+    def processes(self) -> tuple[int, ...]:
+        """The process ids of the controller and the brokers, as far as they live."""
+        return tuple(pid for node in self._nodes.values() if (pid := node.pid) is not None)
 
     def start(self) -> None:
         """Formats and starts everything; does not wait for it."""
@@ -156,7 +162,8 @@ class Nodes:
         home.mkdir(parents=True)
         write_properties(home / "server.properties", properties)
         command = self._java.command(home, heap, "kafka.Kafka", str(home / "server.properties"))
-        self._nodes[number] = Node(Program(name, home, command, self._java.environment), self._guard)
+        environment = {**self._java.environment, **({} if number == CONTROLLER else self._wish.environment)}
+        self._nodes[number] = Node(Program(name, home, command, environment), self._guard)
         return self._nodes[number]
 
     def _format_controller(self, home: Path) -> None:

@@ -13,7 +13,7 @@ from operator import attrgetter
 from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
-from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.loss import BEST_FIRST, by_broker, classify
 from kafka_recovery.decision.present_order import elects, passed_over, stands_right, unregistered
 from kafka_recovery.decision.quickly import made_quickly
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
@@ -24,7 +24,7 @@ from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import Decision, Plan, Verdict
+from kafka_recovery.domain.plan import FORMAT, Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 
@@ -75,7 +75,8 @@ def _planned(
     decisions = tuple(_decisions(standings, leaders, histories, around))
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
-    return Plan(evidence, policy, within_budget(decisions, made, policy.limits.loss_budget_records), made)
+    decisions = within_budget(decisions, made, policy.limits.loss_budget_records)
+    return Plan(FORMAT, evidence, policy, decisions, made, tuple(by_broker(decisions)))
 
 
 @contextmanager

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
-from operator import attrgetter
 
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
-from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import Scene, back, scene
@@ -29,49 +27,75 @@ PATIENCE_OVER = timedelta.max
 class Before:
     """What a plan was made on, for one of its partitions.
 
-    `back`: the brokers that were back then, see `scene.back`. `designated`: its order has been set by this plan.
-    `epochs`: of the brokers that told theirs. `by_request`: whether brokers took designated leaders (KIP-1275).
+    `back`: the brokers that were back then, see `scene.back`. `epochs`: of the brokers that told theirs. `by_request`:
+    whether brokers took designated leaders (KIP-1275).
     """
 
     partition: PartitionEvidence
     back: frozenset[BrokerId]
-    designated: bool = False
     epochs: Mapping[BrokerId, BrokerEpoch] = field(default_factory=dict)
     by_request: bool = False
 
 
-def before(plan: Plan, *, designated: bool = False) -> dict[TopicPartition, Before]:
+def before(plan: Plan) -> dict[TopicPartition, Before]:
     """What `plan` was made on, by partition."""
     there = back(plan.evidence.cluster)
     epochs = {broker.id: broker.epoch for broker in plan.evidence.cluster.brokers if broker.epoch is not None}
     by_request = plan.evidence.cluster.designated_elections
-    return {
-        partition.id: Before(partition, there, designated, epochs, by_request) for partition in plan.evidence.partitions
-    }
+    return {partition.id: Before(partition, there, epochs, by_request) for partition in plan.evidence.partitions}
 
 
-def recheck(
+class LastLook:
+    """Holds decisions to what was seen last; what their partitions share is worked out once.
+
+    `designated`: the orders of those that are held to it have been set by their plan.
+    """
+
+    def __init__(self, fresh: Evidence, policy: Policy, *, designated: bool = False) -> None:
+        self._fresh = fresh
+        self._designated = designated
+        self._partitions = {partition.id: partition for partition in fresh.partitions}
+        around = scene(fresh.cluster, policy, broker_objection)
+        obstacle = cluster_objection(around, policy.limits)
+        self._around, self._obstacle = around, obstacle
+
+    def difference(self, decision: Decision, planned: Before, history: PartitionHistory | None = None) -> Reason | None:
+        """None if the decision to elect still holds; else the first thing that differs, with both values.
+
+        A proven loss class holds only if `history`, read again, still proves it.
+        """
+        partition = self._partitions.get(decision.id)
+        if partition is None:
+            return _gone(self._fresh, decision)
+        for different in SAME:
+            reason = different(decision, planned, partition, self._designated)
+            if reason is not None:
+                return reason
+        if self._fresh.cluster.designated_elections != planned.by_request:
+            return _another_driver(decision, planned)
+        return _judged(decision, planned, partition, self._around, self._obstacle, history)
+
+
+def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
+    """Why nothing may be concluded from what this evidence shows of leaders: its metadata stand still; None if not.
+
+    KIP-343: what a broker shows that is cut off from the controllers may be arbitrarily old.
+    """
+    around = scene(evidence.cluster, policy, broker_objection)
+    if around.counts.controller_present is False or around.counts.view_advances is False:
+        return cluster_objection(around, policy.limits)
+    return None
+
+
+def _judged(
     decision: Decision,
     planned: Before,
-    fresh: Evidence,
-    policy: Policy,
-    history: PartitionHistory | None = None,
+    partition: PartitionEvidence,
+    around: Scene,
+    obstacle: Reason | None,
+    history: PartitionHistory | None,
 ) -> Reason | None:
-    """None if the decision to elect still holds; else the first thing that differs, with the values planned and seen.
-
-    A proven loss class holds only if `history`, read again, still proves it.
-    """
-    partition = _find(fresh, decision.id)
-    if partition is None:
-        return _gone(fresh, decision)
-    for difference in SAME:
-        reason = difference(decision, planned, partition)
-        if reason is not None:
-            return reason
-    if fresh.cluster.designated_elections != planned.by_request:
-        return _another_driver(decision, planned)
-    around = scene(fresh.cluster, policy, broker_objection)
-    obstacle = cluster_objection(around, policy.limits)
+    """What stands against a decision on a partition that is, by the controller, as it was."""
     standing = judge(partition, around, obstacle, PATIENCE_OVER)
     return (
         _still_elects(decision, standing)
@@ -94,21 +118,13 @@ def _another_driver(decision: Decision, planned: Before) -> Reason:
     return Reason("PlannedForAnotherDriver", message)
 
 
-def _find(evidence: Evidence, id_: TopicPartition) -> PartitionEvidence | None:
-    partitions = evidence.partitions
-    place = bisect_left(partitions, id_, key=attrgetter("id"))
-    if place < len(partitions) and partitions[place].id == id_:
-        return partitions[place]
-    return next((partition for partition in partitions if partition.id == id_), None)  # not sorted by id after all
-
-
 def _gone(fresh: Evidence, decision: Decision) -> Reason:
     missing = next((missing.reason for missing in fresh.missing if missing.id == decision.id), None)
     why = f": {missing.message}" if missing else "; it was deleted, or may no longer be described"
     return Reason("PartitionGone", f"{decision.id} is not to be seen any more{why}")
 
 
-def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
+def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:
     """KIP-516: a topic of the same name and another id is another topic."""
     if seen.topic_id != decision.topic_id:
         return Reason(
@@ -118,7 +134,7 @@ def _same_topic(decision: Decision, planned: Before, seen: PartitionEvidence) ->
         )
 
 
-def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
+def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:
     """What has a leader is left alone, and an election already held is not repeated."""
     leader = seen.leader
     if leader is None:
@@ -134,7 +150,7 @@ def _no_leader(decision: Decision, planned: Before, seen: PartitionEvidence) -> 
     )
 
 
-def _same_epoch(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
+def _same_epoch(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:
     """Any newer epoch means that leadership changed since: what was measured no longer holds (KIP-101)."""
     if seen.leader_epoch != decision.leader_epoch:
         return Reason(
@@ -142,9 +158,9 @@ def _same_epoch(decision: Decision, planned: Before, seen: PartitionEvidence) ->
         )
 
 
-def _same_assignment(decision: Decision, planned: Before, seen: PartitionEvidence) -> Reason | None:
+def _same_assignment(decision: Decision, planned: Before, seen: PartitionEvidence, designated: bool) -> Reason | None:
     """Kafka has no compare-and-set for assignments, and an unclean election takes the first of the order it finds."""
-    expected = decision.order if planned.designated else decision.assignment
+    expected = decision.order if designated else decision.assignment
     if seen.assignment != expected:
         return Reason(
             "AssignmentChanged",
@@ -153,7 +169,7 @@ def _same_assignment(decision: Decision, planned: Before, seen: PartitionEvidenc
         )
 
 
-Difference = Callable[[Decision, Before, PartitionEvidence], Reason | None]
+Difference = Callable[[Decision, Before, PartitionEvidence, bool], Reason | None]
 SAME: tuple[Difference, ...] = (_same_topic, _no_leader, _same_epoch, _same_assignment)
 
 
@@ -240,12 +256,12 @@ def _present_order_elects(decision: Decision, planned: Before, seen: PartitionEv
 
 
 def _loss_no_worse(decision: Decision, seen: PartitionEvidence, history: PartitionHistory | None) -> Reason | None:
-    """Whoever approved the plan approved this loss and no more."""
+    """Whoever approved the plan approved this loss and no more, broker by broker."""
     planned, leader = decision.loss, seen.replica(decision.leader)
     if planned is None or leader is None:
         return None
     now = classify(seen, leader, history)
-    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and _lacking(now) <= _lacking(planned):
+    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
         return None
     return Reason(
         "LossIsWorse",
@@ -257,12 +273,9 @@ def _cost(loss: Loss) -> tuple[int, int]:
     return BEST_FIRST.index(loss.loss_class), loss.at_most or 0
 
 
-def _lacking(loss: Loss) -> int:
-    return max((lack.records for lack in loss.lacks), default=0)
-
-
 def _told(loss: Loss) -> str:
-    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {_lacking(loss)} records)"
+    each = ", ".join(f"{lack.records} records of broker {lack.broker}" for lack in loss.lacks) or "no records of others"
+    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {each})"
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

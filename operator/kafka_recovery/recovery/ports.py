@@ -14,7 +14,7 @@ from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import EvidenceRules
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
 
 
 class Cluster(Protocol):
@@ -91,7 +91,8 @@ class Run:
 
     It does not tell who approved it: whoever can write a journal could write that too. Consent is asked of `Approvals`.
     `waves`: the highest number started. `in_flight`: waves whose end was never recorded, so their requests may still be
-    under way. `begun`: the partitions of all waves, whose elections may have been held.
+    under way; `relays`: the brokers through which requests of theirs went that were not answered, as far as that was
+    noted. `begun`: the partitions of all waves, whose elections may have been held.
     """
 
     digest: str
@@ -100,6 +101,7 @@ class Run:
     in_flight: tuple[int, ...]
     begun: frozenset[TopicPartition]
     outcomes: tuple[PartitionOutcome, ...]
+    relays: frozenset[BrokerId] = frozenset()
 
     @classmethod
     def of_waves(
@@ -108,8 +110,12 @@ class Run:
         plan: Plan,
         started: Mapping[int, Iterable[TopicPartition]],
         ended: Mapping[int, Sequence[PartitionOutcome]],
+        doubts: Iterable[tuple[int, BrokerId]] = (),
     ) -> Self:
-        """The run that a journal's facts tell of: partitions of the waves begun, outcomes of those ended, by number."""
+        """The run that a journal's facts tell of: partitions of the waves begun, outcomes of those ended, by number.
+
+        `doubts`: waves with the brokers that did not answer for the controller.
+        """
         return cls(
             digest,
             plan,
@@ -117,7 +123,21 @@ class Run:
             in_flight=tuple(sorted(started.keys() - ended.keys())),
             begun=frozenset(id for ids in started.values() for id in ids),
             outcomes=tuple(outcome for _, outcomes in sorted(ended.items()) for outcome in outcomes),
+            relays=frozenset(broker for wave, broker in doubts if wave not in ended),
         )
+
+
+class ViewStandsStill(ClusterFault):
+    """No partition is seen to be offline, in metadata that stand still: what is offline by now is not among them."""
+
+    def __init__(self, why: Reason) -> None:
+        super().__init__(str(why))
+        self._why = why
+
+    @property
+    def reason(self) -> Reason:
+        """What stands still, and what to do."""
+        return self._why
 
 
 class PlanFinished(Exception):
@@ -155,6 +175,10 @@ class Journal(Protocol):
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
         """Keep that requests for this wave may be sent from now on."""
+        ...
+
+    async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
+        """Keep that a request of this wave went through this broker and was not answered."""
         ...
 
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:

@@ -91,7 +91,7 @@ class TestElecting:
         [
             (84, Answer.NOT_NEEDED),
             (83, Answer.CHANGED),
-            (39, Answer.CHANGED),
+            (39, Answer.REFUSED),
             (42, Answer.REFUSED),
             (7, Answer.UNANSWERED),
             (41, Answer.UNANSWERED),

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.recheck import Before, recheck
+from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.decision.scene import back
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.plan import Decision, LossClass
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, evidence, log, partition, policy
@@ -32,10 +32,23 @@ def again(
     return recheck(decision, made_on(evidence(planned)), seen, by or policy())
 
 
-def made_on(seen: Evidence, *, designated: bool = False) -> Before:
+def recheck(
+    decision: Decision,
+    planned: Before,
+    seen: Evidence,
+    by: Policy,
+    history: PartitionHistory | None = None,
+    *,
+    designated: bool = False,
+) -> Reason | None:
+    """Hold one decision to what is seen now."""
+    return LastLook(seen, by, designated=designated).difference(decision, planned, history)
+
+
+def made_on(seen: Evidence) -> Before:
     """What a plan on this evidence knew of its only partition."""
     epochs = {each.id: each.epoch for each in seen.cluster.brokers if each.epoch is not None}
-    return Before(seen.partitions[0], back(seen.cluster), designated, epochs, seen.cluster.designated_elections)
+    return Before(seen.partitions[0], back(seen.cluster), epochs, seen.cluster.designated_elections)
 
 
 def code(reason: Reason | None) -> str | None:
@@ -50,14 +63,14 @@ def test_our_own_order_is_expected_only_once_it_has_been_set() -> None:
     decision = decided(evidence(BEST_LAST))
     ours = evidence(partition({2: log(27), 3: log(15), 1: None}))
 
-    assert recheck(decision, made_on(evidence(BEST_LAST), designated=True), ours, policy()) is None
+    assert recheck(decision, made_on(evidence(BEST_LAST)), ours, policy(), designated=True) is None
     assert code(recheck(decision, made_on(evidence(BEST_LAST)), ours, policy())) == "AssignmentChanged"
 
 
 def test_an_order_that_somebody_put_back_would_elect_the_wrong_replica() -> None:
     decision = decided(evidence(BEST_LAST))
 
-    reason = recheck(decision, made_on(evidence(BEST_LAST), designated=True), evidence(BEST_LAST), policy())
+    reason = recheck(decision, made_on(evidence(BEST_LAST)), evidence(BEST_LAST), policy(), designated=True)
     assert code(reason) == "AssignmentChanged"
 
 
@@ -184,9 +197,9 @@ def test_an_order_that_is_not_altered_is_expected_as_it_was() -> None:
     planned = evidence(PLANNED, designated_elections=True)
     decision = decided(planned)
 
-    assert recheck(decision, made_on(planned, designated=True), planned, policy()) is None
+    assert recheck(decision, made_on(planned), planned, policy(), designated=True) is None
     turned = evidence(partition({2: log(27), 3: log(15), 1: None}), designated_elections=True)
-    assert code(recheck(decision, made_on(planned, designated=True), turned, policy())) == "AssignmentChanged"
+    assert code(recheck(decision, made_on(planned), turned, policy(), designated=True)) == "AssignmentChanged"
 
 
 def test_what_stands_against_any_election_by_now_stands_against_this_one() -> None:
@@ -237,7 +250,17 @@ def test_more_visible_loss_than_was_planned_goes_back_to_deciding() -> None:
     reason = recheck(decided(then), made_on(then), now, policy())
     assert code(reason) == "LossIsWorse"
     assert reason is not None
-    assert "visibly lacking 90 records" in reason.message
+    assert "visibly lacking 90 records of broker 4" in reason.message
+
+
+def test_as_many_records_of_another_broker_were_not_approved() -> None:
+    """Broker 3 was to lose 100; broker 4, which was silent, would lose another 100."""
+    four = (*THREE, dead(4))
+    planned = partition({1: None, 2: log(20, (0, 0), (5, 0)), 3: log(100, (0, 0)), 4: None})
+    fresh = partition({1: None, 2: log(20, (0, 0), (5, 0)), 3: log(100, (0, 0)), 4: log(100, (1, 0))})
+    then, now = evidence(planned, brokers=four), evidence(fresh, brokers=(*THREE, broker(4)))
+
+    assert code(recheck(decided(then), made_on(then), now, policy())) == "LossIsWorse"
 
 
 def test_a_proven_class_must_be_proven_again() -> None:

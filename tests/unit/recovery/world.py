@@ -76,6 +76,10 @@ class WatchedJournal(FileJournal):
         await super().wave_started(digest, wave, partitions)
 
     @port
+    async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
+        await super().in_doubt(digest, wave, relay)
+
+    @port
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         await super().wave_ended(digest, wave, outcomes)
 
@@ -179,6 +183,7 @@ class World:
         """An engine for as long as its process lives: it holds the journal's lock. To start one takes a second."""
         self.clock.advance(timedelta(seconds=1))
         self.steps.dead = False
+        self.kafka.newest = None
         with WatchedJournal(self.directory, self.kafka.id, self.steps, self.durable) as journal:
             yield Engine(
                 self.kafka,

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
@@ -68,12 +68,18 @@ class WaveStart:
 
 
 @dataclass(frozen=True, slots=True)
+class _Doubt:
+    wave: int
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
 class _WaveEnd:
     wave: int
     outcomes: tuple[PartitionOutcome, ...]
 
 
-_Note = TypeVar("_Note", WaveStart, _WaveEnd)
+_Note = TypeVar("_Note", WaveStart, _Doubt, _WaveEnd)
 
 
 class ConfigMapJournal:
@@ -141,6 +147,10 @@ class ConfigMapJournal:
                 f"wave {wave} of plan {digest[:12]} was begun by another process (are two operators running without "
                 "their Lease?), or by a try of this one that was answered late; it is looked at again"
             )
+
+    async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
+        """Keep through which broker a request went that was not answered."""
+        await self._facts.keep(digest, f"wave-{wave:04}-doubt-{relay}", canonical(_Doubt(wave, relay)))
 
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
@@ -304,7 +314,8 @@ class ConfigMapJournal:
             name = self._facts.config_map(prefix, "plan")
             raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
         digest, plan = await self._plan(fact, self._digest(prefix))
-        return Run.of_waves(digest, plan, started, ended)
+        doubts = [await self._read(_Doubt, each) for each in facts if "-doubt-" in each.name]
+        return Run.of_waves(digest, plan, started, ended, [(doubt.wave, doubt.broker) for doubt in doubts])
 
     async def _fact_of_plan(self, digest: str) -> Fact:
         fact = await self._facts.find(digest, "plan")

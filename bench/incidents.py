@@ -1,0 +1,139 @@
+"""Incidents on a real Kafka, recovered by ElectLeaders UNCLEAN alone and by the engine, each on both kinds of disk."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import elections
+from bench.disks import Disk, SyncDelay, available
+from bench.elections import Measured, Wanted
+from bench.results import Result, below
+
+from testbed.cluster import RealKafka
+
+WARM_UP = 200
+"""Partitions that are elected first, so that no method pays for the brokers' cold code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The most that the engine may take: so many times as long as ElectLeaders alone, and so many seconds longer."""
+
+    ratio: float | None = None
+    more: float | None = None
+
+    def __str__(self) -> str:
+        ratio = [] if self.ratio is None else [f"<= {self.ratio:g} x baseline"]
+        return " and ".join([*ratio, *([] if self.more is None else [f"<= baseline + {self.more:g} s"])])
+
+    def met(self, value: float, baseline: float) -> bool:
+        """Whether a value is within both."""
+        ratio, more = value / baseline, value - baseline
+        return ratio <= (self.ratio or ratio) and more <= (self.more or more)
+
+
+@dataclass(frozen=True, slots=True)
+class Incident:
+    """So many partitions offline, `urgent` of them in tier 1; brokers 2 and on survived, with equal logs."""
+
+    partitions: int
+    survivors: int
+    aims: Mapping[Disk, Aim]
+    urgent: int = 0
+    repeats: int = 1
+
+    def __str__(self) -> str:
+        if self.urgent:
+            return f"{self.urgent} urgent of {self.partitions}"
+        return f"{self.partitions} partitions, {self.survivors} survivor" + "s" * (self.survivors > 1)
+
+
+LARGE, SMALL = 5000, 1000
+
+INCIDENTS = (
+    Incident(2000, 2, {Disk.FAST: Aim(0.25), Disk.CLOUD: Aim(0.10)}, urgent=50),
+    Incident(SMALL, 1, {Disk.FAST: Aim(more=0.4), Disk.CLOUD: Aim(1.03)}, repeats=3),
+    Incident(SMALL, 2, {Disk.FAST: Aim(1.10), Disk.CLOUD: Aim(0.53)}, repeats=3),
+    Incident(SMALL, 3, {Disk.FAST: Aim(1.10), Disk.CLOUD: Aim(0.37)}, repeats=3),
+    Incident(LARGE, 1, {Disk.FAST: Aim(1.25, 0.4), Disk.CLOUD: Aim(1.03)}),
+    Incident(LARGE, 2, {Disk.FAST: Aim(1.10), Disk.CLOUD: Aim(0.53)}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The same incident twice: what Kafka's own election took, and what the engine took, its first look apart."""
+
+    bare: Measured
+    ours: Measured
+    gathered: float
+
+
+def measured(incident: Incident, disk: Disk, repeats: int) -> list[Pair]:
+    """On a Kafka of its own, one after the other, the baseline first."""
+    survivors = range(2, 2 + incident.survivors)
+    few, most = incident.urgent, incident.partitions - incident.urgent
+    names = [f"{who}-{n}" for n in range(repeats) for who in ("bare", "ours")]
+    topics = {"warm-up": WARM_UP} | {f"z-urgent-{name}": few for name in names if few} | dict.fromkeys(names, most)
+    with tempfile.TemporaryDirectory() as folder:
+        delay = SyncDelay(Path(folder))
+        with RealKafka(
+            brokers=1 + incident.survivors,
+            heap=1024,
+            properties=elections.BIG,
+            session_timeout=6,
+            environment=delay.environment,
+        ) as kafka:
+            elections.offline(kafka, survivors, topics)
+            elections.bare(kafka, survivors, {"warm-up": range(WARM_UP)})
+            with delay.on(disk):
+                return [_pair(kafka, survivors, topics, n) for n in range(repeats)]
+
+
+def _pair(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int], number: int) -> Pair:
+    def wanted(who: str) -> tuple[Wanted, Wanted]:
+        name, urgent = f"{who}-{number}", f"z-urgent-{who}-{number}"
+        return {name: range(topics[name])}, {urgent: range(topics[urgent])} if urgent in topics else {}
+
+    bare = elections.bare(kafka, survivors, *wanted("bare"))
+    gathered = asyncio.run(elections.gather_seconds(kafka, wanted("ours")[0]))
+    return Pair(bare, elections.ours(kafka, survivors, *wanted("ours")), gathered)
+
+
+def results(incident: Incident, disk: Disk, pairs: Sequence[Pair]) -> Iterator[Result]:
+    """What matters first: from the yes to the leaders that were waited for; then where the time went."""
+    label = f"{incident}, {disk}"
+
+    def seconds(of: Measured) -> float:
+        return of.urgent if incident.urgent else of.total
+
+    def result(name: str, ours: Sequence[float], aim: Aim | None = None) -> Result:
+        value, baseline = statistics.median(ours), statistics.median(seconds(pair.bare) for pair in pairs)
+        told = (str(aim), aim.met(value, baseline)) if aim else (None, None)
+        return Result(name, round(value, 3), "s", round(baseline, 3), round(value / baseline, 3), *told)
+
+    who = "urgent leaders" if incident.urgent else "all leaders"
+    after = [seconds(pair.ours) - pair.ours.planning for pair in pairs]
+    yield result(f"{label}: approved plan to {who} answering", after, incident.aims[disk])
+    yield result(f"{label}: first look to {who} answering", [seconds(pair.ours) for pair in pairs])
+    if incident.partitions >= LARGE:
+        gathered = statistics.median(pair.gathered for pair in pairs)
+        yield below(f"{label}: gather with epoch vectors", gathered, "s", 2)
+    for phase in sorted({phase for pair in pairs for phase in pair.ours.phases}):
+        yield result(f"  phase {phase}, all calls", [pair.ours.phases.get(phase, 0.0) for pair in pairs])
+
+
+def run(quick: bool) -> Iterator[Result]:
+    """Every incident on every disk that can be had here; `quick`: the smaller ones, once each."""
+    if Disk.CLOUD not in available():
+        print("no C compiler (cc) on this machine: the cloud disk is left out", flush=True)
+    for incident in INCIDENTS:
+        if quick and incident.partitions >= LARGE:
+            continue
+        for disk in available():
+            yield from results(incident, disk, measured(incident, disk, 1 if quick else incident.repeats))
