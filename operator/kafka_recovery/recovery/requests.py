@@ -28,8 +28,9 @@ def check_plan(plan: Plan) -> None:
         if plan.evidence.cluster.designated_elections:
             sound, right = decision.order == decision.assignment, "though elections designate their leaders there"
         else:
-            sound = sorted(decision.order) == sorted(decision.assignment) and decision.order[:1] == (decision.leader,)
-            right = f"with the leader {decision.leader} first"
+            altered = sorted(decision.order) == sorted(decision.assignment) and decision.order[:1] == (decision.leader,)
+            sound = altered or decision.order == decision.assignment
+            right = f"as it stands or with the leader {decision.leader} first"
         if not sound or decision.leader not in decision.assignment:
             order, assignment = list(decision.order), list(decision.assignment)
             raise InvalidDocument(f"the plan's order {order} for {id} is not its assignment {assignment} {right}")

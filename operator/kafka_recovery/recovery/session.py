@@ -113,6 +113,16 @@ class Session:
         elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
         self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
 
+    def warn(self, partition: TopicPartition, reason: Reason) -> None:
+        """Add a warning to what was concluded of a partition."""
+        known = self._outcomes[partition]
+        self.conclude(replace(known, warnings=(*known.warnings, reason.message)))
+
+    def recovered(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of these that have a leader that answers."""
+        known = self._outcomes
+        return [id for id in partitions if id in known and known[id].outcome.is_recovered]
+
     def remember(self, evidence: Evidence) -> None:
         """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself."""
         for partition in evidence.partitions:
@@ -128,7 +138,7 @@ class Session:
         return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
 
     def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that was found with a leader since it was offline; this plan elects nobody."""
+        """The outcome of a partition that this plan elects nobody for, and that was found with a leader since."""
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)

@@ -30,7 +30,8 @@ NOT_JUDGED = frozenset(
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
-        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen", "ClusterMismatch", "TooLate",
+        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen", "ClusterMismatch",
+        "OrderCannotBeSet", "OrderElectsAnother", "ReplicaNotRegistered", "TooLate",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
