@@ -30,8 +30,9 @@ _UNDECIDED = frozenset({-1, 7, 13, _NOT_CONTROLLER})
 """REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it.
 NOT_CONTROLLER, UNKNOWN_SERVER_ERROR: a controller that resigns fails with these what it has not yet committed, after
 the records went to Raft (QuorumController's deferred events): its successor may commit them."""
-_FINAL = frozenset({29, 31, 35, 42, 87})
-"""Not authorized, unsupported version, invalid request, invalid record: the same request fails the same way again."""
+_FINAL = frozenset({29, 31, 35, 39, 42, 87})
+"""Not authorized, unsupported version, a broker that is not registered, invalid request, invalid record: the same
+request fails the same way again."""
 
 ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
 

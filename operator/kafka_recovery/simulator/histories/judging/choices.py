@@ -100,8 +100,12 @@ def the_rest_in_order(story: Chronicle, scenario: Scenario) -> Examined:
 
 def _elects_as_it_stands(decision: Decision, seen: PartitionEvidence, plan: Plan, wanted: Sequence[BrokerId]) -> bool:
     """Whether the order may be left: nobody else can be taken before the leader, nor a worse one after it."""
-    away = {broker.id for broker in plan.evidence.cluster.brokers if broker.fenced}
-    known = {broker.id for broker in plan.evidence.cluster.brokers if broker.registered is not False}
+    cluster = plan.evidence.cluster
+    up = {broker.id for broker in cluster.brokers if not broker.fenced}
+    away = set(decision.assignment) - up
+    known = {broker.id for broker in cluster.brokers if broker.registered is not False}
+    if (cluster.release or "").startswith("3"):  # fenced ones are not listed there
+        known = {*decision.assignment} - {broker.id for broker in cluster.brokers if broker.registered is False}
     clean = {*seen.isr, *(seen.elr or ())}
     left = [id for id in decision.assignment if id in known and not (id in away and id in clean)]
     behind = [0 if id in decision.equals else wanted.index(id) for id in left[1:]]
