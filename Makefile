@@ -37,7 +37,7 @@ PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java lint style types layers unit explore head-start simulation simulate spark brokers apiserver test test-full mutations demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
+.PHONY: help setup java lint style types layers unit explore head-start simulation simulate spark brokers apiserver test test-full mutations fuzz demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -117,6 +117,15 @@ test-full: test java kafka-all kube ## Everything in test, and what is long: an 
 mutations: $(INSTALLED) ## Small defects of the product, one after the other: each must be noticed; ARGS="--tier apiserver" for more
 	@$(TIMED) mutations $(MUTATIONS) $(ARGS)
 
+# Where there is no wheel of atheris this fails, and hypothesis' tests of the same in `unit` are what there is.
+build/fuzz: requirements/fuzz.txt | $(INSTALLED)
+	@rm -rf $@
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --target $@ -r $<
+	@touch $@
+
+fuzz: build/fuzz ## Bytes that either end of the wire does not take, with atheris: ARGS="client -max_total_time=600", or server
+	PYTHONPATH=$(PYTHONPATH):$(ROOT)/build/fuzz $(BIN)/python -m fuzz $(or $(ARGS),server)
+
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
 	$(BIN)/python demo/run.py $(ARGS)
 
@@ -167,6 +176,7 @@ lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: t
 	$(COMPILE) pyproject.toml --extra operator --group dev -c requirements/runtime.txt -c requirements/operator.txt \
 	  -c requirements/spark.txt -o requirements/dev.txt
 	$(COMPILE) requirements/build.in -c requirements/dev.txt -o requirements/build.txt
+	$(COMPILE) requirements/fuzz.in -o requirements/fuzz.txt
 
 clean: ## Remove what builds and tests left behind (.venv and the Kafka cache stay)
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage htmlcov

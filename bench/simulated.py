@@ -1,45 +1,43 @@
-"""The real engine on a simulated cluster of 200,000 partitions on 100 brokers: seconds and peak memory of each phase.
+"""The real client on 200,000 simulated partitions of 100 brokers: seconds, CPU, bytes and peak memory of this side.
 
-Seconds are this machine's, not the model's: the engine's work and the model's, and nothing of a real network.
-`simulated.py phases|recover PARTITIONS` measures in its own process and prints JSON.
+The brokers are played in a process of their own, over TCP on loopback, and nothing of them is counted but the waiting.
+`simulated.py phases PARTITIONS` measures in its own process and prints JSON, `simulated.py serve PARTITIONS` plays.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import os
 import resource
+import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.sockets import Address, Dial, Sockets, Streams
+from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, Leadership
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from kafka_recovery.domain.outcome import Report
-from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
-from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.simulator.histories.many import many
-from kafka_recovery.simulator.host.dialing import Names, SimulatedDial
-from kafka_recovery.simulator.host.disks import Disk, SimulatedStorage
-from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
-from kafka_recovery.simulator.host.mortality import MortalClock, Process
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
 from kafka_recovery.simulator.model.log import LoadedLog
 from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.play.server import PlayServer
 
 BROKERS = 100
 DEAD = BrokerId(100)
@@ -49,67 +47,88 @@ DEADLINE = timedelta(minutes=5)
 PATIENT = EvidenceRules(DEADLINE, max_age=timedelta(hours=1))
 
 
+PULSE = 0.25
+"""Seconds between two looks of a watch, as the operator takes them."""
+
+
+@dataclass(slots=True)
+class Phase:
+    """What one phase took of this process: wall and CPU seconds, MiB at the peak, bytes over the wire both ways."""
+
+    seconds: float = 0.0
+    cpu: float = 0.0
+    peak_mib: float = 0.0
+    mib: float = 0.0
+
+
 @dataclass(slots=True)
 class Phases:
-    """Seconds, and MiB at the peak, of each phase."""
+    """By name. `moved`: bytes over the wire so far."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
-    peak_mib: dict[str, float] = field(default_factory=dict)
+    taken: dict[str, Phase] = field(default_factory=dict)
+    moved: int = 0
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure what happens inside; the same name again adds up."""
         _forget_peak()
-        began = time.perf_counter()
+        began, cpu, moved = time.perf_counter(), time.process_time(), self.moved
         try:
             yield
         finally:
-            self.seconds[name] = round(self.seconds.get(name, 0.0) + time.perf_counter() - began, 2)
-            self.peak_mib[name] = max(round(_peak_mib()), self.peak_mib.get(name, 0))
-
-
-class Nobody:
-    """Port `Approvals`: never asked under a policy that approves by itself."""
-
-    async def granted(self, plan: Plan, digest: str) -> str | None:
-        """No."""
-        return None
-
-    async def standing(self, plan: Plan, digest: str) -> str | None:
-        """Nobody said yes."""
-        return None
+            phase = self.taken.setdefault(name, Phase())
+            phase.seconds += time.perf_counter() - began
+            phase.cpu += time.process_time() - cpu
+            phase.peak_mib = max(phase.peak_mib, _peak_mib())
+            phase.mib += (self.moved - moved) / 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
-    """A simulated cluster, and the engine's ports on it."""
+class CountingDial:
+    """The way to the brokers, and how many bytes go over it."""
 
-    loop: VirtualLoop
-    cluster: KafkaCluster
-    driver: AssignmentOrderElection
-    clock: VirtualClock
-    process: Process
-    policy: Policy
+    dial: Dial
+    phases: Phases
 
-    @classmethod
-    def of(cls, partitions: int) -> Site:
-        """All partitions offline: broker 100, which is down, was the last ISR member of each of them."""
-        # Idle followers of a hundred leaders each would ask 20,000 times a second, and nobody measures that here.
-        settings = Settings(elr=False, fetch_max_wait=30.0, fetch_timeout=60.0, lag_max=600.0)
-        kafka = SimulatedKafka(1, brokers=range(1, BROKERS + 1), settings=settings, keep_timeline=False)
-        for number, first in enumerate(range(0, partitions, PARTITIONS_A_TOPIC)):
-            last = min(first + PARTITIONS_A_TOPIC, partitions)
-            kafka.load(f"topic-{number:04}", [_partition(n) for n in range(first, last)], idle=True)
-        kafka.kill(DEAD)
-        kafka.run_for(10)
-        loop, process = VirtualLoop(kafka.scheduler), Process("engine-1")
-        clock = VirtualClock(loop)
-        names = Names(kafka.broker_ids)
-        dial = SimulatedDial(kafka, process, names)
-        cluster = KafkaCluster(names.bootstrap, Security(), dial=dial, now=clock.now)
-        limits = Limits(partitions=partitions, wave_sizes=(1, 50, WAVE))
-        policy = Policy((Rule("all", approval=Approval.AUTO, evidence=PATIENT),), limits)
-        return cls(loop, cluster, AssignmentOrderElection(cluster), clock, process, policy)
+    async def __call__(self, address: Address, tls: ssl.SSLContext | None) -> Streams:
+        """An open connection whose bytes are counted."""
+        reader, writer = await self.dial(address, tls)
+        feed, write = reader.feed_data, writer.write
+
+        def fed(data: bytes) -> None:
+            self.phases.moved += len(data)
+            feed(data)
+
+        def written(data: bytes) -> None:
+            self.phases.moved += len(data)
+            write(data)
+
+        reader.feed_data, writer.write = fed, written  # type: ignore[method-assign, assignment]
+        return reader, writer
+
+
+def played(partitions: int) -> SimulatedKafka:
+    """All partitions offline: broker 100, which is down, was the last ISR member of each of them."""
+    # Idle followers of a hundred leaders each would ask 20,000 times a second, and nobody measures that here.
+    settings = Settings(elr=False, fetch_max_wait=30.0, fetch_timeout=60.0, lag_max=600.0)
+    kafka = SimulatedKafka(1, brokers=range(1, BROKERS + 1), settings=settings, keep_timeline=False)
+    for number, first in enumerate(range(0, partitions, PARTITIONS_A_TOPIC)):
+        last = min(first + PARTITIONS_A_TOPIC, partitions)
+        kafka.load(f"topic-{number:04}", [_partition(n) for n in range(first, last)], idle=True)
+    kafka.kill(DEAD)
+    kafka.run_for(10)
+    return kafka
+
+
+async def serve(partitions: int) -> None:
+    """Play until standard input ends; the first line of the output says where."""
+    kafka = played(partitions)
+    gc.freeze()  # the model's objects are no concern of a collector
+    async with PlayServer(kafka) as server:
+        print(server.bootstrap, flush=True)
+        serving = asyncio.create_task(server.serve())
+        await asyncio.to_thread(sys.stdin.read)
+        serving.cancel()
 
 
 def _partition(n: int) -> LoadedPartition:
@@ -132,65 +151,85 @@ def _vector(epochs: int) -> EpochVector:
     return tuple(EpochEntry(LeaderEpoch(3 * epoch), Offset(3000 * epoch)) for epoch in range(epochs))
 
 
-async def phase_by_phase(site: Site, phases: Phases) -> None:
+async def phase_by_phase(bootstrap: Sequence[Address], partitions: int, phases: Phases, watched: float) -> None:
     """Each phase over all partitions, one after the other, by the engine's own ports."""
-    with phases.phase("gather"):
-        evidence = await site.cluster.gather(ALL_OFFLINE, PATIENT)
-    with phases.phase("decide"):
-        plan = decide(evidence, site.policy)
-    elected = plan.elections
-    if len(elected) != len(evidence.partitions) or not elected:
-        raise RuntimeError(
-            f"{len(elected)} of {len(evidence.partitions)} would be elected: this measures something else"
-        )
-    for ids in plan.waves:
-        ballots = [request_of(elected[id]) for id in ids]
-        with phases.phase("elect"):
-            await _elect(site, ballots)
-        with phases.phase("verify"):
-            led = await _led(site, ids)
-            while any(lead.problem for lead in led.values()):
-                await site.clock.sleep(timedelta(milliseconds=250))
-                led = await _led(site, ids)
-        if any(led[ballot.id].leader != ballot.designated for ballot in ballots):
-            raise RuntimeError("somebody else was elected")
+    limits = Limits(partitions=partitions, wave_sizes=(1, 50, WAVE))
+    policy = Policy((Rule("all", approval=Approval.AUTO, evidence=PATIENT),), limits)
+    dial = CountingDial(Sockets(Threads("bench")), phases)
+    async with KafkaCluster(bootstrap, Security(), dial=dial) as cluster:
+        with phases.phase("full scan"):
+            scan = await cluster.scan(DEADLINE)
+        if scan.partitions != partitions:
+            raise RuntimeError(f"{scan.partitions} partitions were found")
+        del scan
+        await _watch(cluster, phases, watched)
+        with phases.phase("gather"):
+            evidence = await cluster.gather(ALL_OFFLINE, PATIENT)
+        with phases.phase("decide"):
+            plan = decide(evidence, policy)
+        elected = plan.elections
+        if len(elected) != len(evidence.partitions) or len(elected) != partitions:
+            raise RuntimeError(f"{len(elected)} of {partitions} would be elected: this measures something else")
+        driver = AssignmentOrderElection(cluster)
+        for ids in plan.waves:
+            ballots = [request_of(elected[id]) for id in ids]
+            with phases.phase("elect"):
+                await _elect(driver, ballots)
+            with phases.phase("verify"):
+                await _verify(cluster, ballots)
 
 
-async def _led(site: Site, ids: Sequence[TopicPartition]) -> dict[TopicPartition, Leadership]:
-    looks = await site.cluster.leaders(ids, DEADLINE)
-    return {id: look for id, look in looks.items() if isinstance(look, Leadership)}
+async def _watch(cluster: KafkaCluster, phases: Phases, seconds: float) -> None:
+    """Pulses while nothing happens."""
+    await cluster.pulse(DEADLINE)  # connections are made once
+    until = time.monotonic() + seconds
+    with phases.phase("idle watch"):
+        while time.monotonic() < until:
+            await cluster.pulse(DEADLINE)
+            await asyncio.sleep(PULSE)
 
 
-async def _elect(site: Site, ballots: Sequence[Ballot]) -> None:
+async def _elect(driver: AssignmentOrderElection, ballots: Sequence[Ballot]) -> None:
     """Designate, elect and restore."""
-    for step in (site.driver.designate, site.driver.elect, site.driver.restore):
+    for step in (driver.designate, driver.elect, driver.restore):
         answers = await step(ballots)
         bad = [answer for answer in answers.values() if answer.answer is not Answer.ACCEPTED]
         if bad:
             raise RuntimeError(f"{len(bad)} of {len(ballots)} refused: {bad[0]}")
 
 
-async def recover(site: Site, phases: Phases) -> Report:
-    """The whole engine, from the first look to the last order restored."""
-    storage = SimulatedStorage(Disk("disk"), site.process, site.clock.now)
-    with FileJournal(storage, site.clock.now) as journal:
-        clock = MortalClock(site.process, site.clock)
-        engine = Engine(site.cluster, site.driver, journal, Nobody(), site.policy, clock=clock)
-        with phases.phase("recover"):
-            report = await engine.recover(ALL_OFFLINE)
-    if not report.recovered:
-        raise RuntimeError(f"not recovered: {next(o for o in report.outcomes if not o.outcome.is_recovered)}")
-    return report
+async def _verify(cluster: KafkaCluster, ballots: Sequence[Ballot]) -> None:
+    """Until the leaders themselves answer."""
+    ids = [ballot.id for ballot in ballots]
+    led = await _led(cluster, ids)
+    while any(lead.problem for lead in led.values()):
+        await asyncio.sleep(0.25)
+        led = await _led(cluster, ids)
+    if any(led[ballot.id].leader != ballot.designated for ballot in ballots):
+        raise RuntimeError("somebody else was elected")
 
 
-def measure(how: str, partitions: int) -> dict[str, dict[str, float]]:
-    """Measure in this process: `phases`, or the whole `recover`."""
+async def _led(cluster: KafkaCluster, ids: Sequence[TopicPartition]) -> dict[TopicPartition, Leadership]:
+    looks = await cluster.leaders(ids, DEADLINE)
+    return {id: look for id, look in looks.items() if isinstance(look, Leadership)}
+
+
+def measure(partitions: int, watched: float = 60.0) -> dict[str, dict[str, float]]:
+    """Measure in this process; the brokers are in another one."""
+    command = [sys.executable, __file__, "serve", str(partitions)]
     phases = Phases()
-    with phases.phase("build"):
-        site = Site.of(partitions)
-    gc.freeze()  # the model's objects are no concern of a collector that runs for the engine
-    site.loop.finish(phase_by_phase(site, phases) if how == "phases" else recover(site, phases))
-    return {"seconds": phases.seconds, "peak_mib": phases.peak_mib}
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        try:
+            bootstrap = [Address.parse(address) for address in server.stdout.readline().split(",")[:3]]
+            asyncio.run(phase_by_phase(bootstrap, partitions, phases, watched))
+        finally:
+            server.stdin.close()
+            server.terminate()
+    return {
+        name: {key: round(value, 2) for key, value in asdict(phase).items()} for name, phase in phases.taken.items()
+    }
 
 
 def histories_per_second(seeds: int = 400) -> float:
@@ -201,13 +240,11 @@ def histories_per_second(seeds: int = 400) -> float:
     return done / (time.perf_counter() - began)
 
 
-def fresh(how: str, partitions: int) -> dict[str, dict[str, float]]:
+def fresh(partitions: int) -> Mapping[str, Mapping[str, float]]:
     """Measure in a process of its own: one memory peak must not hide the next."""
-    command = [sys.executable, __file__, how, str(partitions)]
-    answer: dict[str, dict[str, float]] = json.loads(
-        subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    )
-    return answer
+    command = [sys.executable, __file__, "phases", str(partitions)]
+    answer: Any = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
+    return dict(answer)
 
 
 def _forget_peak() -> None:
@@ -225,4 +262,7 @@ def _peak_mib() -> float:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measure(sys.argv[1], int(sys.argv[2]))))
+    if sys.argv[1] == "serve":
+        asyncio.run(serve(int(sys.argv[2])))
+    else:
+        print(json.dumps(measure(int(sys.argv[2]), *map(float, sys.argv[3:]))))

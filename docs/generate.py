@@ -1,5 +1,7 @@
 """Writes docs/reference.md: reasons, conditions, events, metrics, exit codes and words, as the code has them.
 
+And docs/partition-life.md, from the engine's table of transitions.
+
     PYTHONPATH=operator python docs/generate.py    # after a change in operator/, or in which page explains what
 
 tests/unit/docs holds file and code equal. Text in, text out: `wanted`.
@@ -15,6 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # it is run as a file, and by tests
 
+import generate_life
 from generate_reasons import FILLED_IN, Unexplained, collected, members
 
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
@@ -69,7 +72,8 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             "cluster/epoch_vectors.py",
             "cluster/kafka_cluster.py",
             "cluster/metadata.py",
-            "cluster/view.py",
+            "cluster/gathering.py",
+            "cluster/membership.py",
         ),
     ),
     (
@@ -196,6 +200,11 @@ def wanted() -> str:
     return "\n".join([*parts, "## Metrics\n", *_metrics(), "## Exit codes\n", *_exit_codes(), "## Words\n", *_words()])
 
 
+def life() -> str:
+    """What docs/partition-life.md should hold."""
+    return generate_life.wanted(_table)
+
+
 def _reasons() -> Iterator[str]:
     said = collected(ELSEWHERE)
     places = tuple(file for _, _, files in MEETINGS for file in files)
@@ -270,3 +279,4 @@ def _text_of(page: str) -> str:
 
 if __name__ == "__main__":
     REFERENCE.write_text(wanted())
+    generate_life.PAGE.write_text(life())

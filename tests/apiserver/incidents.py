@@ -26,7 +26,21 @@ Start = Callable[..., OperatorProcess]
 """Starts an operator with options and a `lease` in seconds."""
 
 
-def watched_cluster(kafka: RealKafka, name: str = "prod", **spec: Any) -> Object:
+class Watched(Protocol):
+    """A Kafka, real or played."""
+
+    @property
+    def cluster_id(self) -> str:
+        """Its id."""
+        ...
+
+    @property
+    def bootstrap(self) -> str:
+        """Where its brokers listen."""
+        ...
+
+
+def watched_cluster(kafka: Watched, name: str = "prod", **spec: Any) -> Object:
     """A WatchedCluster for this Kafka, with policy `prod` and full authority."""
     wanted = {
         "clusterId": kafka.cluster_id,

@@ -10,6 +10,7 @@ import pytest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.play.stage import named_incident
+from kafka_recovery.simulator.wire.metadata_log import Written
 from testbed.kafka_tools import KafkaTools
 from unit.simulator.play.playing import Played, played
 
@@ -64,13 +65,50 @@ def test_kafka_metadata_quorum_tells_who_leads_it(tools: KafkaTools) -> None:
     assert "HighWatermark:" in told
 
 
+def test_kafka_metadata_quorum_asks_a_controller_itself(cluster: Played, tmp_path: Path) -> None:
+    tools = KafkaTools(cluster.server.controllers, tmp_path, "--bootstrap-controller")
+
+    told = tools.run("MetadataQuorumCommand", "describe", "--replication")
+
+    assert "3000" in told
+    assert "Leader" in told
+
+
+def test_kafka_reads_the_metadata_log(tmp_path: Path) -> None:
+    """As a file: nothing but a broker fetches it, and that would take part in the cluster."""
+    kafka = SimulatedKafka(1)
+    kafka.create_topic("orders", [[1, 2, 3]], min_isr=2)
+    kafka.run_for(2)
+    kafka.kill(1)
+    kafka.run_for(5)
+    file = tmp_path / "00000000000000000000.log"
+    file.write_bytes(Written(kafka, lambda id: ("127.0.0.1", 9092)).read(0, 2**20))
+
+    told = KafkaTools("", tmp_path).dumped(file)
+
+    for said in (
+        '"type":"FEATURE_LEVEL_RECORD","version":0,"data":{"name":"metadata.version","featureLevel":27}',
+        '"type":"TOPIC_RECORD","version":0,"data":{"name":"orders"',
+        '"resourceName":"orders","name":"min.insync.replicas","value":"2"',
+        '"replicas":[1,2,3],"isr":[1,2,3],"removingReplicas":[],"addingReplicas":[],"leader":1,"leaderEpoch":0',
+        '"type":"BROKER_REGISTRATION_CHANGE_RECORD","version":0,"data":{"brokerId":1,"brokerEpoch":3,"fenced":1}',
+        '"isr":[2,3],"leader":2}',
+    ):
+        assert said in told, told
+    assert told.count("isvalid: true") == told.count("isvalid") > 1
+
+
 def test_kafka_leader_election_elects_uncleanly(tmp_path: Path) -> None:
-    """As Kafka does it: the first replica in the assignment that lives, which is the one that has nothing."""
+    """As Kafka does it: the first replica in the assignment that lives, which is the one that has nothing.
+
+    Told brokers that live: on the one whose host is gone the tool would wait for as long as it waits for everything.
+    """
     found = named_incident("empty-disk")
     kafka = found.staged()
     kafka.run_until(found.begins_at)
     with played(kafka) as cluster:
-        tools = KafkaTools(cluster.bootstrap, tmp_path)
+        alive = [cluster.server.address(broker.id) for broker in kafka.brokers.values() if broker.is_open]
+        tools = KafkaTools(",".join(f"{host}:{port}" for host, port in alive), tmp_path)
 
         told = tools.run("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
 

@@ -72,9 +72,8 @@ def objections(decision: Decision, planned: Evidence, seen: Evidence, policy: Po
     best = firsts(now, seen.cluster, decision.candidate_order)
     if best and decision.leader not in best:
         yield "BetterCandidate"
-    if _costs(decision.leader, now) > _costs(decision.leader, was) or _lacks(decision.leader, now) > _lacks(
-        decision.leader, was
-    ):
+    told, lost = _lacks(decision.leader, was), _lacks(decision.leader, now)
+    if _costs(decision.leader, now) > _costs(decision.leader, was) or any(lost[id] > told.get(id, 0) for id in lost):
         yield "LossIsWorse"
 
 
@@ -108,10 +107,10 @@ def _costs(leader: BrokerId | None, seen: PartitionEvidence) -> int:
     return max([0, *ends]) - replica.log.end if replica and replica.log and ends else 0
 
 
-def _lacks(leader: BrokerId | None, seen: PartitionEvidence) -> int:
+def _lacks(leader: BrokerId | None, seen: PartitionEvidence) -> dict[BrokerId, int]:
     replica = seen.replica(leader)
-    others = [other.log for other in seen.replicas if other.log is not None and other.broker != leader]
-    return max((len(lacking(replica.log, log)) for log in others), default=0) if replica and replica.log else 0
+    others = [(other.broker, other.log) for other in seen.replicas if other.log is not None and other.broker != leader]
+    return {broker: len(lacking(replica.log, log)) for broker, log in others} if replica and replica.log else {}
 
 
 def holds(planned: Evidence, policy: Policy, later: Iterable[tuple[Evidence, Policy]]) -> int:

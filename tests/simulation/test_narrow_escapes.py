@@ -8,16 +8,18 @@ is asked for as well: a history that misses its moment shows nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster import advancing, gathering, metadata
 from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
-from kafka_recovery.cluster.view import View, Views
-from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.membership import Membership, View
+from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.policy import Approval, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.chronicle import Chronicle
@@ -34,7 +36,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Upon,
 )
 from simulation.defects import Patch
-from simulation.test_oracle_corners import incident
+from simulation.test_oracle_corners import ONE_AFTER_THE_OTHER, incident
 
 Shows = Callable[[Chronicle], bool]
 
@@ -55,6 +57,15 @@ class Escape:
     scenario: Scenario
     shows: Shows
     given: Patch | None = None
+
+
+def planned(loss: LossClass) -> Shows:
+    """Whether an election is planned that costs this."""
+    return lambda story: any(
+        decision.loss is not None and decision.loss.loss_class is loss
+        for _, plan in story.plans()
+        for decision in plan.decisions
+    )
 
 
 def looked(at_least: Callable[[PartitionEvidence, ClusterState], bool]) -> Shows:
@@ -93,12 +104,35 @@ def nobody_may_list_reassignments(patch: pytest.MonkeyPatch) -> None:
 
 def the_view_stands_still(patch: pytest.MonkeyPatch) -> None:
     """Who tells of everything applies no metadata any more, and still forwards requests to the controller."""
-    honest = Views.advances
+    honest = advancing.advances
 
-    async def advances(self: Views, view: View, *rest: Any) -> Mapping[BrokerId, bool]:
-        return {**await honest(self, view, *rest), view.at.id: False}
+    async def advances(members: Membership, view: View, *rest: Any) -> Mapping[BrokerId, bool]:
+        return {**await honest(members, view, *rest), view.at.id: False}
 
-    patch.setattr(Views, "advances", advances)
+    patch.setattr(gathering, "advances", advances)
+
+
+def the_best_one_knows_of_no_later_leader(patch: pytest.MonkeyPatch) -> None:
+    """Broker 3 has all that the controller committed by the end of a look, and had not when it was asked for its log.
+
+    So it is for a tenth of a second in a look of some.
+    """
+    honest = KafkaCluster.gather
+
+    async def gather(self: KafkaCluster, *asked: Any) -> Evidence:
+        evidence = await honest(self, *asked)
+        return replace(evidence, partitions=tuple(map(late, evidence.partitions)))
+
+    def late(partition: PartitionEvidence) -> PartitionEvidence:
+        replicas = [
+            replace(replica, log=replace(replica.log, answered_under=None))
+            if replica.broker == 3 and replica.log
+            else replica
+            for replica in partition.replicas
+        ]
+        return replace(partition, replicas=tuple(replicas))
+
+    patch.setattr(KafkaCluster, "gather", gather)
 
 
 def nobody_may_read_records(patch: pytest.MonkeyPatch) -> None:
@@ -123,12 +157,14 @@ FALLEN_APART = (
 )  # fmt: skip
 APART = incident(
     brokers=4,
-    topics=(Topic("orders", ((1, 2), (1, 3, 2), (1, 4))),),
+    topics=(Topic("orders", ((1, 2), (1, 2, 3), (1, 4))),),
     traffic=tuple(Traffic(f"orders-{index}", True, 1, 14, 1) for index in range(3)),
     faults=(*FALLEN_APART, Fault(29, Kind.STOP, 3, upon=Upon.DESIGNATE)),
     rules=Rules(patience=1.0, wave_sizes=(2, 1)),
 )
 """Three survivors lead a partition each, two in the first wave; the one of these that has most leaves meanwhile."""
+
+TWO = (Topic("orders", ((1, 2, 3), (1, 2, 3))),)
 
 ESCAPES = (
     Escape("a wave that failed while the next one was ready", APART, said("EarlierWaveFailed")),
@@ -168,15 +204,32 @@ ESCAPES = (
             engines=(EngineRun(30, thinking=10),),
         ), said("TooManyBrokersDown")),
     Escape("a replica that knows of no later leader",
-        incident(
-            faults=(
-                Fault(5, Kind.KILL, 2), Fault(10, Kind.CUT, 1, other=3), Fault(10, Kind.CUT, 3, other=1),
-                Fault(24, Kind.DEAF, 3, lasting=17.47), Fault(25, Kind.KILL, 1), Fault(28, Kind.START, 2),
-            ),
-            rules=ANYBODY, engines=(EngineRun(40.33),),
-        ), looked(_follows_another_epoch)),
+        incident(rules=ANYBODY), looked(_follows_another_epoch), the_best_one_knows_of_no_later_leader),
     Escape("replicas whose epochs may not be read",
         incident(rules=ANYBODY), looked(_epochs_unread), nobody_may_read_records),
+    Escape("one partition more than a plan may elect",
+        incident(topics=TWO, rules=Rules(patience=1.0, partitions=1)), said("PlanIsFull")),
+    Escape("a leader that is alone where two are asked for",
+        incident(faults=(*ONE_AFTER_THE_OTHER[:3], Fault(20, Kind.START, 3)),
+            topics=(Topic("orders", ((1, 2, 3),), min_isr=2),)),
+        said("RecoveredUnderMinIsr")),
+    Escape("a reassignment that goes on",
+        incident(Fault(3, Kind.KILL, 4), Fault(26, Kind.REASSIGN, partition="orders-0", replicas=(1, 2, 4)), brokers=4),
+        said("ReassignmentOngoing")),
+    Escape("who left the ISR when too few were left",
+        incident(
+            faults=(*ONE_AFTER_THE_OTHER[:3], Fault(20, Kind.START, 3)), knows_history=True, witnessed=0.5,
+            topics=(Topic("orders", ((1, 2, 3),), min_isr=2),)),
+        planned(LossClass.LOSSLESS)),
+    Escape("who left the ISR when enough were left",
+        incident(
+            faults=(*ONE_AFTER_THE_OTHER[:3], Fault(20, Kind.START, 2)), knows_history=True,
+            topics=(Topic("orders", ((1, 2, 3),), min_isr=2),)),
+        planned(LossClass.UNKNOWN)),
+    Escape("an old leader that the controllers do not hear",
+        incident(faults=(*ONE_AFTER_THE_OTHER[:2], Fault(15, Kind.ISOLATE, 1), *ONE_AFTER_THE_OTHER[3:])),
+        said("OldLeaderAnswers")),
+    Escape("a living broker that says nothing", incident(Fault(29, Kind.HIDE, 3)), said("PromisedMissing")),
 )  # fmt: skip
 
 

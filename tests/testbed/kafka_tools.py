@@ -36,17 +36,23 @@ def jar() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class KafkaTools:
-    """Kafka's own programs against one cluster; their logs go to `home`."""
+    """Kafka's own programs against one cluster; their logs go to `home`. `reached`: how they are told where it is."""
 
     bootstrap: str
     home: Path
+    reached: str = "--bootstrap-server"
 
     def run(self, program: str, *words: str, given: str = "") -> str:
         """What it printed; RuntimeError unless it ends well."""
+        return self._ran(f"org.apache.kafka.tools.{program}", self.reached, self.bootstrap, *words, given=given)
+
+    def dumped(self, log: Path) -> str:
+        """A file of the metadata log, as Kafka reads it."""
+        return self._ran("kafka.tools.DumpLogSegments", "--cluster-metadata-decoder", "--files", str(log))
+
+    def _ran(self, program: str, *words: str, given: str = "") -> str:
         java = Java(fetch(RELEASE))
-        command = java.command(
-            self.home, 256, f"org.apache.kafka.tools.{program}", "--bootstrap-server", self.bootstrap, *words
-        )
+        command = java.command(self.home, 256, program, *words)
         environment = {"CLASSPATH": os.pathsep.join((java.environment["CLASSPATH"], str(jar())))}
         done = subprocess.run(
             command, env=environment, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False

@@ -162,8 +162,8 @@ class Nodes:
         home.mkdir(parents=True)
         write_properties(home / "server.properties", properties)
         command = self._java.command(home, heap, "kafka.Kafka", str(home / "server.properties"))
-        environment = self._java.environment | ({} if number == CONTROLLER else self._wish.environment)
-        self._nodes[number] = Node(Program(name, home, command, dict(environment)), self._guard)
+        environment = {**self._java.environment, **({} if number == CONTROLLER else self._wish.environment)}
+        self._nodes[number] = Node(Program(name, home, command, environment), self._guard)
         return self._nodes[number]
 
     def _format_controller(self, home: Path) -> None:

@@ -280,10 +280,21 @@ def play(
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Let it happen before your eyes, instead of showing what is left.")
     ] = False,
+    stepped: Annotated[
+        bool, typer.Option("--stepped", help="Let time pass only when told to: Enter for a second, or a number.")
+    ] = False,
     user: Annotated[
         str | None,
         typer.Option(
             "--user", metavar="NAME:PASSWORD", help="Let in this one only, by SASL_PLAINTEXT with PLAIN or SCRAM."
+        ),
+    ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--deny",
+            metavar="OPERATION:RESOURCE",
+            help="Take a right from that user: ALTER:cluster, READ:orders. Repeat.",
         ),
     ] = None,
 ) -> None:
@@ -291,7 +302,7 @@ def play(
 
     Ctrl-C ends it.
     """
-    call = playing.Call(file, incident, port, from_start, user)
+    call = playing.Call(file, incident, port, from_start, stepped, deny or (), user)
     run(lambda interrupts: playing.play(call, interrupts))
 
 

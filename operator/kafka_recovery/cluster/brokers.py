@@ -189,7 +189,7 @@ class Brokers:
             raise Unanswered(question.name, why, question.address) from error
         finally:
             if line is not None:
-                await line.connection.close()
+                await line.connection.drop()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Self
 
+from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 from kafka.protocol.schemas.fields.codegen import CodegenContext
+
+_Decoder = Callable[[memoryview, int], tuple[Any, int]]
+"""What is read from this place on, and where it ends."""
 
 
 class Unreadable(ValueError):
@@ -35,27 +39,36 @@ def decode(message: Any, version: int, data: memoryview, *, all_of_it: bool = Tr
 
 
 @cache
-def _decoder(message: Any, version: int) -> Callable[[memoryview, int], tuple[Any, int]]:
+def _decoder(message: Any, version: int) -> _Decoder:
     """As `StructField.compiled_decode_from` makes it, with checks."""
-    context = _Checked()
     flexible = message.flexible_version_q(version)
     layout, proxy = message._struct, message._struct._data_class
     layout._data_class = message[None]
     try:
-        context.lines.append("def _decode(data, pos):")
-        layout.emit_decode_from(context, "obj", "    ", version=version, compact=flexible, tagged=flexible)
+        return _compiled(layout, "obj", version, compact=flexible, tagged=flexible)
     finally:
         layout._data_class = proxy
-    context.emit("    ", "return obj, pos")
+
+
+def _compiled(layout: Any, name: str, version: int, *, compact: bool, tagged: bool | None) -> _Decoder:
+    """A decoder of this layout. The library reads a structure called `obj` as one that is no field of another."""
+    context = _Checked()
+    context.lines.append("def _decode(data, pos):")
+    layout.emit_decode_from(context, name, "    ", version=version, compact=compact, tagged=tagged)
+    context.emit("    ", f"return {name}, pos")
+    for key, value in context.globs.items():
+        if isinstance(value, TaggedFields):
+            context.globs[key] = _Tagged.of(value, version)
     context.globs["_Rest"] = _Rest
-    exec(compile(context.source(), f"<checked {message.name} v{version}>", "exec"), context.globs)
-    found: Callable[[memoryview, int], tuple[Any, int]] = context.globs["_decode"]
+    exec(compile(context.source(), f"<checked {layout.name} v{version}>", "exec"), context.globs)
+    found: _Decoder = context.globs["_decode"]
     return found
 
 
 _LOOP = re.compile(r" *for _\w+ in range\((_\w+)\):")
 _SHIFT = re.compile(r"( *)(_sh\w+) \+= 7")
 _SLICE = re.compile(r"( *)pos \+= _ln\w+")
+_EMPTY = re.compile(r" *pos \+= 1  # empty tagged fields")
 _TAIL = re.compile(r"( *_\w+ = )_BytesIO\(bytes\(data\[pos:\]\)\)")
 _TO_BE_CHECKED = re.compile(r"\brange\(|_sh\w+ \+?= .*7|_BytesIO\(|pos \+= _ln")
 """What the checks hang on: in another shape than the ones above it would go unchecked, so nothing is decoded then."""
@@ -71,6 +84,8 @@ class _Checked(CodegenContext):
             super().emit(indent, f"if not 0 <= {loop[1]} <= len(data) - pos: raise ValueError('array size')")
         elif tail:
             line = f"{tail[1]}_Rest(data, pos)"
+        elif _EMPTY.fullmatch(line):
+            super().emit(indent, "if data[pos]: raise ValueError('tagged fields in a tagged field')")
         super().emit(indent, line)
         if shift := _SHIFT.fullmatch(line):
             super().emit(indent, f"{shift[1]}if {shift[2]} > 28: raise ValueError('number of more than five bytes')")
@@ -80,30 +95,73 @@ class _Checked(CodegenContext):
             raise NotImplementedError(f"kafka-python generates decoders that are not known here: {line.strip()}")
 
 
-_MOST_READS = 100_000
-"""Pieces of one message's tagged fields: enough for thousands of brokers' addresses, read in a third of a second."""
+_MOST_TAGS = 1000
+"""Tagged fields of one structure; Kafka's have a handful."""
 
 
+@dataclass(slots=True)
 class _Rest:
-    """What is left, as the library's decoder of tagged fields reads it; nothing is copied for it."""
+    """What is left of a message, as the generated code gives it to who reads tagged fields; it is no copy."""
 
-    __slots__ = ("_data", "_from", "_left", "_pos")
-
-    def __init__(self, data: memoryview, pos: int) -> None:
-        self._data, self._from, self._pos, self._left = data, pos, pos, _MOST_READS
-
-    def read(self, size: int) -> bytes:
-        """The next bytes."""
-        begin, self._pos, self._left = self._pos, self._pos + size, self._left - 1
-        if self._left < 0:
-            raise ValueError("more tagged fields than anybody sends")
-        if size < 0 or self._pos > len(self._data):
-            raise ValueError("tagged field beyond the end")
-        return bytes(self._data[begin : self._pos])
+    data: memoryview
+    begin: int
+    read: int = 0
 
     def tell(self) -> int:
-        """How many were read."""
-        return self._pos - self._from
+        """How many bytes were read."""
+        return self.read
+
+
+@dataclass(frozen=True, slots=True)
+class _Tagged:
+    """Tagged fields of one structure, by tag; the library's own reader of them believes any size, and is slow."""
+
+    known: Mapping[int, tuple[str, _Decoder]]
+
+    @classmethod
+    def of(cls, fields: Any, version: int) -> Self:
+        """As the library knows them."""
+        # compact, and without tagged fields of its own: so the library reads what stands in a tagged field
+        decoders = {
+            tag: (field.name, _compiled(field, "value", version, compact=True, tagged=None))
+            for tag, field in fields._tags.items()
+        }
+        return cls(decoders)
+
+    def decode(self, rest: _Rest, version: int) -> dict[str, Any]:
+        """Values by name; unknown ones are bytes and called by their number."""
+        data, found = rest.data, {}
+        count, pos = _number(data, rest.begin)
+        if count > _MOST_TAGS:
+            raise ValueError("more tagged fields than anybody sends")
+        for _ in range(count):
+            tag, pos = _number(data, pos)
+            size, pos = _number(data, pos)
+            end = pos + size
+            if end > len(data):
+                raise ValueError("tagged field beyond the end")
+            if tag in self.known:
+                name, decode = self.known[tag]
+                found[name], read = decode(data, pos)
+                if read != end:
+                    raise ValueError(f"tagged field {name} of {size} bytes, of which {read - pos} are read")
+            else:
+                found[f"_{tag}"] = bytes(data[pos:end])
+            pos = end
+        rest.read = pos - rest.begin
+        return found
+
+
+def _number(data: memoryview, pos: int) -> tuple[int, int]:
+    """An unsigned varint, and where it ends."""
+    value = 0
+    for shift in range(0, 35, 7):
+        byte = data[pos]
+        pos += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, pos
+    raise ValueError("number of more than five bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ import ssl
 import struct
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from io import BytesIO
 from typing import Any, Self
 
@@ -34,6 +35,9 @@ from kafka_recovery.cluster.versions import require_safe
 
 LARGEST_ANSWER = 64 * 1024 * 1024
 """Bytes. Ten times what 5000 partitions need; a longer prefix is another protocol's text read as a number."""
+
+READ_APART = 512 * 1024
+"""Bytes of an answer that is decoded in a thread: half a MiB takes some 50 ms, in which the loop would stand still."""
 
 REAUTHENTICATE_AFTER = 0.8
 """Share of the session's lifetime (KIP-368) after which the next request authenticates anew first."""
@@ -103,6 +107,9 @@ class Connection:
             reader, writer = await dial(address, context)
         except OSError as error:
             raise _could_not_open(address, security, error) from error
+        except (ValueError, OverflowError) as error:  # an empty or endless label of a name, a NUL, a port beyond 65535
+            what = f"{address.host!r}, port {address.port}, is nothing that can be connected to; check the broker's "
+            raise BrokerUnreachable(address, f"{what}advertised.listeners") from error
         connection = cls(address, security, client_id, threads, reader, writer)
         try:
             await connection._authenticate()
@@ -165,11 +172,22 @@ class Connection:
         with contextlib.suppress(OSError):  # how it ended was said to everybody who waited
             await self._writer.wait_closed()
 
+    async def drop(self) -> None:
+        """Close so that nothing is sent any more that was written and did not leave this machine yet.
+
+        Its kernel would go on for minutes with what a network that is away did not take.
+        """
+        sock = self._writer.get_extra_info("socket")
+        if sock is not None:
+            with contextlib.suppress(OSError):
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        await self.close()
+
     async def _read(self) -> None:
         """Hand out answers until the connection ends; whatever ends it, everybody who waits is told."""
         try:
             while True:
-                self._answer(await self._frame())
+                await self._answer(await self._frame())
         except ClusterError as error:
             self._lose(error)
         except (OSError, asyncio.IncompleteReadError) as error:
@@ -194,23 +212,28 @@ class Connection:
             )
         return await self._reader.readexactly(size)
 
-    def _answer(self, frame: bytes) -> None:
+    async def _answer(self, frame: bytes) -> None:
         """Give an answer to who waits for it; drop it if nobody does any more."""
         (correlation_id,) = struct.unpack_from(">i", frame)
-        question = self._questions.pop(correlation_id, None)
+        question = self._questions.get(correlation_id)
         if question is None:
             raise InvalidAnswer(self.address, f"an answer to request {correlation_id}, which was not asked")
         self._answers += 1
-        if question.answer.done():
-            return
         try:
-            question.answer.set_result(_decode(question.response_class, question.version, frame))
+            found = None if question.answer.done() else await self._decoded(question, frame)
         except Exception as error:
             name = question.response_class[None].__name__
             invalid = InvalidAnswer(self.address, f"{name} v{question.version} can't be read: {type(error).__name__}")
             invalid.__cause__ = error
-            question.answer.set_exception(invalid)
             raise invalid from error
+        # Not before: whoever ends the connection tells those who are on the list.
+        self._questions.pop(correlation_id, None)
+        if not question.answer.done():
+            question.answer.set_result(found)
+
+    async def _decoded(self, question: _Question, frame: bytes) -> Any:
+        decode = partial(_decode, question.response_class, question.version, frame)
+        return decode() if len(frame) < READ_APART else await self._threads.call(decode)
 
     def _lose(self, error: ClusterError) -> None:
         """End the connection; only the first reason counts."""
@@ -271,7 +294,7 @@ def _could_not_open(address: Address, security: Security, error: OSError) -> Clu
         case ssl.SSLError():
             return _tls_failure(address, security, error)
         case ConnectionRefusedError():
-            return BrokerRefuses(address, "connection refused")
+            return BrokerRefuses(address, "connection refused" if error.errno else f"no connection: {error}")
         case ConnectionError() if security.tls is not None:
             return BrokerUnreachable(address, _HANDSHAKE_CUT)
     return BrokerUnreachable(address, f"no connection: {error.strerror or error}")

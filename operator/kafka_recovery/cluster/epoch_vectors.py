@@ -25,7 +25,8 @@ VECTOR_ENTRIES = 64
 
 _NONE, _OUT_OF_RANGE, _TOPIC_AUTHORIZATION_FAILED = 0, 1, 29
 _BEYOND_ANY_END = 2**63 - 1
-_VERSIONS = (13, 18)
+_VERSIONS = (13, 16)
+"""From 13 on a topic has its id. After 16 each partition has fields for replicas, which cost time and stay empty."""
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ No error ever holds a password, a token, or the text of a broker that may quote 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar
 
@@ -41,6 +41,14 @@ class ClusterUnavailable(ClusterError):
         self.problems = dict(problems)
         each = "".join(f"\n  {_naming(address, reason.message)}" for address, reason in self.problems.items())
         super().__init__(f"none of {len(self.problems)} brokers answered:{each}" if each else "no broker answered")
+        self.only_fault: ClusterError | None = None
+
+    @classmethod
+    def for_faults(cls, faults: Mapping[Any, ClusterError]) -> ClusterUnavailable:
+        """`only_fault` is the fault, if there is but one."""
+        error = cls({address: fault.reason for address, fault in faults.items()})
+        error.only_fault = next(iter(faults.values())) if len(faults) == 1 else None
+        return error
 
 
 class StaleMetadata(ClusterError):
@@ -49,6 +57,7 @@ class StaleMetadata(ClusterError):
     code = "StaleMetadata"
 
     def __init__(self, address: object, applied: int, behind: str) -> None:
+        self.applied = applied
         super().__init__(
             f"{address} stands at metadata offset {applied}, {behind}: what it shows may be old. "
             "Check that it reaches the controllers."
@@ -109,6 +118,19 @@ class BrokerUnreachable(ClusterError):
 
 class BrokerRefuses(BrokerUnreachable):
     """Nobody listens there: the process that did is gone, or does not listen yet."""
+
+
+class AddressShared(ClusterError):
+    """Several brokers are listed under one address: whose log is measured there can't be told, so it is nobody's."""
+
+    code = "AddressShared"
+
+    def __init__(self, address: object, brokers: Sequence[int]) -> None:
+        named = ", ".join(map(str, brokers))
+        super().__init__(
+            f"brokers {named} are all listed at {address}, so which of them answers there can't be told; give each "
+            "broker an address of its own in advertised.listeners"
+        )
 
 
 class BrokerRestarted(ClusterError):

@@ -9,39 +9,36 @@ from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
 
-from kafka.protocol.consumer import ListOffsetsRequest
-
 from kafka_recovery.cluster import metadata, scan
 from kafka_recovery.cluster.brokers import Address, Brokers
-from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
-from kafka_recovery.cluster.errors import BrokerRefuses, BrokerRestarted, BrokerSilent, ClusterError
+from kafka_recovery.cluster.drivers import Kip1275
+from kafka_recovery.cluster.errors import (
+    BrokerRefuses,
+    BrokerSilent,
+    BrokerUnreachable,
+    ClusterError,
+    ClusterUnavailable,
+    StaleMetadata,
+)
+from kafka_recovery.cluster.gathering import Gathering
 from kafka_recovery.cluster.loop_time import loop_time
-from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
+from kafka_recovery.cluster.membership import Membership, Route
+from kafka_recovery.cluster.metadata import Partitions, PartitionState
 from kafka_recovery.cluster.pulse import Pulse, Pulses
-from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
-from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.replica_logs import ReplicaSurvey
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Dial
 from kafka_recovery.cluster.threads import Threads
-from kafka_recovery.cluster.versions import ApiVersions
-from kafka_recovery.cluster.view import Route, View, Views
+from kafka_recovery.cluster.together import together
 from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
-from kafka_recovery.domain.evidence import (
-    Broker,
-    ClusterState,
-    Evidence,
-    MissingPartition,
-    PartitionEvidence,
-    Reassignment,
-    Replica,
-    ReplicaLog,
-)
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.reason import Reason
 
-_ELR_FEATURE = "eligible.leader.replicas.version"
+_PAUSE = 0.2
+"""Seconds between two tries while no broker can be reached."""
 
 T = TypeVar("T")
 
@@ -68,9 +65,8 @@ class KafkaCluster:
         threads = Threads(expected_cluster_id or ", ".join(map(str, bootstrap)))
         self.brokers = Brokers(security, threads=threads, dial=dial)
         self._now = now
-        self._views = Views(self.brokers, bootstrap, expected_cluster_id)
-        self._pulses = Pulses(self.brokers, bootstrap, expected_cluster_id)
-        self._pulse_from: Address | None = None
+        self._members = Membership(self.brokers, bootstrap, expected_cluster_id)
+        self._pulses = Pulses(self._members)
 
     async def __aenter__(self) -> Self:
         return self
@@ -78,7 +74,7 @@ class KafkaCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._pulses.aclose()
+        await self._members.aclose()
         await self.brokers.aclose()
 
     async def gather(
@@ -92,29 +88,9 @@ class KafkaCluster:
         attempt, each survey of its replicas another one. Connections that fail are not counted: `Brokers` opens them
         anew, and where it gives up, so does the survey.
         """
-        began = loop_time()
-        view = await self._views.look(rules.deadline)
-        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
-        partitions, watermark = await asyncio.gather(
-            metadata.describe_partitions(self.brokers, view.at.address, scope.partitions, rules.deadline),
-            self._views.quorum(view, rules.deadline),
-        )
-        states, missing = _in_scope(scope, partitions)
-        ids = [state.id for state in states]
-        epochs: dict[BrokerId, BrokerEpoch] = {}
-        replicas, ongoing, configs, advances = await asyncio.gather(
-            self._replicas(view, [s for s in states if s.leader is None or scope.with_led], rules, known or {}, epochs),
-            self._reassignments(view, ids, rules.deadline),
-            self._configs(view, {id.topic for id in ids}, rules.deadline),
-            self._views.advances(view, watermark, rules.deadline),
-        )
-        elr = view.versions[view.at.id].finalized_features.get(_ELR_FEATURE, 0) > 0
-        evidence = [
-            _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
-            for state in states
-        ]
-        cluster = self._state(view, advances, epochs, elr, timedelta(seconds=loop_time() - began))
-        return Evidence(replace(cluster, designated_elections=designates), tuple(evidence), tuple(missing))
+        return await Gathering(
+            self.brokers, self._members, self.kip_1275, self._now, scope, rules, known or {}
+        ).evidence()
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
@@ -125,31 +101,41 @@ class KafkaCluster:
         found = await self.read_partitions(partitions, deadline, not_before)
         states = {id: found.states[id] for id in partitions if id in found.states}
         led = {id: state.leader for id, state in states.items() if state.leader is not None}
-        leads = await self.answering(led, deadline)
-        seen = {id: _leadership(state, leads.get(id), found.as_of) for id, state in states.items()}
+        leads, faults = await self._asked(led, deadline)
+        problems = {id: faults.get(broker) for id, broker in led.items()}
+        seen = {id: _leadership(state, leads.get(id), problems.get(id), found.as_of) for id, state in states.items()}
         return {id: seen.get(id) or found.absent(id) for id in partitions}
 
     async def answering(
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
         """Those of `candidates` that answer as leader at this moment; see the port."""
+        leads, _ = await self._asked(candidates, deadline)
+        return leads
+
+    async def _asked(
+        self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
+    ) -> tuple[Mapping[TopicPartition, Lead], Mapping[BrokerId, Reason]]:
+        """What they answer as leaders, and why brokers could not be asked."""
         by_broker: dict[BrokerId, list[TopicPartition]] = {}
         for id, broker in candidates.items():
             by_broker.setdefault(broker, []).append(id)
 
-        async def ask(broker: BrokerId, ids: list[TopicPartition]) -> dict[TopicPartition, Lead]:
-            entry = self._views.known.get(broker)
+        async def ask(broker: BrokerId, ids: list[TopicPartition]) -> dict[TopicPartition, Lead] | Reason:
+            entry = self._members.listing.known.get(broker)
             if entry is None:
-                return {}
+                return Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
             survey = ReplicaSurvey(self.brokers, broker, entry.address, deadline, self._now)
             try:
                 leading = await survey.leading(ids)
-            except ClusterError:
-                return {}
+            except ClusterError as fault:
+                return fault.reason
             return {id: Lead(broker, epoch, end) for id, (epoch, end) in leading.items()}
 
-        answers = await asyncio.gather(*(ask(broker, ids) for broker, ids in by_broker.items()))
-        return {id: lead for part in answers for id, lead in part.items()}
+        told = await together(*(ask(broker, ids) for broker, ids in by_broker.items()))
+        answers = dict(zip(by_broker, told, strict=True))
+        leads = {id: lead for said in answers.values() if not isinstance(said, Reason) for id, lead in said.items()}
+        return leads, {broker: said for broker, said in answers.items() if isinstance(said, Reason)}
 
     async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
         """Whether it answers, or its process is gone; see the port."""
@@ -161,13 +147,18 @@ class KafkaCluster:
 
     def relay(self, at: Address) -> Relay:
         """The broker at this address, as something to be asked about later."""
-        ids = [entry.id for entry in self._views.known.values() if entry.address == at]
+        ids = [entry.id for entry in self._members.listing.known.values() if entry.address == at]
         return Relay(ids[0] if len(ids) == 1 else None, at.host, at.port)
+
+    async def alive(self, brokers: Iterable[BrokerId], deadline: timedelta) -> frozenset[BrokerId]:
+        """Those of these brokers that are registered and not fenced, by the newest metadata. Raises ClusterError."""
+        listed = (await self._members.look(deadline, in_a_hurry=True)).cluster.brokers
+        return frozenset(id for id in brokers if id in listed and not listed[id].fenced)
 
     async def unregistered(self, brokers: Iterable[BrokerId], deadline: timedelta) -> tuple[BrokerId, ...]:
         """Those of these brokers that are not registered; none, where this release or the cluster does not tell."""
         try:
-            view = await self._views.look(deadline, in_a_hurry=True)
+            view = await self._members.look(deadline, in_a_hurry=True)
         except ClusterError:
             return ()
         listed = view.cluster.brokers
@@ -180,34 +171,44 @@ class KafkaCluster:
 
         Raises ClusterError if that fails too, StaleMetadata as `leaders` does.
         """
-        return await self._read(partitions, deadline, lambda: self._views.route(deadline, not_before))
+        return await self._read(partitions, deadline, lambda left: self._members.route(left, not_before))
 
     async def read_current(self, partitions: Sequence[TopicPartition], deadline: timedelta) -> Partitions:
         """These partitions by metadata no older than the controller's now; waits for a broker that is behind.
 
         Raises ClusterError if that fails twice. Without DESCRIBE on the cluster: by the newest metadata there is.
         """
-        return await self._read(partitions, deadline, lambda: self._views.current(deadline))
+        return await self._read(partitions, deadline, self._members.current)
 
     async def _read(
-        self, partitions: Sequence[TopicPartition], deadline: timedelta, through: Callable[[], Awaitable[Route]]
+        self,
+        partitions: Sequence[TopicPartition],
+        deadline: timedelta,
+        through: Callable[[timedelta], Awaitable[Route]],
     ) -> Partitions:
-        async def read() -> Partitions:
-            at, as_of = await through()
-            return replace(await metadata.describe_partitions(self.brokers, at, partitions, deadline), as_of=as_of)
+        """Once at least through another broker than the first; then again while there is time, if connections fail.
 
-        try:
-            return await read()
-        except ClusterError:
-            self._views.forget_route()
-            return await read()
+        A network that is gone for a second has not changed anything.
+        """
+        until, tries = loop_time() + deadline.total_seconds(), 0
+        while True:
+            tries += 1
+            try:
+                at, as_of = await through(deadline)
+                found = await metadata.describe_partitions(self.brokers, at, partitions, deadline)
+                return replace(found, as_of=as_of)
+            except StaleMetadata:
+                raise
+            except ClusterError as error:
+                left = until - loop_time()
+                if tries > 1 and (left <= 0 or not _may_pass(error)):
+                    raise
+                self._members.forget_route()
+                await asyncio.sleep(0 if tries == 1 else min(_PAUSE, left))
 
     async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
         """The cheap look, to be taken several times a second; see `Pulses.take`. One at a time."""
-        pulse = await self._pulses.take(deadline, ask_controller=ask_controller)
-        self._pulse_from = pulse.view_from
-        self._views.known |= {id: beat.entry for id, beat in pulse.beats.items()}
-        return pulse
+        return await self._pulses.take(deadline, ask_controller=ask_controller)
 
     async def every_partition(self, deadline: timedelta) -> tuple[TopicPartition, ...]:
         """All partitions that the principal may see. Raises ClusterError. `deadline` is for each page."""
@@ -217,7 +218,9 @@ class KafkaCluster:
     async def scan(self, deadline: timedelta) -> Scan:
         """Every offline partition there is, through the broker that the last pulse found to know the newest.
 
-        Raises ClusterError if that fails and another one does as well. `deadline` is for each page of some thousand.
+        Raises ClusterError if that fails and another one does as well, StaleMetadata if only brokers answer that know
+        less than was seen before: that nothing is offline would be no news from them. `deadline` is for each page of
+        some thousand.
         """
         return await self._through_the_newest(lambda at: scan.scan(self.brokers, at, deadline), deadline)
 
@@ -228,226 +231,36 @@ class KafkaCluster:
         )
 
     async def _through_the_newest(self, read: Callable[[Address], Awaitable[T]], deadline: timedelta) -> T:
-        at = self._pulse_from or await self.route(deadline)
         try:
-            return await read(at)
+            return await read(await self.route(deadline))
+        except StaleMetadata:
+            raise
         except ClusterError:
-            if await self.route(deadline) == at:
-                self._views.forget_route()
+            self._members.forget_route()
             return await read(await self.route(deadline))
 
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through."""
-        return (await self._views.route(deadline)).address
+        return (await self._members.route(deadline)).address
 
     def forget_route(self) -> None:
         """That broker could not be reached: another one is to be found."""
-        self._views.forget_route()
-
-    async def _replicas(
-        self,
-        view: View,
-        states: Sequence[PartitionState],
-        rules: EvidenceRules,
-        known: Mapping[TopicPartition, PartitionEvidence],
-        epochs: dict[BrokerId, BrokerEpoch],
-    ) -> Mapping[TopicPartition, Mapping[BrokerId, Replica]]:
-        """Every replica of these partitions, each asked of its own broker, all brokers at once.
-
-        `epochs`: the brokers' own ones are noted there.
-        """
-        by_broker: dict[BrokerId, list[PartitionState]] = {}
-        for state in states:
-            for broker in state.replicas:
-                by_broker.setdefault(broker, []).append(state)
-        surveys = await asyncio.gather(
-            *(
-                self._survey(view, broker, held, rules, _logs(broker, held, known), epochs)
-                for broker, held in by_broker.items()
-            )
-        )
-        found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
-        for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
-            for state in held:
-                found[state.id][broker] = _as_known(state, view, survey[state.id])
-        return found
-
-    async def _survey(
-        self,
-        view: View,
-        broker: BrokerId,
-        held: Sequence[PartitionState],
-        rules: EvidenceRules,
-        known: Mapping[TopicPartition, ReplicaLog],
-        epochs: dict[BrokerId, BrokerEpoch],
-    ) -> Mapping[TopicPartition, Replica]:
-        entry = view.cluster.brokers.get(broker) or self._views.known.get(broker)
-        if entry is None:
-            nowhere = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
-            return {state.id: Replica(broker, None, nowhere) for state in held}
-        listed = view.cluster.brokers.get(broker)
-        fenced = listed is None or listed.fenced
-        log_info = self._log_info(view.versions.get(broker))
-        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self._now, log_info)
-        problem = view.faults.get(broker)
-        found: dict[TopicPartition, Replica] = {}
-        wanted = held
-        for _ in range(_attempts_left(problem, fenced, rules)):
-            try:
-                found |= await survey.measure(wanted, may_lead=fenced, known=known)
-            except ClusterError as error:
-                problem = error.reason
-                if isinstance(error, BrokerRestarted):
-                    found = {}
-                if not isinstance(error, BrokerSilent):
-                    break
-            wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
-            if not wanted:
-                break
-        if log_info is not None and log_info.epoch is not None:
-            epochs[broker] = log_info.epoch
-        silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
-        return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
-
-    def _log_info(self, versions: ApiVersions | None) -> ReplicaLogInfo | None:
-        """The way to ask for log ends by GetReplicaLogInfo, if it is configured, and offered by this broker."""
-        key = self.kip_1275.replica_log_info_key
-        offered = key is not None and versions is not None and offers_log_info(versions, key)
-        return ReplicaLogInfo(key) if key is not None and offered else None
-
-    async def _reassignments(
-        self, view: View, ids: Sequence[TopicPartition], deadline: timedelta
-    ) -> Mapping[TopicPartition, Reassignment] | Reason:
-        if not ids:
-            return {}
-        try:
-            return await metadata.reassignments(self.brokers, view.at.address, ids, deadline)
-        except ClusterError as fault:
-            return fault.reason
-
-    async def _configs(self, view: View, topics: set[str], deadline: timedelta) -> Mapping[str, TopicConfigs]:
-        if not topics:
-            return {}
-        try:
-            return await metadata.topic_configs(self.brokers, view.at.address, topics, deadline)
-        except ClusterError:
-            return {}
-
-    def _state(
-        self,
-        view: View,
-        advances: Mapping[BrokerId, bool],
-        epochs: Mapping[BrokerId, BrokerEpoch],
-        elr: bool,
-        took: timedelta,
-    ) -> ClusterState:
-        brokers = [
-            replace(_broker(entry, view, advances.get(entry.id)), epoch=epochs.get(entry.id))
-            for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
-        ]
-        for entry in self._views.known.values():
-            if entry.id not in view.cluster.brokers:
-                gone = _broker(entry, view, None)
-                brokers.append(replace(gone, registered=False if view.cluster.lists_fenced else None, fenced=True))
-        mine = view.versions[view.at.id]
-        return ClusterState(
-            cluster_id=view.cluster.cluster_id,
-            release=_release(mine),
-            features=tuple(sorted(mine.finalized_features.items())),
-            elr_enabled=elr,
-            view_from=view.at.id,
-            brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
-            observed_at=self._now(),
-            took=took,
-            as_of=view.as_of,
-        )
+        self._members.forget_route()
 
 
-def _attempts_left(fault: Reason | None, fenced: bool, rules: EvidenceRules) -> int:
-    """How often a broker's replicas may still be asked for, `fault` being why it did not tell its versions."""
-    if fault is None:
-        return 1 if fenced else rules.attempts
-    return rules.attempts - 1 if fault.code == BrokerSilent.code and not fenced else 0
+def _may_pass(error: ClusterError) -> bool:
+    """Whether it may be over in a moment."""
+    return isinstance(error, (BrokerUnreachable, BrokerSilent, ClusterUnavailable))
 
 
-def _unfinished(replica: Replica) -> bool:
-    return replica.problem is not None and replica.problem.code == UNFINISHED
-
-
-def _as_known(state: PartitionState, view: View, replica: Replica) -> Replica:
-    """The replica as measured, and as the controller knows it: KIP-858 has brokers tell it which directories failed.
-
-    A live broker's replica is offline for that alone; even if its log still answers, the controller passes it over.
-    """
-    listed = view.cluster.brokers.get(replica.broker)
-    if replica.log is None or listed is None or listed.fenced or replica.broker not in state.offline:
-        return replica
-    message = f"broker {replica.broker} is alive, but by the controller the log directory of {state.id} is offline"
-    return replace(replica, problem=Reason(LOG_DIR_OFFLINE, f"{message} there; it can't be elected"))
-
-
-def _logs(
-    broker: BrokerId, held: Sequence[PartitionState], known: Mapping[TopicPartition, PartitionEvidence]
-) -> Mapping[TopicPartition, ReplicaLog]:
-    """What one broker's copies were measured as before, of the same topics."""
-    replicas = {
-        state.id: earlier.replica(broker)
-        for state in held
-        if (earlier := known.get(state.id)) and earlier.topic_id == state.topic_id
-    }
-    return {id: replica.log for id, replica in replicas.items() if replica and replica.log}
-
-
-def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
-    versions = view.versions.get(entry.id)
-    return Broker(
-        id=entry.id,
-        host=entry.address.host,
-        port=entry.address.port,
-        rack=entry.rack,
-        registered=True,
-        fenced=entry.fenced,
-        stopping=None,
-        reachable=versions is not None,
-        metadata_offset=versions.finalized_features_epoch if versions else None,
-        metadata_advances=advances,
-        problem=view.faults.get(entry.id),
-    )
-
-
-def _partition(
-    state: PartitionState,
-    measured: Mapping[BrokerId, Replica],
-    ongoing: Mapping[TopicPartition, Reassignment] | Reason,
-    configs: TopicConfigs,
-    elr: bool,
-) -> PartitionEvidence:
-    not_asked = Reason("NotAsked", "the partition has a leader")
-    known = isinstance(ongoing, Mapping)
-    return PartitionEvidence(
-        id=state.id,
-        topic_id=state.topic_id,
-        internal=state.internal,
-        leader=state.leader,
-        leader_epoch=state.leader_epoch,
-        isr=state.isr,
-        elr=state.elr if elr else None,
-        last_known_elr=state.last_known_elr if elr else None,
-        replicas=tuple(measured.get(broker) or Replica(broker, None, not_asked) for broker in state.replicas),
-        reassignment=ongoing.get(state.id) if isinstance(ongoing, Mapping) else None,
-        reassignment_known=known,
-        min_isr=configs.min_isr,
-        unclean_election_enabled=configs.unclean_election_enabled,
-        tiered=configs.tiered,
-    )
-
-
-def _leadership(state: PartitionState, lead: Lead | None, as_of: MetadataOffset | None) -> Leadership:
+def _leadership(
+    state: PartitionState, lead: Lead | None, fault: Reason | None, as_of: MetadataOffset | None
+) -> Leadership:
     answers = lead is not None and lead.leader_epoch == state.leader_epoch
     problem = None
     if state.leader is not None and not answers:
         message = f"broker {state.leader} does not answer as leader of {state.id} in epoch {state.leader_epoch}"
-        problem = Reason("LeaderSilent", message)
+        problem = Reason("LeaderSilent", f"{message}: {fault.message}" if fault else message)
     return Leadership(
         state.id,
         state.topic_id,
@@ -459,22 +272,3 @@ def _leadership(state: PartitionState, lead: Lead | None, as_of: MetadataOffset 
         problem,
         as_of,
     )
-
-
-def _in_scope(scope: Scope, partitions: Partitions) -> tuple[list[PartitionState], list[MissingPartition]]:
-    if scope.partitions is None:
-        return [state for _, state in sorted(partitions.states.items()) if state.leader is None], []
-    states, missing = [], []
-    for id in sorted(set(scope.partitions)):
-        state = partitions.states.get(id)
-        if state is not None:
-            states.append(state)
-            continue
-        missing.append(MissingPartition(id, partitions.absent(id).reason))
-    return states, missing
-
-
-def _release(versions: ApiVersions) -> str:
-    """The release as the newest ListOffsets implies it; a broker does not tell its version otherwise."""
-    newest = versions.max_versions.get(ListOffsetsRequest.API_KEY, 0)
-    return {9: "3.9", 10: "4.0"}.get(newest, "3.8 or earlier" if newest < 9 else "4.1 or later")

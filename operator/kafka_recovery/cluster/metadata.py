@@ -17,15 +17,21 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsRequest,
 )
 
-from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
 from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
 from kafka_recovery.domain.election import Gone, Unseen
 from kafka_recovery.domain.evidence import MinInsyncReplicas, Reassignment
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
+MOST_BROKERS = 10_000
+"""More than any cluster has; whoever lists more does not tell the truth."""
+
 PAGE = 2000
 """Partitions a page of DescribeTopicPartitions: the most a broker gives (max.request.partition.size.limit)."""
+
+_DESCRIBE_CLUSTER = (0, 2)
+_LISTS_FENCED = 2
 
 _UNKNOWN_TOPIC = "UnknownTopicOrPartition"
 """The only error that says that there is no such topic; a broker hides none that way from who names it."""
@@ -130,14 +136,16 @@ def topic_uuid(id: TopicId) -> uuid.UUID:
     return uuid.UUID(bytes=base64.urlsafe_b64decode(id + "=="))
 
 
-async def describe_cluster(brokers: Brokers, at: Address, deadline: timedelta) -> ClusterEntry:
+async def describe_cluster(
+    brokers: Brokers, at: Address, deadline: timedelta, attempts: int = ATTEMPTS
+) -> ClusterEntry:
     """All brokers that `at` knows of, the fenced ones too where the release lists them."""
-    versions = await brokers.api_versions(at, deadline)
-    lists_fenced = versions.max_versions.get(DescribeClusterRequest.API_KEY, 0) >= 2
+    version = await brokers.version_for(at, DescribeClusterRequest, _DESCRIBE_CLUSTER, deadline)
+    lists_fenced = version >= _LISTS_FENCED
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, **({"include_fenced_brokers": True} if lists_fenced else {})
     )
-    answer = await brokers.ask(at, request, versions=(0, 2), deadline=deadline)
+    answer = await brokers.ask(at, request, _DESCRIBE_CLUSTER, deadline, attempts=attempts)
     return cluster_entry(at, answer, lists_fenced)
 
 
@@ -149,6 +157,8 @@ def cluster_entry(at: Address, answer: Any, lists_fenced: bool) -> ClusterEntry:
         BrokerEntry(BrokerId(b.broker_id), Address(b.host, b.port), b.rack, bool(lists_fenced and b.is_fenced))
         for b in answer.brokers
     ]
+    if len(entries) > MOST_BROKERS:
+        raise InvalidAnswer(at, f"DescribeCluster named {len(entries)} brokers; at most {MOST_BROKERS} are believed")
     if len({entry.id for entry in entries}) != len(entries) or any(entry.id < 0 for entry in entries):
         raise InvalidAnswer(at, "DescribeCluster named a broker twice or a negative broker id")
     return ClusterEntry(answer.cluster_id, {entry.id: entry for entry in entries}, lists_fenced)

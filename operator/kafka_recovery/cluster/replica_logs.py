@@ -19,6 +19,7 @@ from kafka_recovery.cluster.interview import ANY_EPOCH, DEBUGGING_CONSUMER, EARL
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import PartitionState
 from kafka_recovery.cluster.replica_log_info import LogInfo, ReplicaLogInfo
+from kafka_recovery.cluster.together import together
 from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.reason import Reason
@@ -72,7 +73,7 @@ class ReplicaSurvey:
         interview = self._interview()
         probes = [Probe(state, above=state.leader_epoch + 1) for state in states]
         try:
-            await asyncio.gather(*(self._measure(interview, chunk, may_lead, known or {}) for chunk in _chunks(probes)))
+            await together(*(self._measure(interview, chunk, may_lead, known or {}) for chunk in _chunks(probes)))
         except BrokerSilent as silence:
             if all(probe.end is None for probe in probes):
                 raise BrokerSilent(self.at, self.deadline, silence.request) from silence
@@ -88,7 +89,7 @@ class ReplicaSurvey:
         Raises ClusterError if the broker can't be asked.
         """
         interview = self._interview()
-        parts = await asyncio.gather(*(interview.leading(chunk) for chunk in _chunks(list(partitions))))
+        parts = await together(*(interview.leading(chunk) for chunk in _chunks(list(partitions))))
         return {id: lead for part in parts for id, lead in part.items()}
 
     def _interview(self) -> Interview:
@@ -98,7 +99,7 @@ class ReplicaSurvey:
         self, interview: Interview, probes: Sequence[Probe], may_lead: bool, known: Mapping[TopicPartition, ReplicaLog]
     ) -> None:
         new = [probe for probe in probes if probe.id not in known]
-        await asyncio.gather(self._log_ends(interview, probes), self._hints(interview, new))
+        await together(self._log_ends(interview, probes), self._hints(interview, new))
         changed = [probe for probe in probes if probe.id in known and not probe.is_still(known[probe.id])]
         await self._hints(interview, changed)
         for probe in probes:

@@ -60,9 +60,9 @@ class Sockets:
                 failures.append(failure)
         if len({str(failure) for failure in failures}) == 1:
             raise failures[0]
-        if failures and all(isinstance(failure, ConnectionRefusedError) for failure in failures):
-            raise ConnectionRefusedError(f"refused at all {len(failures)} addresses of {address.host}")
-        raise OSError(f"Multiple exceptions: {', '.join(map(str, failures))}")
+        refused = failures and all(isinstance(failure, ConnectionRefusedError) for failure in failures)
+        kind = ConnectionRefusedError if refused else OSError
+        raise kind(f"Multiple exceptions: {', '.join(map(str, failures))}")
 
 
 async def _socket(family: socket.AddressFamily, place: Any) -> socket.socket:

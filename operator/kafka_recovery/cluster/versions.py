@@ -103,11 +103,16 @@ _NO_UUID = UUID(int=0)
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """What has to be looked at in a message of one class at one version; the rest travels whatever it holds."""
+    """What has to be looked at in a message of one class at one version; the rest travels whatever it holds.
+
+    `plain`: whether it has structures neither in what is lost nor elsewhere; `slots` are then all that there is to see.
+    """
 
     lost: tuple[Any, ...]
     never_null: tuple[Any, ...]
     nested: tuple[tuple[Any, bool], ...]
+    plain: bool
+    slots: tuple[tuple[Any, Any, bool], ...]
 
 
 @cache
@@ -123,7 +128,9 @@ def _layout(kind: Any, version: int, in_tagged: bool) -> _Layout:
             nested.append((field, in_tagged or tagged))
         if not field.nullable_for_version_q(version) and not _defaults_to_null(field):
             never_null.append(field)
-    return _Layout(tuple(lost), tuple(never_null), tuple(nested))
+    plain = not nested and not any(field.is_struct() or field.is_struct_array() for field in lost)
+    slots = [(getattr(kind, field.name), field.default, field in lost) for field in (*lost, *never_null) if plain]
+    return _Layout(tuple(lost), tuple(never_null), tuple(nested), plain, tuple(slots))
 
 
 def _lost_fields(message: Any, version: int, prefix: str = "", in_tagged: bool = False) -> Iterator[str]:
@@ -134,8 +141,26 @@ def _lost_fields(message: Any, version: int, prefix: str = "", in_tagged: bool =
     yield from (f"{prefix}{field.name}" for field in layout.lost if not _is_default(message, field))
     yield from (f"{prefix}{field.name}" for field in layout.never_null if _value(message, field) is None)
     for field, tagged in layout.nested:
-        for item in _items(field, _value(message, field)):
-            yield from _lost_fields(item, version, f"{prefix}{field.name}.", tagged)
+        items = _items(field, _value(message, field))
+        if not all(_travels_whole(item, version, tagged) for item in items):
+            for item in items:
+                yield from _lost_fields(item, version, f"{prefix}{field.name}.", tagged)
+
+
+def _travels_whole(item: Any, version: int, in_tagged: bool) -> bool:
+    """Whether all of a plain structure is carried: the quick answer, for there may be thousands of them."""
+    kind: Any = type(item)
+    layout = _layout(kind, version, in_tagged)
+    if not layout.plain or item.unknown_tags:
+        return False
+    for slot, default, lost in layout.slots:
+        try:
+            value = slot.__get__(item, kind)
+        except AttributeError:  # never set
+            value = default
+        if (value != default and value != _NO_UUID) if lost else value is None:
+            return False
+    return True
 
 
 def _value(message: Any, field: Any) -> Any:

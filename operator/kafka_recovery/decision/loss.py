@@ -6,7 +6,8 @@ acknowledged with acks=all. What proves it is who was in the ISR when, and whose
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
@@ -15,7 +16,7 @@ from kafka_recovery.decision.logs import contains, contradict, lacks
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Lack, Loss, LossClass
+from kafka_recovery.domain.plan import BrokerLoss, Decision, Lack, Loss, LossClass, Verdict
 
 HISTORY = "ISR history since all replicas were in sync"
 BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
@@ -26,12 +27,39 @@ def classify(partition: PartitionEvidence, leader: Replica, history: PartitionHi
     visible = visible_lacks(partition, leader)
     at_least = witnessed_loss(partition, leader) if partition.witnessed_ends else 0
     if history is not None:
-        proven = _proven(partition, leader, history)
-        return _consistent(_capped(replace(proven, at_least=at_least, lacks=visible), history), partition)
+        silent = tuple([replica.broker for replica in partition.replicas if replica.log is None])
+        proven = replace(_proven(partition, leader, history), at_least=at_least, lacks=visible, unmeasured=silent)
+        return _consistent(_capped(proven, history), partition)
     unproven = _unproven(tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas]))
     if not visible and not at_least:
         return unproven
-    return Loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing)
+    return Loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
+
+
+def by_broker(decisions: Iterable[Decision]) -> Iterator[BrokerLoss]:
+    """What the elections among these decisions may take from each broker, by id."""
+    partitions: Counter[BrokerId] = Counter()
+    records: Counter[BrokerId] = Counter()
+    unmeasured: Counter[tuple[BrokerId, ...]] = Counter()
+    for decision in decisions:
+        loss = decision.loss
+        if loss is None or decision.verdict is not Verdict.ELECT:
+            continue
+        unmeasured[loss.unmeasured] += 1
+        for lack in loss.lacks:
+            partitions[lack.broker] += 1
+            records[lack.broker] += lack.records
+    silent: Counter[BrokerId] = Counter()
+    for brokers, count in unmeasured.items():
+        silent.update(dict.fromkeys(brokers, count))
+    for broker in sorted(partitions | silent):
+        yield BrokerLoss(broker, partitions[broker], records[broker], silent[broker])
+
+
+def takes_more(now: Loss, planned: Loss) -> bool:
+    """Whether a broker would lose records that were not planned for it; whoever approved, approved them one by one."""
+    told = {lack.broker: lack.records for lack in planned.lacks}
+    return any(lack.records > told.get(lack.broker, 0) for lack in now.lacks)
 
 
 def visible_lacks(partition: PartitionEvidence, leader: Replica) -> tuple[Lack, ...]:
@@ -83,7 +111,8 @@ def _unproven(replicas: tuple[BrokerId | Silence, ...]) -> Loss:
     """Nothing is proven: of what was measured not that it is intact, of the silent ones not even what they hold."""
     measured = [_intactness(replica) for replica in replicas if not isinstance(replica, tuple)]
     silent = [_missing_log(replica) for replica in replicas if isinstance(replica, tuple)]
-    return Loss(LossClass.UNKNOWN, missing=(HISTORY, *measured, *silent))
+    unmeasured = tuple([replica[0] for replica in replicas if isinstance(replica, tuple)])
+    return Loss(LossClass.UNKNOWN, missing=(HISTORY, *measured, *silent), unmeasured=unmeasured)
 
 
 def _intactness(broker: BrokerId) -> str:

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
-from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
+from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import Scene, back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -75,6 +76,17 @@ class LastLook:
         return _judged(decision, planned, partition, self._around, self._obstacle, history)
 
 
+def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
+    """Why nothing may be concluded from what this evidence shows of leaders: its metadata stand still; None if not.
+
+    KIP-343: what a broker shows that is cut off from the controllers may be arbitrarily old.
+    """
+    around = scene(evidence.cluster, policy, broker_objection)
+    if around.counts.controller_present is False or around.counts.view_advances is False:
+        return cluster_objection(around, policy.limits)
+    return None
+
+
 def _judged(
     decision: Decision,
     planned: Before,
@@ -92,6 +104,7 @@ def _judged(
         or _same_log(decision, planned.partition, partition)
         or _still_best(decision, standing)
         or _loss_no_worse(decision, partition, history)
+        or _present_order_elects(decision, planned, partition, around)
     )
 
 
@@ -229,13 +242,26 @@ def _still_best(decision: Decision, standing: Standing) -> Reason | None:
     )
 
 
+def _present_order_elects(decision: Decision, planned: Before, seen: PartitionEvidence, around: Scene) -> Reason | None:
+    """An order that was left as it stands elects the leader only as long as nobody before it can be elected."""
+    if planned.by_request or decision.order != decision.assignment or decision.leader is None:
+        return None
+    if elects(decision.leader, seen.assignment, passed_over(around.cluster, around.brokers, seen)):
+        return None
+    return Reason(
+        "OrderElectsAnother",
+        f"the assignment {_listed(seen.assignment)} of {decision.id} was left as it stands, and a replica before "
+        f"broker {decision.leader} could be elected by now.",
+    )
+
+
 def _loss_no_worse(decision: Decision, seen: PartitionEvidence, history: PartitionHistory | None) -> Reason | None:
-    """Whoever approved the plan approved this loss and no more."""
+    """Whoever approved the plan approved this loss and no more, broker by broker."""
     planned, leader = decision.loss, seen.replica(decision.leader)
     if planned is None or leader is None:
         return None
     now = classify(seen, leader, history)
-    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and _lacking(now) <= _lacking(planned):
+    if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
         return None
     return Reason(
         "LossIsWorse",
@@ -247,12 +273,9 @@ def _cost(loss: Loss) -> tuple[int, int]:
     return BEST_FIRST.index(loss.loss_class), loss.at_most or 0
 
 
-def _lacking(loss: Loss) -> int:
-    return max((lack.records for lack in loss.lacks), default=0)
-
-
 def _told(loss: Loss) -> str:
-    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {_lacking(loss)} records)"
+    each = ", ".join(f"{lack.records} records of broker {lack.broker}" for lack in loss.lacks) or "no records of others"
+    return f"{loss.loss_class} (at least {loss.at_least}, visibly lacking {each})"
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

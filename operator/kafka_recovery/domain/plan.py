@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final, Literal
 
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy
 from kafka_recovery.domain.reason import Reason, Rejection
+
+FORMAT: Final = 2
 
 
 class Verdict(StrEnum):
@@ -44,7 +47,8 @@ class Loss:
 
     `at_least`: acknowledged or witnessed offsets surely lost. `at_most`: an upper bound on acknowledged loss, only for
     Lossless (0) and Bounded. `lacks`: what measured replicas hold and the chosen one does not (it will be truncated
-    there). `missing`: evidence that would be needed for a better class. `proof`: why the class holds.
+    there). `unmeasured`: brokers whose copies nobody could look at: what one of them alone holds is lost.
+    `missing`: evidence that would be needed for a better class. `proof`: why the class holds.
     """
 
     loss_class: LossClass
@@ -53,6 +57,21 @@ class Loss:
     lacks: tuple[Lack, ...] = ()
     missing: tuple[str, ...] = ()
     proof: str = ""
+    unmeasured: tuple[BrokerId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerLoss:
+    """What all elections of a plan together may take from one broker; of each partition its `Loss` says it.
+
+    `records` of `partitions` are held there and are truncated. `unmeasured`: partitions of which nobody could look at
+    its copy, so that what it alone holds of them is lost as well.
+    """
+
+    broker: BrokerId
+    partitions: int
+    records: int
+    unmeasured: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,13 +116,17 @@ class Decision:
 class Plan:
     """Decisions with the evidence and policy they stand on; `waves` hold the partitions to elect, in order.
 
-    Its canonical JSON is the write-ahead log; the SHA-256 of that is what a person approves.
+    `may_lose`: what is approved with it, by broker; a broker that is not in it loses nothing.
+    Its canonical JSON is the write-ahead log; the SHA-256 of that is what a person approves. `format`: of that JSON; a
+    reader of another one refuses it.
     """
 
+    format: Literal[2]
     evidence: Evidence
     policy: Policy
     decisions: tuple[Decision, ...]
     waves: tuple[tuple[TopicPartition, ...], ...]
+    may_lose: tuple[BrokerLoss, ...]
 
     @property
     def elections(self) -> dict[TopicPartition, Decision]:

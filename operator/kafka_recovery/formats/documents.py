@@ -51,13 +51,18 @@ def as_data(value: object) -> Any:
 
 
 def canonical(value: object) -> bytes:
-    """UTF-8 JSON with sorted keys and no white space, so equal values have equal bytes."""
-    return json.dumps(as_data(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    """UTF-8 JSON, no white space, fields in the order in which they are declared: equal values have equal bytes."""
+    return _adapter(cast(Hashable, type(value))).dump_json(value)
 
 
 def digest(plan: Plan) -> str:
     """SHA-256 of the plan's canonical JSON, in hex: what a person approves."""
     return digest_of_canonical(canonical(plan))
+
+
+def canonical_again(data: object) -> bytes:
+    """The same of a document that was read as plain data: what it has in it, in its order, not what a release knows."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode(errors="surrogatepass")
 
 
 def digest_of_canonical(raw: bytes) -> str:

@@ -8,6 +8,7 @@ from datetime import timedelta
 from functools import partial
 
 from kafka_recovery.decision.planner import Designated, Ranking, decide
+from kafka_recovery.decision.recheck import stands_still
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -18,7 +19,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
-from kafka_recovery.recovery.execution import Execution
+from kafka_recovery.recovery.execution import Execution, Stages
 from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
@@ -29,6 +30,7 @@ from kafka_recovery.recovery.ports import (
     NoHistories,
     Observer,
     Silent,
+    ViewStandsStill,
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import Session
@@ -67,6 +69,7 @@ class Engine:
         timing: Timing | None = None,
         effort: Effort | None = None,
         histories: Histories | None = None,
+        stages: Stages | None = None,
     ) -> None:
         self._cluster = cluster
         self._journal = journal
@@ -87,6 +90,7 @@ class Engine:
             self._timing,
             self._histories,
             self._mandate,
+            stages or Stages(),
         )
         self._began = self._clock.monotonic()
         self._stopped = False
@@ -182,20 +186,27 @@ class Engine:
         return Session(self._observer)
 
     async def _gather(self, scope: Scope) -> Evidence:
+        """Look at everything. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
         policy = (await self._mandate()).policy
-        return await self._cluster.gather(scope, policy.widest_evidence_rules)
+        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules)
+        nothing = scope.partitions is None and not evidence.partitions
+        if nothing and (old := stands_still(evidence, policy)):
+            raise ViewStandsStill(old)
+        return evidence
 
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         histories = await self._histories.known(evidence.partitions)
-        policy = (await self._mandate()).policy
+        now = await self._mandate()
         began = self._clock.monotonic()
-        deciding = partial(decide, evidence, policy, designated=designated, ranked=ranked, histories=histories)
+        deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, histories=histories)
         plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = session.clean_members.shortest(waiting, self._clock.monotonic())
         if waited:
             plan = deciding(waited=waited)
+        if now.halt and not now.policy.rules:
+            plan = _without_rules(plan, now.halt)
         self._observer.decided(plan, self._clock.monotonic() - began)
         return plan
 
@@ -247,3 +258,9 @@ class Engine:
         if within is not None and self._clock.monotonic() - self._began > within:
             return Reason("OutOfTime", f"the {within.total_seconds():g} s allowed were over before its wave; run again")
         return None
+
+
+def _without_rules(plan: Plan, halt: Reason) -> Plan:
+    """A halted run that has no rules at all has not got its policy: that no rule selects a topic says nothing."""
+    refused = (replace(each, reason=halt) if each.verdict is Verdict.REFUSE else each for each in plan.decisions)
+    return replace(plan, decisions=tuple(refused))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
-from kafka_recovery.decision.recheck import before
-from kafka_recovery.domain.election import Leadership, Scope, Sighting
-from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
+from kafka_recovery.decision.recheck import before, stands_still
+from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
+from kafka_recovery.domain.evidence import ClusterState
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -25,12 +26,21 @@ from kafka_recovery.recovery.ports import (
     Observer,
     PlanForAnotherCluster,
     Run,
+    Stage,
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import Mandate, unapproved
 from kafka_recovery.recovery.wave import Timing, WaveSteps
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Steps of a run that others bring; None: there is none, and the journal tells of none."""
+
+    save: Stage | None = None
+    after: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +56,7 @@ class Execution:
     timing: Timing
     histories: Histories
     mandate: Callable[[], Awaitable[Mandate]]
+    stages: Stages
 
     async def carry_out(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
@@ -123,11 +134,34 @@ class Execution:
         session: Session,
         numbers: Iterator[int],
         begun: int = 0,
+        left: Set[str] = frozenset(),
     ) -> dict[TopicPartition, Reason]:
-        """Elect wave after wave, in the plan's order; returns the partitions that are to be decided again."""
-        runs = session.begin(steps.plan, [elected[id] for wave in steps.plan.waves for id in wave if id in elected])
+        """Save, elect wave after wave in the plan's order, and see to what comes after.
+
+        `left`: the stages that the run has behind it. Returns the partitions that are to be decided again.
+        """
+        lost = {} if "save" in left else await self._go_through("save", self.stages.save, steps, tuple(elected))
+        for id, reason in lost.items():
+            session.refuse(id, reason)
+        in_order = [id for wave in steps.plan.waves for id in wave if id in elected and id not in lost]
+        runs = session.begin(steps.plan, [elected[id] for id in in_order])
         rollout = Rollout(steps, session, numbers, self.mandate, self.gate, begun=begun)
-        return await rollout.run(tuple(runs.values()))
+        again = await rollout.run(tuple(runs.values()))
+        unfinished = await self._go_through("after", self.stages.after, steps, session.recovered(in_order))
+        for id, reason in unfinished.items():
+            session.warn(id, reason)
+        return again
+
+    async def _go_through(
+        self, name: str, stage: Stage | None, steps: WaveSteps, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Reason]:
+        if stage is None or not partitions:
+            return {}
+        await self.journal.stage_entered(steps.digest, name)
+        failed = await stage.go_through(steps.plan, steps.digest, partitions)
+        if not failed:
+            await self.journal.stage_left(steps.digest, name)
+        return failed
 
     async def _close(self, digest: str, elected: Iterable[TopicPartition], session: Session) -> None:
         """End the run if nothing of it is left to do or to undo."""
@@ -139,26 +173,28 @@ class Execution:
     async def take_over(self, run: Run, session: Session, *, go_on: bool) -> None:
         """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
         check_plan(run.plan)
-        await self.check_cluster(run.plan)
+        cluster = await self.check_cluster(run.plan)
+        relays = [Relay(b.id, b.host, b.port) for b in cluster.brokers if b.id in run.relays and b.host and b.port]
         try:
+            if run.in_flight and not await self._steps(run.plan, run.digest).end_doubt(relays):
+                session.give_up(run.plan, _still_silent(run.relays), begun=run.begun)
+                return
             await self._bring_to_its_end(run, session, go_on=go_on)
         except ClusterFault as fault:
             session.give_up(run.plan, fault.reason)
 
-    async def check_cluster(self, plan: Plan) -> None:
-        """Raises PlanForAnotherCluster for a plan that was not made for the cluster that answers."""
+    async def check_cluster(self, plan: Plan) -> ClusterState:
+        """The cluster that answers; raises PlanForAnotherCluster if the plan was not made for it."""
         rules = (await self.mandate()).policy.widest_evidence_rules
-        found = (await self.cluster.gather(Scope(()), rules)).cluster.cluster_id
-        if found != plan.cluster_id:
-            raise PlanForAnotherCluster(plan.cluster_id, found)
+        found = (await self.cluster.gather(Scope(()), rules)).cluster
+        if found.cluster_id != plan.cluster_id:
+            raise PlanForAnotherCluster(plan.cluster_id, found.cluster_id)
+        return found
 
     async def _bring_to_its_end(self, run: Run, session: Session, *, go_on: bool) -> None:
         steps, elected = self._steps(run.plan, run.digest), run.plan.elections
-        if run.in_flight:
-            await steps.end_doubt()
-            for number in run.in_flight:
-                await self.journal.wave_ended(run.digest, number, ())
-        session.remember(run.plan.evidence)
+        for number in run.in_flight:
+            await self.journal.wave_ended(run.digest, number, ())
         session.plans.append(run.digest)
         numbers = count(run.waves + 1)
         runs = session.take_over(run)  # of the others somebody may have had the same idea: their orders are not ours
@@ -175,7 +211,7 @@ class Execution:
             elif runs[id].begun and (failure := session.failure(id)):
                 session.failed = did_not_verify(id, failure)
         if go_on:
-            again = await self._roll_out(steps, left, session, numbers, begun=len(run.begun))
+            again = await self._roll_out(steps, left, session, numbers, begun=len(run.begun), left=run.stages)
             await self.conclude_changed(run.plan, again, session)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
@@ -194,7 +230,8 @@ class Execution:
         for id, decision in decisions.items():
             look = looks.get(id)
             _see_what_came(runs[id], look)
-            if decision.verdict is not Verdict.ELECT and (lead := lead_of(look)):
+            lead = lead_of(look)
+            if lead and decision.verdict is not Verdict.ELECT and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead, look))
             elif not _conclude_found(runs[id], look, session):
                 session.refuse(id, again[id])
@@ -202,13 +239,20 @@ class Execution:
     async def _conclude_online(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
         found = {decision.id: decision for decision in plan.decisions if decision.verdict is Verdict.NOTHING}
+        if found and (old := stands_still(plan.evidence, plan.policy)):
+            for id in found:
+                session.refuse(id, old)
+            return {}
         as_of = plan.evidence.cluster.as_of
         looks = await self.cluster.leaders(tuple(found), self.timing.rpc, as_of) if found else {}
         again = {}
         for id, decision in found.items():
             look = looks.get(id)
-            if lead := lead_of(look):
+            lead = lead_of(look)
+            if lead and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead, look))
+            elif lead:
+                again[id] = _leader_of_before(lead)
             elif isinstance(look, Leadership) and is_silent(look):
                 again[id] = leader_silent(look)
             else:
@@ -231,6 +275,20 @@ class Execution:
             if pending:
                 await self.clock.sleep(self.timing.look)
         return looks
+
+
+def _leader_of_before(lead: Lead) -> Reason:
+    message = (
+        f"broker {lead.leader} leads it in epoch {lead.leader_epoch} by what is to be seen now, but it was seen "
+        "without a leader in that epoch or a newer one: these metadata are old"
+    )
+    return Reason("StaleMetadata", message)
+
+
+def _still_silent(relays: Collection[BrokerId]) -> Reason:
+    brokers = ", ".join(map(str, sorted(relays)))
+    message = f"a request of an earlier run went through broker {brokers}, which gives no sign of life: it may hold it"
+    return Reason("RelaySilent", f"{message}. Start that broker, or stop it for good and unregister it; then try again")
 
 
 def _see_what_came(run: PartitionRun, look: Sighting | None) -> bool:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
 
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest_of_canonical, read
@@ -101,6 +101,13 @@ class _WaveStart:
 
 
 @dataclass(frozen=True, slots=True)
+class _Doubt:
+    wave: int
+    broker: BrokerId
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class _WaveEnd:
     wave: int
     outcomes: tuple[PartitionOutcome, ...]
@@ -150,9 +157,21 @@ class FileJournal:
             digest, f"wave-{wave:04}-started.json", {"wave": wave, "partitions": [str(p) for p in partitions]}
         )
 
+    async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
+        """Keep through which broker a request went that was not answered."""
+        await self._keep(digest, f"wave-{wave:04}-doubt-{relay}.json", {"wave": wave, "broker": relay})
+
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave."""
         await self._keep(digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), self._now())))
+
+    async def stage_entered(self, digest: str, stage: str) -> None:
+        """Keep that a stage may have begun."""
+        await self._keep(digest, f"stage-{stage}-entered.json", {})
+
+    async def stage_left(self, digest: str, stage: str) -> None:
+        """Keep that all of a stage is done."""
+        await self._keep(digest, f"stage-{stage}-left.json", {})
 
     async def finished(self, digest: str) -> None:
         """Keep that nothing is left to do or undo."""
@@ -261,8 +280,10 @@ class FileJournal:
         waves = sorted(name for name in names if name.startswith("wave-"))
         starts = [self._read(_WaveStart, run, name) for name in waves if name.endswith("-started.json")]
         ends = [self._read(_WaveEnd, run, name) for name in waves if name.endswith("-ended.json")]
+        doubts = [self._read(_Doubt, run, name) for name in waves if "-doubt-" in name]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
-        return Run.of_waves(digest, plan, started, {end.wave: end.outcomes for end in ends})
+        ended = {end.wave: end.outcomes for end in ends}
+        return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], map(_stem, names))
 
     def _approver(self, digest: str) -> str | None:
         run = _directory(digest)
@@ -273,6 +294,10 @@ class FileJournal:
 
     def _path(self, *parts: str) -> Path:
         return self._storage.root.joinpath(*parts)
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".json")
 
 
 def _directory(digest: str) -> str:

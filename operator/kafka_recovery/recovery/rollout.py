@@ -127,8 +127,9 @@ class Rollout:
         return any(verified < len(sizes) - 1 for sizes in limits)
 
     def _unlocked(self) -> int:
-        """How many waves have verified, in whole."""
-        return self._verified + sum(wave_verified(wave) for wave in self._under_way.values())
+        """How many waves have verified, in whole; one that has just ended is counted among them already."""
+        going = [wave for task, wave in self._under_way.items() if not task.done()]
+        return self._verified + sum(map(wave_verified, going))
 
     def _unverified(self) -> int:
         return sum(not leads_as_planned(run) for wave in self._under_way.values() for run in wave.begun())
@@ -202,7 +203,8 @@ class Rollout:
 
         What is prepared ahead is elected only once those under way have verified.
         """
-        unlocks = bool(self._under_way) and self._is_canary(self._unlocked()) and self._unverified() > 0
+        held = (run for wave in self._under_way.values() for run in wave.begun() if run.held)
+        unlocks = self._is_canary(self._unlocked()) and not all(map(leads_as_planned, held))
         unlocked = self._size(self._unlocked() + unlocks)
         size = unlocked if unlocked <= BATCH else unlocked // 2  # the other half may be held and not verified yet
         members: list[PartitionRun] = []

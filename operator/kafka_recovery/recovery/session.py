@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
 from kafka_recovery.domain.election import Lead, Leadership, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.outcomes import elected_by_others, online_already, outcome_of, verified
-from kafka_recovery.recovery.partition_run import PartitionRun, State, counts
+from kafka_recovery.recovery.partition_run import PartitionRun, State
 from kafka_recovery.recovery.ports import Observer, Run
 
 MakeRun = Callable[
@@ -52,6 +52,7 @@ class Session:
         self._outcomes: dict[TopicPartition, PartitionOutcome] = {}
         self._longest: dict[tuple[TopicPartition, TopicId], Offset] = {}
         self._clean: dict[tuple[TopicPartition, TopicId], frozenset[BrokerId]] = {}
+        self._leaderless_in: dict[tuple[TopicPartition, TopicId], LeaderEpoch] = {}
         self._runs: dict[TopicPartition, list[PartitionRun]] = {}
         self.plans: list[str] = []
         self.tries: Counter[TopicPartition] = Counter()
@@ -72,6 +73,7 @@ class Session:
 
     def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
         """The runs that a process which died had begun: nobody else will ever tell what they may have elected."""
+        self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
         return self._begin(PartitionRun.after_a_crash, run.plan, begun)
 
@@ -111,18 +113,33 @@ class Session:
         elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
         self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
 
+    def warn(self, partition: TopicPartition, reason: Reason) -> None:
+        """Add a warning to what was concluded of a partition."""
+        known = self._outcomes[partition]
+        self.conclude(replace(known, warnings=(*known.warnings, reason.message)))
+
+    def recovered(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of these that have a leader that answers."""
+        known = self._outcomes
+        return [id for id in partitions if id in known and known[id].outcome.is_recovered]
+
     def remember(self, evidence: Evidence) -> None:
-        """Keep each offline partition's longest log and clean members, to judge a leader that comes by itself."""
+        """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself."""
         for partition in evidence.partitions:
             key = partition.id, partition.topic_id
             if partition.leader is None:
                 self._clean.setdefault(key, partition.clean_members)
+                self._leaderless_in[key] = max(self._leaderless_in.get(key, LeaderEpoch(-1)), partition.leader_epoch)
             ends = [replica.log.end for replica in partition.replicas if replica.log]
             self._longest[key] = max([self._longest.get(key, Offset(0)), *ends])
 
+    def leads_since(self, decision: Decision, lead: Lead) -> bool:
+        """Whether a leader's epoch is newer than any in which this call saw the partition without one."""
+        return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
+
     def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that was found with a leader that answers, where this plan elects nobody."""
-        earlier = [run for run in self._earlier(decision) if counts(lead, run.decision)]
+        """The outcome of a partition that this plan elects nobody for, and that was found with a leader since."""
+        earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
         if lead.leader not in self._clean.get((decision.id, decision.topic_id), {lead.leader}):
@@ -141,12 +158,13 @@ class Session:
         failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
         return outcome.reason if outcome and failed else None
 
-    def give_up(self, plan: Plan, why: Reason) -> None:
-        """Conclude what has no outcome yet, because the cluster can't be asked any more."""
+    def give_up(self, plan: Plan, why: Reason, begun: Collection[TopicPartition] = ()) -> None:
+        """Conclude what has no outcome yet, because the cluster can't be asked any more. `begun`: by an earlier run."""
         for decision in plan.decisions:
             if decision.id in self._outcomes:
                 continue
-            if any(run.begun and run.state is not State.RESTORED for run in self._runs.get(decision.id, ())):
+            open_ones = (run for run in self._runs.get(decision.id, ()) if run.begun)
+            if decision.id in begun or any(run.state is not State.RESTORED for run in open_ones):
                 self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=False))
             else:
                 self.refuse(decision.id, why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -186,7 +186,7 @@ class WaveSteps:
             await self.clock.sleep(self.timing.look)  # an order that was just set may not be in the metadata yet
         await self._await_leaders(wave.standing(State.ELECTED), moved, elected=True)
         doubtful = wave.standing(State.IN_DOUBT)
-        if doubtful and await self.end_doubt(wave.relays):
+        if doubtful and await self.end_doubt(wave.relays, wave.number):
             for run in doubtful:
                 run.apply(DoubtOver())
             await self._await_leaders(doubtful, moved, elected=False)
@@ -197,7 +197,8 @@ class WaveSteps:
         if not runs:
             return
         doubtful = wave.standing(State.IN_DOUBT)
-        looks, answers, in_doubt = await self.restore([run for run in runs if run.state is not State.IN_DOUBT])
+        others = [run for run in runs if run.state is not State.IN_DOUBT]
+        looks, answers, in_doubt = await self.restore(wave.number, others)
         for run in runs:
             look = looks.get(run.id)
             if run.state is State.LEADING:
@@ -213,13 +214,13 @@ class WaveSteps:
         if not runs:
             return {}, {}
         await self.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
-        looks, answers, in_doubt = await self.restore(runs)
+        looks, answers, in_doubt = await self.restore(number, runs)
         if not in_doubt:
             await self.journal.wave_ended(self.digest, number, ())
         return looks, answers
 
     async def restore(
-        self, runs: Sequence[PartitionRun]
+        self, number: int, runs: Sequence[PartitionRun]
     ) -> tuple[Mapping[TopicPartition, Sighting], Mapping[TopicPartition, ElectionAnswer], bool]:
         """Put the original orders back; what could not be is tried once more.
 
@@ -234,18 +235,22 @@ class WaveSteps:
         altered = _not_restored(by_id, looks, answers)
         if altered:
             unanswered = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
-            if not unanswered or await self.end_doubt(unanswered):
+            if not unanswered or await self.end_doubt(unanswered, number):
                 answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
                 looks = await self._until_restored(by_id, answers)
                 altered = _not_restored(by_id, looks, answers)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
-    async def end_doubt(self, relays: Iterable[Relay | None] = (None,)) -> bool:
+    async def end_doubt(self, relays: Collection[Relay | None], wave: int | None = None) -> bool:
         """Wait until requests that were sent through these brokers and never answered can't take effect any more.
 
         A broker may hold a request back for as long as it stands still; it forwards one for 60 s from when it goes on.
         So the time is counted from its next sign of life. False: a broker gave none as long as it was waited for.
+        `wave`: whose requests they are, if that is still to be noted, for whoever goes on with the run.
         """
+        for relay in relays:
+            if wave is not None and relay is not None and relay.broker is not None:
+                await self.journal.in_doubt(self.digest, wave, relay.broker)
         until = self.clock.monotonic() + self.timing.relay
         for relay in relays:
             while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):

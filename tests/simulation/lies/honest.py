@@ -22,12 +22,13 @@ from simulation.test_oracle_corners import LONGEST_OF_ORDERS, OVERTHROWN, incide
 
 PLAIN, FORKED, KILLED = "two waves", "two logs that forked", "an engine that is killed once it has elected"
 REFUSED, ANOTHER, OVERTHROWING = "a refusal", "somebody else's election", "an old leader that goes on"
+WRONG = "a broker that is wrong about a log end"
 
 SCENARIOS: Mapping[str, Scenario] = {
     PLAIN: incident(
         topics=(Topic("orders", ((1, 2, 3), (1, 2, 3))),),
         traffic=tuple(Traffic(f"orders-{index}", True, 1, 80, 1) for index in (0, 1)),
-        rules=Rules(patience=1.0, approval=Approval.MANUAL, wave_sizes=(1,)),
+        rules=Rules(patience=1.0, approval=Approval.MANUAL, wave_sizes=(1, 1)),
         knows_history=True,
         witnessed=0.5,
         within=300.0,
@@ -41,6 +42,7 @@ SCENARIOS: Mapping[str, Scenario] = {
     REFUSED: incident(rules=Rules(min_replication_factor=4), quiet_at=60.0, lost=(1,)),
     ANOTHER: incident(Fault(29, Kind.ELECT, upon=Upon.PLANNED, partition="orders-0")),
     OVERTHROWING: OVERTHROWN,
+    WRONG: incident(Fault(29, Kind.MISREPORT, 2, delay=20.0)),
 }
 
 

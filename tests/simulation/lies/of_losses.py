@@ -1,16 +1,38 @@
-"""Lies about what an election costs."""
+"""Lies about what an election costs, and about logs whose ends brokers tell wrong."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from kafka_recovery.domain.evidence import WitnessedEnd
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.ids import Offset
 from kafka_recovery.domain.plan import Lack, LossClass
-from simulation.lies.honest import FORKED, OVERTHROWING, PLAIN
-from simulation.lies.liars import FIRST, lies, together
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.simulator.histories.facts import Misreported
+from kafka_recovery.simulator.histories.judging.readings import CONTRADICTS
+from simulation.lies.honest import FORKED, OVERTHROWING, PLAIN, WRONG
+from simulation.lies.liars import FIRST, Liar, Tell, lies, together
 
-LOSSLESS, BOUNDED, UNKNOWN = LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN
+LOSSLESS, BOUNDED = LossClass.LOSSLESS, LossClass.BOUNDED
+
+
+def _believes(off: int) -> Tell:
+    """Broker 3 tells its log end wrong by so many records, and its epochs say where it ends."""
+
+    def tell(it: Liar) -> None:
+        it.story.misreported.append(Misreported(20.0, 3, off))
+        it.tells(
+            it.story.looked,
+            copies=lambda look: {key: copy._replace(end=copy.end - off) for key, copy in look.copies.items()},
+        )
+
+    return tell
+
+
+def _said_to_contradict(seen: PartitionEvidence) -> tuple[Replica, ...]:
+    why = Reason(CONTRADICTS, "so they say")
+    return tuple(replace(replica, problem=why) for replica in seen.replicas)
+
 
 LIES = (
     *lies("loss_stays_in_its_class", PLAIN, {
@@ -51,6 +73,18 @@ LIES = (
         "from another offset on": lambda it: it.costs(
             lacks=lambda loss: tuple(replace(lack, from_offset=Offset(0)) for lack in loss.lacks)
         ),
+    }),
+    *lies("who_contradicts_itself_is_named", PLAIN, {
+        "twenty records too many": _believes(20),
+        "one record too many": _believes(1),
+        "three records too few": _believes(-3),
+    }),
+    *lies("nobody_else_is_named", WRONG, {
+        "who has told the truth": lambda it: it.hides(it.story.misreported, lambda told: True),
+        "another one": lambda it: it.tells(it.story.misreported, broker=3),
+    }),
+    *lies("nobody_else_is_named", PLAIN, {
+        "everybody": lambda it: it.looks(replicas=_said_to_contradict),
     }),
     *lies("lacks_are_true", PLAIN, {
         "what nobody holds": lambda it: it.decides(

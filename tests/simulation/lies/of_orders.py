@@ -85,10 +85,10 @@ LIES = (
     }),
     *lies("no_order_is_left_behind", PLAIN, {
         "what somebody wanted since": _somebody_orders(60.0),
-        "what it took for the original one": lambda it: it.asks("designate", assignment=ANOTHER),
+        "what somebody wanted much later": _somebody_orders(160.0),
     }),
     *lies("no_order_is_left_behind", KILLED, {
-        "what somebody wanted after a crash": _somebody_orders(150.0),
+        "what somebody wanted after a crash": _somebody_orders(190.0),
     }),
     *lies("restored_is_restored", PLAIN, {
         "the order still stands": lambda it: it.hides(it.story.ordered, _restores),

@@ -126,7 +126,7 @@ class Play:
     `stale`: what brokers list that know no better. `election`, `reassignment`: the error codes that are answered in
     turn, the last one ever after. `designates`, `log_info`: brokers that know KIP-1275's election, and its request for
     logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own. `hidden`: topics that are
-    not described, and the error that is told instead.
+    not described, and the error that is told instead. `elsewhere`: brokers that are listed under another address.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -146,6 +146,7 @@ class Play:
     served: int = 1000
     epochs: dict[int, int] = field(default_factory=dict)
     hidden: dict[str, int] = field(default_factory=dict)
+    elsewhere: dict[int, Address] = field(default_factory=dict)
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -203,7 +204,7 @@ class Play:
         seen = self.stale.get(broker, Stale(alive, tuple(self.fenced & self.members.keys())))
         brokers = []
         for id in sorted((*seen.alive, *(seen.fenced if self.lists_fenced else ()))):
-            host, port = self.address(id)
+            host, port = self.elsewhere.get(id, self.address(id))
             fenced = {"is_fenced": True} if id in seen.fenced else {}
             brokers.append(entry(broker_id=id, host=host, port=port, rack=None, **fenced))
         return DescribeClusterResponse(

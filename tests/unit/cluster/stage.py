@@ -162,7 +162,7 @@ class StagedBroker:
         try:
             while True:
                 (size,) = struct.unpack(">i", await reader.readexactly(4))
-                await self._react(_understand(await reader.readexactly(size), number, writer))
+                await self._react(understood(await reader.readexactly(size), writer, number))
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass  # the client has left, or the curtain fell
         finally:
@@ -189,7 +189,8 @@ async def call(connection: Connection, request: Any, version: int, deadline: tim
         return await connection.send(request, version)
 
 
-def _understand(frame: bytes, connection: int, writer: asyncio.StreamWriter) -> Heard:
+def understood(frame: bytes, writer: asyncio.StreamWriter, connection: int = 1) -> Heard:
+    """A frame without its length, as a broker hears it."""
     key, version = struct.unpack_from(">hh", frame)
     kind = SPOKEN.get(key, GetReplicaLogInfoRequest)  # the one whose key is open
     data = BytesIO(frame)

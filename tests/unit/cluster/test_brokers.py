@@ -29,7 +29,7 @@ from kafka_recovery.cluster.errors import (
     UnsupportedRequest,
 )
 from kafka_recovery.cluster.security import PLAINTEXT
-from unit.cluster.stage import Heard, StagedBroker, api_versions, versions
+from unit.cluster.stage import Heard, StagedBroker, api_versions, understood, versions
 
 PATIENCE = timedelta(seconds=10)
 SOON = timedelta(milliseconds=150)
@@ -411,6 +411,27 @@ class TestChanges:
 
             with pytest.raises(Unanswered, match="closed by this side"):
                 await waiting
+
+    async def test_what_was_given_up_is_not_sent_on_by_the_kernel(self, brokers: Brokers, change: Any) -> None:
+        """A network that comes back after minutes would carry it to the broker then: the connection is reset."""
+        ended: asyncio.Queue[BaseException | bytes] = asyncio.Queue()
+
+        async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            broker = StagedBroker()
+            try:
+                while True:
+                    size = int.from_bytes(await reader.readexactly(4), "big")
+                    heard = understood(await reader.readexactly(size), writer)
+                    if heard.name == "ApiVersions":
+                        heard.say(heard.frame(broker.roles["ApiVersions"](heard)))
+            except (OSError, asyncio.IncompleteReadError) as end:
+                ended.put_nowait(end)
+
+        server = await asyncio.start_server(peer, "127.0.0.1", 0)
+        async with server:
+            with pytest.raises(Unanswered):
+                await brokers.ask(Address(*server.sockets[0].getsockname()[:2]), change, ANY, SOON, idempotent=False)
+            assert isinstance(await ended.get(), ConnectionResetError)
 
     async def test_it_goes_over_a_connection_of_its_own(self, brokers: Brokers, change: Any) -> None:
         """The broker may just have closed an idle connection: written there, its fate would be unknown."""

@@ -76,6 +76,34 @@ def test_a_number_has_five_bytes_at_most() -> None:
         decode(ElectLeadersRequest, 2, memoryview(data))
 
 
+def replica_state(field: bytes) -> bytes:
+    """A Fetch v15 with a tagged field of this content."""
+    request = FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1, topics=[],
+        forgotten_topics_data=[], rack_id="",
+    )  # fmt: skip
+    whole = bytes(request.encode(version=15))
+    assert whole[-1] == 0
+    return whole[:-1] + bytes((1, 1, len(field))) + field
+
+
+@pytest.mark.parametrize(
+    ("field", "why"),
+    [
+        (struct.pack(">iq", -2, -1) + b"\0\0", "14 bytes, of which 13"),
+        (struct.pack(">iq", -2, -1) + b"\1", "tagged fields in a tagged field"),
+        (struct.pack(">iq", -2, -1)[:-3], "FetchRequest v15: error"),
+    ],
+    ids=["more than there is to it", "tagged fields of its own", "less"],
+)
+def test_a_tagged_field_is_as_long_as_it_says(field: bytes, why: str) -> None:
+    whole = struct.pack(">iq", -2, -1) + b"\0"
+    assert decode(FetchRequest, 15, memoryview(replica_state(whole))).replica_state.replica_id == -2
+
+    with pytest.raises(Unreadable, match=why):
+        decode(FetchRequest, 15, memoryview(replica_state(field)))
+
+
 def test_tagged_fields_without_end_are_not_read_to_their_end() -> None:
     """Sixty thousand, of two bytes each, that nobody knows: a small answer that would take seconds."""
     data = elect(2)[:-1] + b"\xe0\xd4\x03" + b"\x64\x00" * 60_000

@@ -7,6 +7,7 @@ import contextlib
 import socket
 import ssl
 import struct
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
@@ -48,6 +49,27 @@ PATIENCE = timedelta(seconds=10)
 SOON = timedelta(milliseconds=100)
 METADATA = MetadataRequest(topics=[])
 SECRET = "gehei=m,nis"
+
+
+def many_topics(count: int) -> Callable[[Heard], Any]:
+    """An answer that is long to read."""
+
+    def answer(heard: Heard) -> Any:
+        part = MetadataResponse.MetadataResponseTopic.MetadataResponsePartition
+        parts = [
+            part(error_code=0, partition_index=index, leader_id=1, leader_epoch=1, replica_nodes=[1, 2, 3],
+                 isr_nodes=[1, 2, 3], offline_replicas=[])
+            for index in range(1000)
+        ]  # fmt: skip
+        topics = [
+            MetadataResponse.MetadataResponseTopic(
+                error_code=0, name=f"topic-{number:04}", is_internal=False, partitions=parts
+            )
+            for number in range(count)
+        ]
+        return MetadataResponse(cluster_id="abc", brokers=[], topics=topics, controller_id=1)
+
+    return answer
 
 
 @asynccontextmanager
@@ -151,6 +173,42 @@ def cut_short(heard: Heard) -> bytes:
 
 def too_much(heard: Heard) -> bytes:
     return framed(heard.frame(metadata(heard))[4:] + b"more")
+
+
+class TestLargeAnswers:
+    async def test_an_answer_about_20_000_partitions_is_read_beside_the_loop(self) -> None:
+        async with StagedBroker({"Metadata": many_topics(20)}) as broker, connected(broker.address) as connection:
+            read_in: list[str] = []
+            decode = connection_module._decode
+            with pytest.MonkeyPatch.context() as patch:
+
+                def noted(*given: Any) -> Any:
+                    read_in.append(threading.current_thread().name)
+                    return decode(*given)
+
+                patch.setattr(connection_module, "_decode", noted)
+                answer = await call(connection, METADATA, 9, PATIENCE)
+
+        assert sum(len(topic.partitions) for topic in answer.topics) == 20_000
+        assert threading.main_thread().name not in read_in
+
+    async def test_whoever_waits_for_one_hears_that_the_connection_was_closed_meanwhile(self) -> None:
+        reading, go_on = threading.Event(), threading.Event()
+
+        def slow(*_: Any) -> None:
+            reading.set()
+            assert go_on.wait(10)
+
+        async with StagedBroker({"Metadata": many_topics(20)}) as broker, connected(broker.address) as connection:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(connection_module, "_decode", slow)
+                waiting = connection.send(METADATA, 9)
+                await asyncio.to_thread(reading.wait, 10)
+                await connection.close()
+                go_on.set()
+
+                with pytest.raises(BrokerUnreachable, match="closed by this side"):
+                    await waiting
 
 
 class TestNonsense:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.cluster.errors import StaleMetadata
+from kafka_recovery.cluster.errors import StaleMetadata, TooLate
 from kafka_recovery.cluster.replica_logs import UNFINISHED
 from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope, Unseen
 from kafka_recovery.domain.evidence import Evidence, Replica
@@ -215,6 +215,52 @@ class TestSilence:
         assert (found.log.end, found.log.epochs, problem(evidence, 3)) == (15, None, UNFINISHED)
 
 
+class TestMembers:
+    async def test_brokers_that_are_registered_no_more_are_none_of_the_cluster(self) -> None:
+        """Six were replaced by six others over the months: they are not down."""
+        play = disaster()
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            await cluster.gather(ALL_OFFLINE, RULES)
+            async with play.staged(4):
+                gone = play.members.pop(2)
+                evidence = await cluster.gather(ALL_OFFLINE, RULES)
+                play.members[2] = gone
+
+        assert [broker.id for broker in evidence.cluster.brokers] == [1, 3, 4]
+        assert replica(evidence, 2).log, "its address is known still, and a replica names it"
+
+    async def test_partitions_are_described_by_metadata_as_new_as_the_gathers_beginning(self) -> None:
+        """Somebody reassigned it a second ago, and the broker that is looked through has not heard of it yet."""
+        play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+
+            def catch_up() -> None:
+                play.applied |= dict.fromkeys(play.applied, 99)
+                play.states[ORDERS] = offline(replicas=(3, 2, 1))
+
+            asyncio.get_running_loop().call_later(0.3, catch_up)
+            evidence = await cluster.gather(ALL_OFFLINE, RULES)
+
+        assert evidence.partitions[0].assignment == (3, 2, 1)
+        assert evidence.cluster.as_of == 99
+
+    async def test_a_last_look_that_takes_too_long_is_none(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+
+            async def slow(heard: Heard) -> Any:
+                await asyncio.sleep(0.8 * SOON.total_seconds())
+                return play.describe_partitions(heard)
+
+            play.page = 1
+            for index in range(1, 6):
+                play.add(offline(TopicPartition("orders", index)))
+            for member in play.members.values():
+                member.roles["DescribeTopicPartitions"] = slow
+            with pytest.raises(TooLate):
+                await cluster.gather(ALL_OFFLINE, replace(HURRIED, attempts=1))
+
+
 class TestLeaders:
     async def test_a_leader_below_min_isr_answers_with_its_log_end(self) -> None:
         play = Play()
@@ -281,6 +327,43 @@ class TestLeaders:
 
         assert isinstance(look, Leadership)
         assert look.as_of == 95
+
+    async def test_a_network_that_is_gone_for_a_moment_is_waited_for(self) -> None:
+        play = Play()
+        play.add(offline())
+        async with play.staged(1, 2), play.cluster() as cluster:
+            await cluster.leaders([ORDERS], PATIENCE)
+            roles = {id: dict(member.roles) for id, member in play.members.items()}
+            for member in play.members.values():
+                member.roles = dict.fromkeys(member.roles, lambda heard: heard.cut())
+            cluster.forget_route()
+
+            def back() -> None:
+                for id, member in play.members.items():
+                    member.roles = roles[id]
+
+            asyncio.get_running_loop().call_later(1, back)
+            assert isinstance((await cluster.leaders([ORDERS], PATIENCE))[ORDERS], Leadership)
+
+    async def test_why_a_leader_could_not_be_asked_is_told(self) -> None:
+        play = Play()
+        play.add(offline(leader=BrokerId(2), leader_epoch=LeaderEpoch(6)), b2=Log(27, led_in=6))
+        async with play.staged(1, 2), play.cluster() as cluster:
+            play.members[2].roles["ListOffsets"] = lambda heard: None
+            look = (await cluster.leaders([ORDERS], SOON))[ORDERS]
+
+        assert isinstance(look, Leadership)
+        assert look.problem
+        assert "did not answer ListOffsets" in look.problem.message
+
+    async def test_that_nothing_is_offline_is_no_news_from_old_metadata(self) -> None:
+        play = Play(applied={1: 100, 2: 90})
+        async with play.staged(1, 2), play.cluster() as cluster:
+            await cluster.scan(PATIENCE)
+            play.members[1].roles["ApiVersions"] = lambda heard: heard.cut()
+            play.members[1].roles["DescribeTopicPartitions"] = lambda heard: heard.cut()
+            with pytest.raises(StaleMetadata):
+                await cluster.scan(SOON)
 
     async def test_metadata_are_read_through_another_broker_if_the_first_one_fails(self) -> None:
         play = disaster()

@@ -17,6 +17,7 @@ from kafka.protocol.admin import (
     DescribeTopicPartitionsResponse,
 )
 
+from kafka_recovery.cluster import listing as listing_module
 from kafka_recovery.cluster import pulse as pulse_module
 from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable, InvalidAnswer
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -26,7 +27,7 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from unit.cluster.play import EPOCH, PATIENCE, SOON, Play, Stale, offline
 from unit.cluster.stage import Heard, StagedBroker
 
-AT_ONCE = pulse_module._AT_ONCE.total_seconds()
+AT_ONCE = listing_module.AT_ONCE.total_seconds()
 
 
 @asynccontextmanager
@@ -279,7 +280,7 @@ class TestPulse:
         async with on_stage(play, 1, 2) as cluster:
             await cluster.pulse(PATIENCE)
 
-            assert set(cluster._views.known) == {1, 2}
+            assert set(cluster._members.listing.known) == {1, 2}
 
 
 class TestScan:

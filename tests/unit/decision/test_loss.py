@@ -50,6 +50,7 @@ def test_without_history_nothing_is_proven_and_it_says_what_is_missing() -> None
             "proof that broker 3's copy is intact",
             "broker 1's log: connection refused",
         ),
+        unmeasured=(BrokerId(1),),
     )
 
 

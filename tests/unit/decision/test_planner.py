@@ -8,7 +8,7 @@ import pytest
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.plan import BrokerLoss, Verdict
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import digest
 from unit.decision.incident import ORDERS, broker, code, dead, decided, evidence, log, partition, policy
@@ -81,8 +81,24 @@ def test_no_partitions_make_an_empty_plan() -> None:
 
 def test_where_an_election_names_its_leader_no_order_is_altered() -> None:
     """KIP-1275."""
-    by_order = decided(evidence(partition(COPIES)))
-    by_request = decided(evidence(partition(COPIES), designated_elections=True))
+    best_last = partition({1: None, 3: log(15), 2: log(27)})
+    by_order = decided(evidence(best_last))
+    by_request = decided(evidence(best_last, designated_elections=True))
 
     assert by_order.leader == by_request.leader == 2
     assert (by_order.order[0], by_request.order) == (2, by_request.assignment)
+
+
+def test_a_plan_says_what_each_broker_may_lose() -> None:
+    """Twelve records of broker 2 in each partition; what the dead one holds nobody knows."""
+    second = partition(COPIES, id=TopicPartition("payments", 0))
+    led = partition(COPIES, id=TopicPartition("quiet", 0), leader=3)
+    seen = evidence(partition(COPIES), second, led)
+    plan = decide(seen, policy(), designated={ORDERS: BrokerId(3), second.id: BrokerId(3)})
+
+    assert plan.may_lose == (BrokerLoss(BrokerId(1), 0, 0, 2), BrokerLoss(BrokerId(2), 2, 24, 0))
+    assert [decision.loss and decision.loss.unmeasured for decision in plan.decisions] == [(1,), (1,), None]
+
+
+def test_what_loses_nothing_says_so() -> None:
+    assert decide(evidence(partition({2: log(9), 3: log(9)})), policy()).may_lose == ()

@@ -12,6 +12,7 @@ import pytest
 
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
+from kafka_recovery.recovery.partition_run import LIFE
 from unit.kube.recoveries.standings import INCIDENTS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -32,6 +33,14 @@ PAGE = (DOCS / "reference.md").read_text()
 
 def test_the_page_says_what_the_code_says() -> None:
     assert generate.wanted() == PAGE, CURE
+
+
+def test_the_life_of_a_partition_is_drawn_as_the_engine_has_it() -> None:
+    drawn = (DOCS / "partition-life.md").read_text()
+
+    assert generate.life() == drawn, CURE
+    for step in LIFE:
+        assert f"`{step.target}`" in drawn
 
 
 def test_reasons_that_a_recovery_was_seen_with_are_listed() -> None:

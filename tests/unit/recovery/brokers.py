@@ -61,6 +61,10 @@ class Unavailable(ClusterFault):
     """No broker answers."""
 
 
+class StaleMetadata(ClusterFault):
+    """Only brokers answer whose metadata are older than what was seen before, or than was asked for."""
+
+
 @dataclass
 class Steps:
     """Every call over a port, in order; what a test lets happen before one or after it took effect."""
@@ -218,6 +222,12 @@ class FakeKafka:
         self.hidden: set[TopicPartition] = set()
         """What may not be described any more."""
         self.lag = timedelta()
+        self.applied: MetadataOffset | None = APPLIED
+        """How new the metadata are that can be seen; None: brokers do not say."""
+        self.newest: MetadataOffset | None = None
+        """What the process that looks has seen of it."""
+        self.relay: Relay | None = None
+        """Through whom requests go that change something, where that is to be known."""
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
         self.elected: list[tuple[TopicPartition, int]] = []
@@ -262,10 +272,18 @@ class FakeKafka:
         leader = replicas[0]
         self.partitions[id] = Held(TopicId(f"another-{id}"), replicas, replicas, ends, replicas, leader=leader, epoch=0)
 
+    def cut_off(self, id: TopicPartition, leader: int, applied: MetadataOffset | None) -> None:
+        """From now on only brokers answer that were cut off with a zombie: it led once, and still does for them."""
+        held, node = self.partitions[id], self.nodes[leader]
+        node.alive, node.fenced = True, False
+        held.leader, held.epoch = leader, EPOCH - 1
+        self.applied = applied
+
     @port
     async def gather(
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
+        self._stale(self.newest)
         wanted = scope.partitions
         if wanted is None:
             wanted = tuple(id for id, held in self.partitions.items() if held.leader is None)
@@ -281,11 +299,15 @@ class FakeKafka:
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
     ) -> Mapping[TopicPartition, Sighting]:
         self._view()
+        self._stale(not_before)
+        self._stale(self.newest)
         return {id: self._sighting(id) for id in partitions}
 
+    @port
     async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
-        """At once: who does not answer here is dead."""
-        return True
+        """A process that is gone refuses the connection: only one that stands still gives no sign of life."""
+        node = self.nodes[relay.broker or 0]
+        return node.answers or not node.alive
 
     @port
     async def answering(
@@ -333,7 +355,7 @@ class FakeKafka:
         if fate is Fate.LATE:
             for ballot in ballots:
                 self.clock.later(LATE, partial(do, ballot))
-        unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("NoAnswer", "no answer within 20s"))
+        unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("NoAnswer", "no answer within 20s"), self.relay)
         return {ballot.id: unanswered for ballot in ballots}
 
     def _designate(self, ballot: Ballot) -> ElectionAnswer:
@@ -382,6 +404,11 @@ class FakeKafka:
             raise Unavailable
         return BrokerId(view)
 
+    def _stale(self, floor: MetadataOffset | None) -> None:
+        if self.applied is not None and floor is not None and self.applied < floor:
+            raise StaleMetadata
+        self.newest = self.applied
+
     def _cluster_state(self) -> ClusterState:
         brokers = tuple(
             Broker(
@@ -391,7 +418,16 @@ class FakeKafka:
         )
         took = timedelta(milliseconds=80)
         return ClusterState(
-            self.id, "4.1 or later", (), True, self._view(), brokers, self.clock.now(), took, self.designates, APPLIED
+            self.id,
+            "4.1 or later",
+            (),
+            True,
+            self._view(),
+            brokers,
+            self.clock.now(),
+            took,
+            self.designates,
+            self.applied,
         )
 
     def _evidence(self, id: TopicPartition) -> PartitionEvidence:
@@ -435,7 +471,7 @@ class FakeKafka:
             tuple(map(BrokerId, held.shown or held.assignment)),
             tuple(map(BrokerId, held.isr)),
             Offset(held.ends[leader]) if leader is not None and answers else None,
-            as_of=APPLIED,
+            as_of=self.applied,
         )
 
 

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import pytest
 
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest, digest_of_canonical
@@ -107,8 +108,10 @@ async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> N
         name = await journal.record(plan)
         await journal.approved(name, "ann")
         await journal.wave_started(name, 1, (ORDERS,))
+        await journal.in_doubt(name, 1, BrokerId(7))
         await journal.wave_ended(name, 1, (outcome,))
         await journal.wave_started(name, 2, (ORDERS,))
+        await journal.in_doubt(name, 2, BrokerId(3))
 
     with place.journal() as journal:
         (run,) = await journal.unfinished()
@@ -116,6 +119,7 @@ async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> N
     assert name == digest(plan)
     assert (run.digest, run.plan) == (name, plan)
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (outcome,))
+    assert run.relays == {3}, "of the wave that has not ended"
 
 
 async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(place: Place, plan: Plan) -> None:
@@ -440,7 +444,7 @@ async def test_a_plan_of_an_earlier_release_that_lacks_a_field_is_gone_on_with(p
     """Its digest is that of the bytes that were kept, not of what this release would write in their place."""
     kept = json.loads(canonical(plan))
     del kept["evidence"]["cluster"]["designated_elections"]
-    raw = json.dumps(kept, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    raw = json.dumps(kept, separators=(",", ":"), ensure_ascii=False).encode()
     earlier = digest_of_canonical(raw)
     with place.journal() as journal:
         storage = place.storage()
@@ -451,6 +455,23 @@ async def test_a_plan_of_an_earlier_release_that_lacks_a_field_is_gone_on_with(p
         (run,) = await journal.unfinished()
 
     assert (run.digest, run.plan) == (earlier, plan)
+
+
+@pytest.mark.parametrize("written_by", [None, 1, 3])
+async def test_a_plan_in_another_format_is_refused_and_not_guessed_at(
+    place: Place, plan: Plan, written_by: int | None
+) -> None:
+    kept = json.loads(canonical(plan))
+    assert kept.pop("format") == 2
+    raw = json.dumps(kept if written_by is None else {"format": written_by} | kept).encode()
+    with place.journal() as journal:
+        storage = place.storage()
+        storage.make(digest_of_canonical(raw)[:16])
+        storage.write(digest_of_canonical(raw)[:16], "plan.json", raw)
+        await journal.approved(digest_of_canonical(raw), "ann")
+
+        with pytest.raises(InvalidDocument, match=r"plan\.json: format: "):
+            await journal.unfinished()
 
 
 @pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])

@@ -13,6 +13,7 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import canonical, digest
 from kafka_recovery.recovery.engine import Effort
+from kafka_recovery.recovery.ports import ViewStandsStill
 from unit.recovery.brokers import SESSION, Held
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, policy
 
@@ -371,3 +372,25 @@ async def test_a_partition_that_changes_again_and_again_is_given_up(world: World
     assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "Denied")
     assert world.steps.calls.count("elect") == 4
     assert world.kept_its_promises()
+
+
+async def test_a_cluster_that_stands_still_is_not_said_to_have_nothing_offline(world: World) -> None:
+    """Every broker that answers is cut off from the controllers: what they lost since is not to be seen."""
+    for node in world.kafka.nodes.values():
+        node.still = True
+
+    with pytest.raises(ViewStandsStill, match="stands still"):
+        await world.recover()
+
+
+async def test_a_leader_that_only_old_metadata_show_is_not_called_recovered(world: World) -> None:
+    world.offline()
+    held = world.kafka.partitions[ORDERS]
+    held.leader = 2
+    for node in world.kafka.nodes.values():
+        node.still = True
+
+    report = await world.recover(scope=Scope((ORDERS,)))
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert code(report) in ("NoController", "ViewIsStale")

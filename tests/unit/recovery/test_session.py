@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 
 from kafka_recovery.domain.election import Lead
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
-from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.recovery.session import Session, Waiting
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, PAYMENTS, World
@@ -31,3 +32,19 @@ async def test_a_broker_that_is_in_sync_only_by_an_election_of_this_call_is_no_c
     outcome = session.online(plan.decisions[0], Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)))
 
     assert outcome.outcome is Outcome.RECOVERED
+
+
+async def test_an_election_in_a_topic_that_was_deleted_says_nothing_of_the_one_that_was_made_anew(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    plan = await world.plan()
+    session = Session(world)
+    session.begin(plan, plan.decisions)[ORDERS].held = True
+    made_anew = replace(plan.decisions[0], topic_id=TopicId("another"))
+
+    outcome = session.online(made_anew, Lead(BrokerId(2), LeaderEpoch(EPOCH + 1), Offset(27)))
+
+    assert code_of(outcome) == "AlreadyOnline"
+
+
+def code_of(outcome: PartitionOutcome) -> str | None:
+    return outcome.reason.code if outcome.reason else None

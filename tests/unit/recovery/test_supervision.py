@@ -161,6 +161,17 @@ async def test_whoever_is_suspended_from_the_beginning_asks_nobody_and_begins_no
     assert world.changed() == []
 
 
+async def test_owners_that_can_not_be_asked_halt_the_run_and_are_not_taken_for_a_policy_without_rules(
+    world: World, owners: Owners
+) -> None:
+    owners.now = Mandate(Policy(()), halt=Reason("KubernetesUnreachable", "the API server does not answer"))
+
+    report = await recover(world, owners)
+
+    assert {code(report), code(report, PAYMENTS)} == {"KubernetesUnreachable"}
+    assert world.changed() == []
+
+
 async def test_a_plan_that_was_executed_under_suspension_can_be_executed_later(world: World, owners: Owners) -> None:
     plan = await world.plan(ONE_BY_ONE)
     owners.suspend()

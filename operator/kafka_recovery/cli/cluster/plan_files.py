@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.formats.documents import InvalidDocument, as_data, digest, read
+from kafka_recovery.formats.documents import InvalidDocument, canonical, canonical_again, digest_of_canonical, read
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Bytes; a plan takes about 4 KiB a partition."""
@@ -18,7 +18,8 @@ _POLICY = "a policy; it is given with --policy, to plan and to recover"
 
 def plan_document(plan: Plan) -> dict[str, Any]:
     """The plan with its kind and digest, as plain data."""
-    return {"kind": _KIND, "digest": digest(plan), "plan": as_data(plan)}
+    raw = canonical(plan)
+    return {"kind": _KIND, "digest": digest_of_canonical(raw), "plan": json.loads(raw)}
 
 
 def as_text(document: dict[str, Any]) -> str:
@@ -64,8 +65,9 @@ def read_plan(text: str, name: str) -> Plan:
         raise InvalidDocument(f"{name}: {error}") from None
     if not isinstance(document, dict) or document.get("kind") != _KIND or "plan" not in document:
         raise InvalidDocument(f'{name}: is not a plan; one is written by "kafka-recovery plan --out FILE"')
-    plan = read(Plan, json.dumps(document["plan"]).encode(), name)
-    found = digest(plan)
+    raw = canonical_again(document["plan"])
+    plan = read(Plan, raw, name)
+    found = digest_of_canonical(raw)
     if document.get("digest") != found:
         raise InvalidDocument(f"{name}: the plan was changed after it was made: its digest is {found}; make a new plan")
     return plan

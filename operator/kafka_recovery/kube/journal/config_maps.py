@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 from uuid import uuid4
 
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
@@ -68,12 +68,18 @@ class WaveStart:
 
 
 @dataclass(frozen=True, slots=True)
+class _Doubt:
+    wave: int
+    broker: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
 class _WaveEnd:
     wave: int
     outcomes: tuple[PartitionOutcome, ...]
 
 
-_Note = TypeVar("_Note", WaveStart, _WaveEnd)
+_Note = TypeVar("_Note", WaveStart, _Doubt, _WaveEnd)
 
 
 class ConfigMapJournal:
@@ -142,6 +148,10 @@ class ConfigMapJournal:
                 "their Lease?), or by a try of this one that was answered late; it is looked at again"
             )
 
+    async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
+        """Keep through which broker a request went that was not answered."""
+        await self._facts.keep(digest, f"wave-{wave:04}-doubt-{relay}", canonical(_Doubt(wave, relay)))
+
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
 
@@ -154,6 +164,14 @@ class ConfigMapJournal:
                 f"wave {wave} of plan {digest[:12]} was ended by another process, which took this run over; "
                 "it is looked at again"
             )
+
+    async def stage_entered(self, digest: str, stage: str) -> None:
+        """Keep that a stage may have begun."""
+        await self._facts.keep(digest, f"stage-{stage}-entered", b"{}")
+
+    async def stage_left(self, digest: str, stage: str) -> None:
+        """Keep that all of a stage is done."""
+        await self._facts.keep(digest, f"stage-{stage}-left", b"{}")
 
     async def finished(self, digest: str) -> None:
         """Keep that nothing is left to do or undo; the plan's ConfigMaps then go with their recovery."""
@@ -304,7 +322,8 @@ class ConfigMapJournal:
             name = self._facts.config_map(prefix, "plan")
             raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
         digest, plan = await self._plan(fact, self._digest(prefix))
-        return Run.of_waves(digest, plan, started, ended)
+        doubts = [await self._read(_Doubt, each) for each in facts if "-doubt-" in each.name]
+        return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], by_name)
 
     async def _fact_of_plan(self, digest: str) -> Fact:
         fact = await self._facts.find(digest, "plan")

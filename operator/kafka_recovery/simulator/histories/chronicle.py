@@ -172,7 +172,7 @@ class Chronicle:
         """The partition's states by the controller itself that were in force at any moment of this time."""
         log = self.kafka.controllers.log
         found = log.partitions.all_of(id)
-        times = [log.times.get(offset, 0.0) for offset, _ in found]
+        times = [log.time(offset) for offset, _ in found]
         ends = [*times[1:], float("inf")]
         return tuple(
             state

@@ -11,8 +11,8 @@ from kafka_recovery.simulator.histories.scenario import Scenario, Traffic
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 
 
-def staged(scenario: Scenario, *, keep_timeline: bool = True) -> SimulatedKafka:
-    """The scenario's brokers, controllers and empty topics at virtual second 0."""
+def staged(scenario: Scenario, *, keep_timeline: bool = True, cluster_id: str | None = None) -> SimulatedKafka:
+    """The scenario's brokers, controllers and empty topics at virtual second 0. `cluster_id`: else the seed's."""
     switches = scenario.switches
     if scenario.driver is Driver.DESIGNATED:
         switches = replace(switches, designated_elections=True)
@@ -23,6 +23,7 @@ def staged(scenario: Scenario, *, keep_timeline: bool = True) -> SimulatedKafka:
         switches=switches,
         controllers=scenario.controllers,
         keep_timeline=keep_timeline,
+        cluster_id=cluster_id,
     )
     for topic in scenario.topics:
         kafka.create_topic(topic.name, [list(replicas) for replicas in topic.assignments], min_isr=topic.min_isr)

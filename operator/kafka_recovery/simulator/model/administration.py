@@ -66,9 +66,9 @@ class Administration:
         topic = self.state.topics.get(name)
         if topic is None:
             return
-        changed = topic._replace(
-            min_isr=topic.min_isr if min_isr is None else min_isr, unclean=topic.unclean if unclean is None else unclean
-        )
+        changed = topic if unclean is None else topic._replace(unclean=unclean)
+        if min_isr is not None:
+            changed = changed._replace(min_isr=min_isr, min_isr_source="topic")
         self.state.write_topic(name, changed)
         self.state.timeline.tell(self.state.actor(), What.TOPIC, configured=name, config=tuple(changed[2:4]))
         if min_isr is not None:

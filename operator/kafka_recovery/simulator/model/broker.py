@@ -75,6 +75,11 @@ class Broker:
         return self.node.scheduler.now
 
     @property
+    def disk(self) -> int:
+        """Which of its disks it has."""
+        return self.storage.disks
+
+    @property
     def incarnation(self) -> str:
         """Tells this process from the broker's earlier ones."""
         return f"{self.id}/{self.starts}"

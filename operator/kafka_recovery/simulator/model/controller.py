@@ -14,11 +14,14 @@ from kafka_recovery.simulator.model.membership import Membership
 from kafka_recovery.simulator.model.metadata import MetadataLog
 from kafka_recovery.simulator.model.network import Kind, Network, NodeName
 from kafka_recovery.simulator.model.scheduler import Scheduler
-from kafka_recovery.simulator.model.settings import Settings
+from kafka_recovery.simulator.model.settings import Settings, metadata_level
 from kafka_recovery.simulator.model.switches import Switches
 from kafka_recovery.simulator.model.timeline import Timeline, What
 
 Answer = TypeVar("Answer")
+
+_FIRST_ID = 3000
+"""Node ids of controllers begin here; brokers have others."""
 
 
 class Controllers:
@@ -40,7 +43,11 @@ class Controllers:
         self.scheduler, self.network, self.settings, self.timeline = scheduler, network, settings, timeline
         self.names = tuple(names)
         self.active: str | None = self.names[0]
-        self.log = MetadataLog()
+        self.log = MetadataLog(timeline.now)
+        self.log.lead(self.names[0])
+        self.log.feature("metadata.version", metadata_level(settings.release))
+        if settings.elr:
+            self.log.feature("eligible.leader.replicas.version", 1)
         for name in self.names:
             network.node(name, Kind.CONTROLLER)
         self.state = ControllerState(settings, switches, timeline, self.log, self._written, self._actor)
@@ -55,6 +62,14 @@ class Controllers:
         if settings.preferred_check is not None:
             scheduler.after(settings.preferred_check, self._rebalance)
         scheduler.after(settings.unclean_check, self._elect_uncleanly)
+
+    def id_of(self, name: str) -> BrokerId:
+        """A controller's node id."""
+        return BrokerId(_FIRST_ID + self.names.index(name))
+
+    def name_of(self, id: BrokerId) -> str | None:
+        """The controller with this node id; None: it is none of theirs."""
+        return dict(enumerate(self.names, _FIRST_ID)).get(id)
 
     def ask(self, name: str, question: Callable[[], Answer], reply: Callable[[Answer | None], None]) -> None:
         """Runs at the node `name` when a request has arrived there; None: it is not the active controller."""
@@ -126,7 +141,7 @@ class Controllers:
         self.active = next((name for name in alive if name != former), alive[0])
         self.timeline.tell(self.active, What.CONTROLLER, active=self.active)
         self.membership.take_over()
-        self.log.no_op()
+        self.log.lead(self.active)
         self._written()
 
     def _attentive(self) -> bool:

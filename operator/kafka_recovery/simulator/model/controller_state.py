@@ -66,7 +66,7 @@ class ControllerState:
 
     def write_partition(self, id: TopicPartition, state: PartitionState | None) -> None:
         """Log the state and keep the indexes; None deletes."""
-        self.log.put_partition(id, state, self.timeline.now())
+        self.log.put_partition(id, state)
         self.keep(id, state)
         self.written()
 

@@ -8,6 +8,7 @@ from enum import IntEnum
 class Error(IntEnum):
     """Name and number as in Kafka's protocol; INVALID_INCARNATION_ID was proposed by KIP-343 and never got a number."""
 
+    UNKNOWN_SERVER_ERROR = -1
     NONE = 0
     OFFSET_OUT_OF_RANGE = 1
     CORRUPT_MESSAGE = 2
@@ -45,6 +46,8 @@ class Error(IntEnum):
     OPERATION_NOT_ATTEMPTED = 55
     UNKNOWN_TOPIC_ID = 100
     INCONSISTENT_TOPIC_ID = 103
+    INCONSISTENT_CLUSTER_ID = 104
+    MISMATCHED_ENDPOINT_TYPE = 114
     DUPLICATE_BROKER_REGISTRATION = 101
     BROKER_ID_NOT_REGISTERED = 102
     INELIGIBLE_REPLICA = 107

@@ -1,4 +1,4 @@
-"""What brokers grant a client, and when it has asked too much."""
+"""What brokers and controllers grant a client, and when it has asked too much."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Operation(StrEnum):
     """Kafka's ACL operations that the requests of an admin need; those on a topic come with its name."""
 
     CLUSTER_ACTION = "cluster-action"
-    """On the cluster: GetReplicaLogInfo, and designated elections (KIP-1275)."""
+    """On the cluster: the metadata log, GetReplicaLogInfo, and designated elections (KIP-1275)."""
     ALTER = "alter"
     """On the cluster: elections and reassignments."""
     DESCRIBE_CLUSTER = "describe-cluster"

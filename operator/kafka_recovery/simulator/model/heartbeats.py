@@ -23,6 +23,11 @@ class Member(Host, Protocol):
     dead_directories: frozenset[TopicPartition]
 
     @property
+    def disk(self) -> int:
+        """Which of its disks it has."""
+        ...
+
+    @property
     def incarnation(self) -> str:
         """Tells this process from the broker's earlier ones."""
         ...
@@ -51,7 +56,7 @@ class Heartbeats:
         """Register this incarnation, again and again until the former one's session is over."""
         broker = self.broker
         self.status, self.registered, self.fenced_itself = BrokerStatus.INITIAL, False, False
-        request = Registration(broker.id, broker.incarnation, previous_epoch, broker.rack, broker.endpoint)
+        request = Registration(broker.id, broker.incarnation, previous_epoch, broker.rack, broker.endpoint, broker.disk)
         membership = broker.controllers.membership
 
         def answered(answer: tuple[Error, int]) -> None:

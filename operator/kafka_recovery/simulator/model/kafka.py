@@ -66,10 +66,11 @@ class SimulatedKafka(Faults):
         endpoints: Mapping[int, str] | None = None,
         inactive_at_first: bool = False,
         keep_timeline: bool = True,
+        cluster_id: str | None = None,
     ) -> None:
         self.seed, self.settings, self.switches = seed, settings or Settings(), switches
         self.random = Random(seed)
-        self.cluster_id = f"simulated-{seed}"
+        self.cluster_id = cluster_id or f"simulated-{seed}"
         self.scheduler = Scheduler()
         self.network = Network(self.scheduler, self.random, self.settings)
         self.timeline = Timeline(lambda: self.scheduler.now, keep_timeline)
@@ -221,10 +222,17 @@ class SimulatedKafka(Faults):
 
         self.network.send(client, id, type(request).__name__, arrived, partial(on_answer, Refused(id)))
 
-    def serve(self, broker: BrokerId, request: Request[Answered], reply: Callable[[Answered], None]) -> None:
+    def serve(
+        self,
+        broker: BrokerId,
+        request: Request[Answered],
+        reply: Callable[[Answered], None],
+        failed: Callable[[Exception], object] | None = None,
+    ) -> None:
         """Let a broker's process answer a request that has reached it, now or when the controller has decided.
 
         There is no answer from a broker that is down or fenced itself, nor from a process that is no more.
+        `failed` hears of what goes wrong at the controller; else it is raised when that happens.
         """
         target = self.brokers[broker]
         if not target.is_open or target.refuses_work():
@@ -235,7 +243,7 @@ class SimulatedKafka(Faults):
             if target.node.generation == generation:
                 reply(answer)
 
-        self._serving[broker].answer(request, answered)
+        self._serving[broker].answer(request, answered, failed)
 
     def produce(
         self,

@@ -89,9 +89,9 @@ class Log:
         """A log with history; all of it is on disk."""
         made = cls(topic_id, vector_limit)
         ends = [*[entry.start for entry in log.epochs[1:]], log.end]
-        for (epoch, first), end in zip(log.epochs, ends, strict=True):
+        for age, (epoch, first), end in zip(range(len(ends), 0, -1), log.epochs, ends, strict=True):
             if first < end:
-                made.batches.append(Batch(first, end - first, epoch, f"loaded-{epoch}", first, 0.0))
+                made.batches.append(Batch(first, end - first, epoch, f"loaded-{epoch}", first, float(-age)))
         made.epochs = list(log.epochs)
         made.start, made.end, made.flushed = log.start, log.end, log.end
         return made

@@ -56,7 +56,8 @@ class Membership:
             return Error.DUPLICATE_BROKER_REGISTRATION, NO_BROKER_EPOCH
         clean = known is not None and known.epoch == request.previous_epoch
         epoch = self.state.log.end
-        self.state.write_broker(request.broker, BrokerState(epoch, request.incarnation, fenced=True, rack=request.rack))
+        registered = BrokerState(epoch, request.incarnation, fenced=True, rack=request.rack, disk=request.disk)
+        self.state.write_broker(request.broker, registered)
         self.state.unacceptable.pop(request.broker, None)
         self.state.timeline.tell(self.state.actor(), What.REGISTERED, broker=request.broker, epoch=epoch, clean=clean)
         lost = self.state.settings.elr and not clean and known is not None

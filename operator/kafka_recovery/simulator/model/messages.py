@@ -32,7 +32,7 @@ class BrokerStatus(Enum):
 class Registration:
     """BrokerRegistration. `previous_epoch`: of the last clean stop, NO_BROKER_EPOCH after an unclean one (KIP-966).
 
-    `endpoint`: host and port at which clients and other brokers are to find it.
+    `endpoint`: host and port at which clients and other brokers are to find it. `disk`: which of its disks this is.
     """
 
     broker: BrokerId
@@ -40,6 +40,7 @@ class Registration:
     previous_epoch: int
     rack: str | None
     endpoint: str
+    disk: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ hundred brokers cost no more than one.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Generic, NamedTuple, TypeVar
 
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -34,13 +35,17 @@ class PartitionState(NamedTuple):
 
 
 class BrokerState(NamedTuple):
-    """One registration. `epoch`: the broker epoch (KIP-343's incarnation id): the offset it was registered at."""
+    """One registration. `epoch`: the broker epoch (KIP-343's incarnation id): the offset it was registered at.
+
+    `disk` counts the disks that the broker has had.
+    """
 
     epoch: int
     incarnation: str
     fenced: bool
     stopping: bool = False
     rack: str | None = None
+    disk: int = 1
 
 
 class TopicState(NamedTuple):
@@ -87,6 +92,29 @@ class Versions(Generic[Stated]):
         return self._of.get(key, [])
 
 
+class Kind(Enum):
+    """What a record is about, and the key that goes with it."""
+
+    NO_OP = "nothing"
+    LEADER = "the quorum has a new leader; its name"
+    FEATURE = "a feature has a level; its name and the level"
+    BROKER = "a broker; its id"
+    TOPIC = "a topic; its name"
+    CONFIG = "a topic's config; the names of both"
+    PARTITION = "a partition; its id"
+
+
+class Record(NamedTuple):
+    """What one offset of the log holds. What it says is the key's state as of the next offset."""
+
+    kind: Kind
+    key: object
+    time: float
+
+
+MIN_ISR, UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
+
+
 class News(NamedTuple):
     """A record that concerns a broker: one of its partitions has a new state."""
 
@@ -96,13 +124,14 @@ class News(NamedTuple):
 
 @dataclass(slots=True)
 class MetadataLog:
-    """`end`: the next offset, which is also the high watermark: what is written is committed.
+    """What is written is committed. `epochs`: each epoch of the quorum, and the offset at which it began.
 
-    `held`: every partition a broker ever had a replica of. `times`: when a record was written, by offset.
-    `names_by_id`: of every topic that ever was.
+    `held`: every partition a broker ever had a replica of. `names_by_id`: of every topic that ever was.
     """
 
-    end: int = 0
+    now: Callable[[], float]
+    records: list[Record] = field(default_factory=list)
+    epochs: list[tuple[int, int]] = field(default_factory=list)
     partitions: Versions[PartitionState] = field(default_factory=Versions)
     topics: Versions[TopicState] = field(default_factory=Versions)
     brokers: Versions[BrokerState] = field(default_factory=Versions)
@@ -110,46 +139,73 @@ class MetadataLog:
     names_by_id: dict[TopicId, str] = field(default_factory=dict)
     broker_ids: list[BrokerId] = field(default_factory=list)
     held: dict[BrokerId, dict[TopicPartition, None]] = field(default_factory=dict)
-    times: dict[int, float] = field(default_factory=dict)
     _news: dict[BrokerId, list[News]] = field(default_factory=dict)
+
+    @property
+    def end(self) -> int:
+        """The next offset, which is also the high watermark."""
+        return len(self.records)
+
+    @property
+    def epoch(self) -> int:
+        """The quorum's, from 1 on."""
+        return len(self.epochs)
+
+    def time(self, offset: int) -> float:
+        """When this record was written."""
+        return self.records[offset].time
 
     def no_op(self) -> None:
         """A record that says nothing, written so that observers can tell silence from standstill."""
-        self.end += 1
+        self._write(Kind.NO_OP, None)
 
-    def put_partition(self, id: TopicPartition, state: PartitionState | None, now: float) -> None:
+    def lead(self, controller: str) -> None:
+        """The first record of a new leader of the quorum."""
+        self.epochs.append((len(self.epochs) + 1, self.end))
+        self._write(Kind.LEADER, controller)
+
+    def feature(self, name: str, level: int) -> None:
+        """A feature's level."""
+        self._write(Kind.FEATURE, (name, level))
+
+    def put_partition(self, id: TopicPartition, state: PartitionState | None) -> None:
         """A partition's new state."""
         before = self.partitions.at(id, self.end)
         self.partitions.put(id, self.end, state)
-        self.times[self.end] = now
         if state is not None and (before is None or before.replicas is not state.replicas):
             for broker in state.replicas:
                 self.held.setdefault(broker, {})[id] = None
         news = News(self.end, id)
         for broker in {*(before.replicas if before else ()), *(state.replicas if state else ())}:
             self._news.setdefault(broker, []).append(news)
-        self.end += 1
+        self._write(Kind.PARTITION, id)
 
     def load_partition(self, id: TopicPartition, state: PartitionState) -> None:
         """A partition that was there from the beginning: nobody has to react to it."""
-        self.partitions.put(id, -1, state)
+        self.partitions.put(id, self.end, state)
         for broker in state.replicas:
             self.held.setdefault(broker, {})[id] = None
+        self._write(Kind.PARTITION, id)
 
     def put_topic(self, name: str, state: TopicState | None) -> None:
-        """A topic's new state."""
+        """A topic's new state: a record for the topic where it comes or goes, and one for each config that is set."""
+        before = self.topics.at(name, self.end)
         self.topics.put(name, self.end, state)
         self.topic_names[name] = None
-        if state is not None:
-            self.names_by_id[state.id] = name
-        self.end += 1
+        if before is None or state is None:
+            self._write(Kind.TOPIC, name)
+        if state is None:
+            return
+        self.names_by_id[state.id] = name
+        for config in _set(before, state):
+            self._write(Kind.CONFIG, (name, config))
 
     def put_broker(self, id: BrokerId, state: BrokerState) -> None:
         """A broker's new registration state."""
         if id not in self.broker_ids:
             self.broker_ids = sorted([*self.broker_ids, id])
         self.brokers.put(id, self.end, state)
-        self.end += 1
+        self._write(Kind.BROKER, id)
 
     def news(self, broker: BrokerId, applied: int, end: int) -> tuple[TopicPartition, ...]:
         """The broker's partitions that records from offset `applied` up to before `end` are about, each once."""
@@ -170,6 +226,19 @@ class MetadataLog:
             if topic is not None:
                 for index in range(topic.partitions):
                     yield TopicPartition(name, index)
+
+    def _write(self, kind: Kind, key: object) -> None:
+        self.records.append(Record(kind, key, self.now()))
+
+
+def _set(before: TopicState | None, state: TopicState) -> tuple[str, ...]:
+    """Configs for which there are records; of a topic that was there already, at least one."""
+    if before is None:
+        named = (MIN_ISR,) if state.min_isr_source == "topic" else ()
+        return (*named, UNCLEAN) if state.unclean else named
+    unclean = before.unclean != state.unclean
+    minimum = before.min_isr != state.min_isr or not unclean
+    return (*((MIN_ISR,) if minimum else ()), *((UNCLEAN,) if unclean else ()))
 
 
 def _offset_of(entry: tuple[int, object]) -> int:

@@ -74,6 +74,7 @@ from kafka_recovery.simulator.model.topic_requests import TopicRequests
 from kafka_recovery.simulator.model.writing import Writing
 
 Reply = Callable[[Any], None]
+Failed = Callable[[Exception], object]
 
 _NO_OFFSET, _NO_LEADER_EPOCH = Offset(-1), LeaderEpoch(-1)
 
@@ -86,17 +87,20 @@ class Serving:
     cluster_id: str
     grants: Grants = field(default_factory=Grants)
 
-    def answer(self, request: Request[Any], reply: Reply) -> None:
-        """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343)."""
+    def answer(self, request: Request[Any], reply: Reply, failed: Failed | None = None) -> None:
+        """Answer now, or when the controller has; nothing is answered by a broker that fenced itself (KIP-343).
+
+        `failed` hears of what goes wrong at the controller; else it is raised when that happens.
+        """
         answer = _LOCAL.get(type(request))
         if answer is not None:
             reply(answer(self, request))
         elif isinstance(request, AppendRecords):
             Writing(self.broker, request, reply).begin()
         else:
-            self._forward(request, reply)
+            self._forward(request, reply, failed)
 
-    def _forward(self, request: Request[Any], reply: Reply) -> None:
+    def _forward(self, request: Request[Any], reply: Reply, failed: Failed | None) -> None:
         controllers, patience = self.broker.controllers, self.broker.settings.forwarding
         administration, timed_out = controllers.administration, Error.REQUEST_TIMED_OUT
         silent: Any
@@ -129,7 +133,7 @@ class Serving:
                 return
         self.broker.forward(
             type(request).__name__,
-            question,
+            question if failed is None else partial(_contained, question, failed, silent),
             lambda answer: reply(silent if answer is None else answer),
             patience,
         )
@@ -348,6 +352,15 @@ _LOCAL: Mapping[type, Callable[[Serving, Any], Any]] = MappingProxyType(
         DescribeLogDirectory: Serving._log_directory,
     }
 )
+
+
+def _contained(question: Callable[[], Any], failed: Failed, silent: Any) -> Any:
+    """The controller's answer; `silent` where it has none because something went wrong."""
+    try:
+        return question()
+    except Exception as error:  # noqa: BLE001 - whoever asked hears of it
+        failed(error)
+        return silent
 
 
 def _size(batch: Batch) -> int:

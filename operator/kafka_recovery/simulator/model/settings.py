@@ -19,6 +19,15 @@ class IsrRpc(Enum):
     """KIP-343's IsrChangeRequest, with incarnation ids."""
 
 
+_METADATA_LEVELS = {"3.9": 21, "4.0": 25}
+_NEWEST_METADATA_LEVEL = 27
+
+
+def metadata_level(release: str) -> int:
+    """The number of metadata.version that a release of Kafka has at first."""
+    return _METADATA_LEVELS.get(release, _NEWEST_METADATA_LEVEL)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     """Times in seconds, Kafka's key in brackets; defaults are a real test cluster's, faster than production.

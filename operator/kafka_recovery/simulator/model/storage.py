@@ -18,7 +18,7 @@ class Storage:
     """All logs of one broker. `loaded`: logs given in bulk, shared between brokers until first touched.
 
     `clean_epoch`: the broker epoch of a clean stop, which the next registration names; NO_BROKER_EPOCH after any other.
-    `losses`: when records were lost to a crash or a new disk.
+    `losses`: when records were lost to a crash or a new disk. `disks` counts them, the present one too.
     """
 
     settings: Settings
@@ -28,6 +28,7 @@ class Storage:
     loaded: dict[TopicPartition, tuple[TopicId, LoadedLog]] = field(default_factory=dict)
     clean_epoch: int = NO_BROKER_EPOCH
     losses: list[float] = field(default_factory=list)
+    disks: int = 1
     _dirty: dict[int, Log] = field(default_factory=dict)
 
     @property
@@ -93,6 +94,7 @@ class Storage:
         lost = sum(log.end - log.start for log in self.logs.values())
         lost += sum(given.end - given.start for id, (_, given) in self.loaded.items() if id not in self.logs)
         self.logs, self.loaded, self._dirty = {}, {}, {}
+        self.disks += 1
         self.clean_epoch = NO_BROKER_EPOCH
         self.losses.append(self.node.scheduler.now)
         return lost

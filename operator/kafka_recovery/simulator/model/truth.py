@@ -162,7 +162,7 @@ class Truth:
             return False
         if state.leader not in (*before.isr, *before.elr):
             return True
-        now = self.controllers.log.times.get(versions[index][0], 0.0)
+        now = self.controllers.log.time(versions[index][0])
         return not self._kept_since_joining(state.leader, versions[:index], now)
 
     def _kept_since_joining(
@@ -173,7 +173,7 @@ class Truth:
         for offset, state in versions:
             in_sync = broker in state.isr or (member and broker in state.elr)
             if in_sync and not member:
-                joined = self.controllers.log.times.get(offset, 0.0)
+                joined = self.controllers.log.time(offset)
             member = in_sync
         if joined is None:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -41,9 +42,12 @@ class Incident:
         return tuple(f for f in self.scenario.faults if f.upon is None and f.kind not in _NOT_PLAYED)
 
     def staged(self) -> SimulatedKafka:
-        """The cluster at virtual second 0, with all that is to happen before it."""
+        """Another cluster each time, at virtual second 0, with all that is to happen before it.
+
+        Its id is its own: a journal of what was done to an earlier one must not be taken for this one's.
+        """
         scenario = self.scenario
-        kafka = staged(scenario, keep_timeline=False)
+        kafka = staged(scenario, keep_timeline=False, cluster_id=f"played-{secrets.token_hex(8)}")
         send_traffic(kafka, scenario)
         troubles = Troubles(Chronicle(kafka), scenario, _no_machine, [])
         for fault in self._faults:

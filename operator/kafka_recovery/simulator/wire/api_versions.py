@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from kafka.protocol.metadata import ApiVersionsResponse
 
 from kafka_recovery.simulator.model.requests import ApiVersions, Versions
+from kafka_recovery.simulator.model.settings import metadata_level
 from kafka_recovery.simulator.wire.exchange import Exchange, Values
 from kafka_recovery.simulator.wire.frames import body, response, response_head
 
@@ -16,8 +17,6 @@ API_VERSIONS = 18
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 _INVALID_REQUEST, _UNSUPPORTED_VERSION = 42, 35
-_METADATA_VERSIONS = {"3.9": 21, "4.0": 25}
-_NEWEST_METADATA_VERSION = 27
 _PLACE = 0x0BADC0DE0DDBA115
 
 Features = tuple[tuple[str, int], ...]
@@ -77,7 +76,7 @@ class ApiVersionsAnswers:
             Values(api_key=key, min_version=lowest, max_version=highest)
             for key, (lowest, highest) in self.ranges.items()
         ]
-        levels = {"metadata.version": _METADATA_VERSIONS.get(release, _NEWEST_METADATA_VERSION)}
+        levels = {"metadata.version": metadata_level(release)}
         levels |= {name: level for name, level in features if level}
         values = Values(
             error_code=0,

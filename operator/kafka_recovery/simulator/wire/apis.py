@@ -14,7 +14,7 @@ from kafka.protocol import sasl as protocol_sasl
 from kafka_recovery.cluster import kip_1275
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import Switches
-from kafka_recovery.simulator.wire import changes, consuming, described, logs, producing, sasl, topics
+from kafka_recovery.simulator.wire import changes, consuming, controlling, described, logs, producing, sasl, topics
 from kafka_recovery.simulator.wire.api_versions import API_VERSIONS, ApiVersionsAnswers
 from kafka_recovery.simulator.wire.exchange import Exchange
 
@@ -112,6 +112,29 @@ _KNOWN = (
 )
 
 
+_SASL = tuple(
+    known
+    for known in _KNOWN
+    if known.request in (protocol_sasl.SaslHandshakeRequest, protocol_sasl.SaslAuthenticateRequest)
+)
+
+_CONTROLLERS = (
+    Known(consumer.FetchRequest, consumer.FetchResponse, {_ANY: (13, 17), (4, 1): (13, 18)}, controlling.fetch),
+    Known(
+        controlling.FetchSnapshotRequest,
+        controlling.FetchSnapshotResponse,
+        {_ANY: (0, 0), (3, 9): (0, 1)},
+        controlling.fetch_snapshot,
+    ),
+    Known(
+        admin.DescribeQuorumRequest, admin.DescribeQuorumResponse, {_ANY: (0, 1), (3, 9): (0, 2)}, controlling.quorum
+    ),
+    Known(admin.DescribeClusterRequest, admin.DescribeClusterResponse, {_ANY: (0, 2)}, controlling.cluster),
+    *_SASL,
+)
+"""What controllers are asked on listeners of their own; they know fewer versions of Fetch than brokers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Api:
     """One request as certain brokers offer it."""
@@ -139,13 +162,23 @@ class Apis:
 @lru_cache(100)
 def apis_of(settings: Settings, switches: Switches) -> Apis:
     """What brokers so configured offer."""
-    ranges = {int(known.request.API_KEY): known.range_in(settings, switches) for known in _KNOWN}
+    return _offered(_KNOWN, settings, switches)
+
+
+@lru_cache(100)
+def controller_apis_of(settings: Settings, switches: Switches) -> Apis:
+    """What their controllers offer."""
+    return _offered(_CONTROLLERS, settings, switches)
+
+
+def _offered(of: tuple[Known, ...], settings: Settings, switches: Switches) -> Apis:
+    ranges = {int(known.request.API_KEY): known.range_in(settings, switches) for known in of}
     offered = {key: range for key, range in ranges.items() if range is not None} | {API_VERSIONS: (0, 4)}
     answers = ApiVersionsAnswers(MappingProxyType(dict(sorted(offered.items()))))
     first = Known(metadata.ApiVersionsRequest, metadata.ApiVersionsResponse, {}, answers.serve)
     found = {
         key: Api(known.request, known.response, *offered[key], known.serve)
-        for known in (first, *_KNOWN)
+        for known in (first, *of)
         for key in (int(known.request.API_KEY),)
         if key in offered
     }

@@ -24,7 +24,6 @@ from kafka_recovery.simulator.wire.ids import by_topic
 
 _Decided = Mapping[TopicPartition, int]
 _METADATA = "__cluster_metadata"
-_FIRST_CONTROLLER = 3000
 
 
 def quorum(exchange: Exchange) -> None:
@@ -40,7 +39,7 @@ def quorum(exchange: Exchange) -> None:
             error_code=0,
             error_message=None,
             topics=[
-                Values(topic_name=name, partitions=[_quorum(exchange, name, index, end) for index, end in parts])
+                Values(topic_name=name, partitions=[quorum_of(exchange, name, index, end) for index, end in parts])
                 for name, parts in topics.items()
             ],
             nodes=[],
@@ -49,26 +48,27 @@ def quorum(exchange: Exchange) -> None:
     exchange.ask(DescribeQuorum(), told)
 
 
-def _quorum(exchange: Exchange, topic: str, index: int, end: int) -> Values:
+def quorum_of(exchange: Exchange, topic: str, index: int, end: int, *, leads: bool = True) -> Values:
+    """The quorum, if that is the one partition that has one. A controller that does not lead it has nothing to say."""
     controllers = exchange.line.kafka.controllers
-    known = (topic, index) == (_METADATA, 0)
-    active = controllers.names.index(controllers.active) if controllers.active else -1
+    known = (topic, index) == (_METADATA, 0) and leads
+    error = Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION if leads else Error.NOT_LEADER_OR_FOLLOWER
     voters = [
         Values(
-            replica_id=_FIRST_CONTROLLER + number,
+            replica_id=controllers.id_of(name),
             replica_directory_id=None,
             log_end_offset=end,
             last_fetch_timestamp=-1,
             last_caught_up_timestamp=-1,
         )
-        for number in range(len(controllers.names))
+        for name in controllers.names
     ]
     return Values(
         partition_index=index,
-        error_code=Error.NONE if known else Error.UNKNOWN_TOPIC_OR_PARTITION,
+        error_code=error,
         error_message=None,
-        leader_id=_FIRST_CONTROLLER + active if known and active >= 0 else -1,
-        leader_epoch=1 if known else -1,
+        leader_id=controllers.id_of(controllers.active) if known and controllers.active else -1,
+        leader_epoch=controllers.log.epoch if known else -1,
         high_watermark=end if known else -1,
         current_voters=voters if known else [],
         observers=[],
@@ -124,7 +124,7 @@ def alter_reassignments(exchange: Exchange) -> None:
     """AlterPartitionReassignments; v0 knows no `allow_replication_factor_change` and means yes."""
     asked = exchange.asked
     targets = _targets(asked)
-    request = AlterReassignments(targets, exchange.line.client, asked.allow_replication_factor_change)
+    request = AlterReassignments(targets, exchange.line.principal, asked.allow_replication_factor_change)
     exchange.ask(request, lambda answer: _reassigned(exchange, answer.error, answer.partitions, targets))
 
 
@@ -183,7 +183,7 @@ def elect_leaders(exchange: Exchange) -> None:
             _elected(exchange, answer.error, answer.partitions, partitions)
 
     timeout = max(asked.timeout_ms, 0) / 1000
-    exchange.ask(ElectLeaders(type, partitions, exchange.line.client, designated, timeout), told)
+    exchange.ask(ElectLeaders(type, partitions, exchange.line.principal, designated, timeout), told)
 
 
 def _named(asked: Any) -> tuple[TopicPartition, ...] | None:

@@ -93,7 +93,7 @@ def _read(exchange: Exchange, topics: _Topics, request: ReadLogs, patience: floa
         return
     if patience > 0 and exchange.asked.min_bytes > 0 and not any(map(_says_something, read.partitions.values())):
         line = exchange.line
-        again = partial(_read, exchange, topics, request, patience - _AGAIN)
+        again = exchange.contained(partial(_read, exchange, topics, request, patience - _AGAIN))
         line.kafka.brokers[line.broker].node.after(min(_AGAIN, patience), again)
         return
     _answer(exchange, Error.NONE, list(_responses(exchange, topics, read)))

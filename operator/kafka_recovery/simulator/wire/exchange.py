@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from kafka_recovery.simulator.wire.sasl import Authentication
 
 Answered = TypeVar("Answered")
+Failed = Callable[[Exception], object]
+Serve = Callable[[Request[Any], Callable[[Any], None], Failed | None], None]
 Addresses = Callable[[BrokerId], tuple[str, int]]
 
 Values = SimpleNamespace
@@ -26,15 +28,24 @@ Values = SimpleNamespace
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Between whom: a client, and the broker it is connected to. `addresses`: where brokers say they listen."""
+    """Between whom: a client, and the broker or controller it is connected to, by node id.
+
+    `addresses`: where they say they listen. `serve`: has a request answered by that process.
+    """
 
     kafka: SimulatedKafka
     broker: BrokerId
     client: str
     addresses: Addresses
     authentication: Authentication
+    serve: Serve
     whims: Whims = FAIR
     _batches: Iterator[int] = field(default_factory=itertools.count, compare=False)
+
+    @property
+    def principal(self) -> str:
+        """Whom a permission is granted to: the user, or the client itself where nobody has to say who they are."""
+        return self.authentication.user or self.client
 
     def another_name(self) -> str:
         """For a batch whose producer has none."""
@@ -43,7 +54,10 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """`asked`: the decoded request; `answered` gets the response frame, or None for no answer, once."""
+    """`asked`: the decoded request; `answered` gets the response frame, or None for no answer, once.
+
+    `failed` hears of what goes wrong later on the broker's side; without it that is raised where it happens.
+    """
 
     line: Line
     version: int
@@ -53,10 +67,25 @@ class Exchange:
     answered: Callable[[bytes | None], None]
     edited: Callable[[Exchange, Any], object] = lambda exchange, values: None
     """Puts the last hand to an answer."""
+    failed: Failed | None = None
 
     def ask(self, request: Request[Answered], then: Callable[[Answered], None]) -> None:
         """Let the broker's process answer, now or when the controller has."""
-        self.line.kafka.serve(self.line.broker, request, then)
+        self.line.serve(request, self.contained(then), self.failed)
+
+    def contained(self, action: Callable[..., None]) -> Callable[..., None]:
+        """`action` for later: what goes wrong in it ends this exchange, and not whoever lets time pass then."""
+        failed = self.failed
+        if failed is None:
+            return action
+
+        def acted(*given: Any) -> None:
+            try:
+                action(*given)
+            except Exception as error:  # noqa: BLE001 - whoever holds the connection hears of it
+                failed(error)
+
+        return acted
 
     def look(self, request: Request[Answered]) -> Answered | None:
         """The answer from the broker's own memory and logs; None from a process that says nothing."""

@@ -53,12 +53,12 @@ def refuses_for(exchange: Exchange, code: int | None) -> bool:
 def with_what_may_be_seen(exchange: Exchange, values: Any) -> None:
     """Take out of an answer what the client may not see."""
     hide = _OF_TOPICS.get(type(exchange.asked))
-    if hide is not None and exchange.line.kafka.grants.denies_topics(exchange.line.client):
+    if hide is not None and exchange.line.kafka.grants.denies_topics(exchange.line.principal):
         hide(exchange, values)
 
 
 def _may(exchange: Exchange, operation: Operation, topic: str | None = None) -> bool:
-    return exchange.line.kafka.grants.permits(exchange.line.client, operation, topic)
+    return exchange.line.kafka.grants.permits(exchange.line.principal, operation, topic)
 
 
 def _describes(exchange: Exchange, topic: str) -> bool:

@@ -24,6 +24,8 @@ class Denied(Exception):
 
 
 class _Mechanism(Protocol):
+    user: str
+
     def answer(self, said: bytes) -> tuple[bytes, bool]:
         """What to say, and whether that was all. Raises Denied."""
         ...
@@ -35,8 +37,14 @@ class Authentication:
     def __init__(self, passwords: Mapping[str, str] | None) -> None:
         self._passwords = passwords
         self._mechanism: _Mechanism | None = None
+        self.user: str | None = None
         self.done = passwords is None
         self.failed = False
+
+    @property
+    def needed(self) -> bool:
+        """Whether clients have to say who they are."""
+        return self._passwords is not None
 
     def handshake(self, exchange: Exchange) -> None:
         """SaslHandshake: which mechanism it will be."""
@@ -59,6 +67,7 @@ class Authentication:
         else:
             try:
                 said, self.done = self._mechanism.answer(exchange.asked.auth_bytes)
+                self.user = self._mechanism.user if self.done else None
             except Denied:
                 error, message = _FAILED, "Authentication failed: Invalid username or password"
         self.failed = error != 0
@@ -80,6 +89,7 @@ class _Plain:
 
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
+        self.user = ""
 
     def answer(self, said: bytes) -> tuple[bytes, bool]:
         """Done in one step."""
@@ -89,6 +99,7 @@ class _Plain:
             raise Denied from None
         if self._passwords.get(user) != password:
             raise Denied
+        self.user = user
         return b"", True
 
 
@@ -97,6 +108,7 @@ class _Scram:
 
     def __init__(self, passwords: Mapping[str, str], hash: str) -> None:
         self._passwords, self._hash = passwords, hash
+        self.user = ""
         self._first: tuple[str, str, bytes] | None = None
 
     def answer(self, said: bytes) -> tuple[bytes, bool]:
@@ -112,6 +124,7 @@ class _Scram:
         user = first["user"].replace("=2C", ",").replace("=3D", "=") if first else ""
         if first is None or user not in self._passwords:
             raise Denied
+        self.user = user
         salt, nonce = hashlib.sha256(user.encode()).digest(), first["nonce"] + "simulated"
         said = f"r={nonce},s={base64.b64encode(salt).decode()},i={_ROUNDS}"
         salted = hashlib.pbkdf2_hmac(self._hash, self._passwords[user].encode(), salt, _ROUNDS)

@@ -1,4 +1,4 @@
-"""One client's connection to one simulated broker, above the transport: frames in, frames out."""
+"""One client's connection to one simulated broker or controller, above the transport: frames in, frames out."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka_recovery.cluster.codec import Unreadable, decode
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.wire import rights
+from kafka_recovery.simulator.wire import controlling, rights
 from kafka_recovery.simulator.wire.api_versions import API_VERSIONS
-from kafka_recovery.simulator.wire.apis import Api, apis_of
-from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Line
+from kafka_recovery.simulator.wire.apis import Api, apis_of, controller_apis_of
+from kafka_recovery.simulator.wire.exchange import Addresses, Exchange, Failed, Line
 from kafka_recovery.simulator.wire.frames import BadFrame, Head, read_head, skip_tagged_fields
 from kafka_recovery.simulator.wire.sasl import Authentication
 from kafka_recovery.simulator.wire.whims import FAIR, Whims, spoil
@@ -29,10 +29,11 @@ _Work = Callable[[Callable[[bytes | None], None]], None]
 
 
 class Session:
-    """As a broker does it: one request of a connection at a time, answers in order.
+    """As a broker does it: one request of a connection at a time, answers in order. `broker`: its or a controller's id.
 
     `strict`: a request ends where its message ends. Kafka's brokers don't mind what follows, and librdkafka sends it.
     `passwords`: by user, where clients have to say who they are. `whims`: how else brokers treat them.
+    `failed`: hears of an error of the model itself, after which this session answers nothing; else it is raised.
     """
 
     def __init__(
@@ -45,13 +46,17 @@ class Session:
         strict: bool = True,
         passwords: Mapping[str, str] | None = None,
         whims: Whims = FAIR,
+        failed: Failed | None = None,
     ) -> None:
         self._strict = strict
+        self._failed = failed
         self._authentication = Authentication(passwords)
-        self._apis = apis_of(kafka.settings, kafka.switches)
-        self._line = Line(kafka, broker, client, addresses, self._authentication, whims)
+        controls = kafka.controllers.name_of(broker) is not None
+        serve = partial(controlling.answer, kafka) if controls else partial(kafka.serve, broker)
+        self._apis = (controller_apis_of if controls else apis_of)(kafka.settings, kafka.switches)
+        self._line = Line(kafka, broker, client, addresses, self._authentication, serve, whims)
         self._waiting: deque[tuple[_Work, Reply]] = deque()
-        self._busy = self._working = self._muted = False
+        self._busy = self._working = self._ended = self._muted = False
 
     def received(self, frame: bytes, reply: Reply) -> None:
         """One whole request without its length; `reply` gets the response without its length, once, now or later.
@@ -85,9 +90,22 @@ class Session:
     def _serve(self, api: Api, head: Head, asked: object, reply: Callable[[bytes | None], None]) -> None:
         code = self._line.whims.error()
         edited = partial(self._edited, code)
-        exchange = Exchange(self._line, head.version, head.correlation_id, api.response, asked, reply, edited)
+        failed = None if self._failed is None else partial(self._end, head)
+        exchange = Exchange(self._line, head.version, head.correlation_id, api.response, asked, reply, edited, failed)
+        exchange.contained(partial(self._decide, api, code))(exchange)
+
+    def _decide(self, api: Api, code: int | None, exchange: Exchange) -> None:
         if not (rights.refuses(exchange) or rights.refuses_for(exchange, code)):
             api.serve(exchange)
+
+    def _end(self, head: Head, error: Exception) -> None:
+        """What went wrong in the model is told once, and nothing is answered any more."""
+        if self._ended or self._failed is None:
+            return
+        self._ended = True
+        self._waiting.clear()
+        error.add_note(f"while request {head.api_key} v{head.version} was answered")
+        self._failed(error)
 
     def _edited(self, code: int | None, exchange: Exchange, answer: Any) -> None:
         rights.with_what_may_be_seen(exchange, answer)
@@ -117,6 +135,8 @@ class Session:
             self._working = False
 
     def _answered(self, reply: Reply, frame: bytes | None) -> None:
+        if self._ended:
+            return
         self._busy = False
         if frame is not None:
             reply(frame)

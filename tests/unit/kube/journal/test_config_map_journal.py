@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import digest
@@ -37,8 +38,10 @@ from unit.recovery.world import ORDERS, PAYMENTS, World
 
 async def test_a_run_reads_back_as_it_was_written(api: KubernetesInMemory, plan: Plan) -> None:
     name = await begin(journal_of(api), plan)
+    await journal_of(api).in_doubt(name, 1, BrokerId(7))
     await journal_of(api).wave_ended(name, 1, (RECOVERED,))
     await journal_of(api).wave_started(name, 2, (ORDERS, PAYMENTS))
+    await journal_of(api).in_doubt(name, 2, BrokerId(3))
 
     (run,) = await journal_of(api).unfinished()
 
@@ -46,6 +49,7 @@ async def test_a_run_reads_back_as_it_was_written(api: KubernetesInMemory, plan:
     assert (run.digest, run.plan) == (name, plan)
     assert (run.waves, run.in_flight, run.outcomes) == (2, (2,), (RECOVERED,))
     assert run.begun == {ORDERS, PAYMENTS}
+    assert run.relays == {3}, "of the wave that has not ended"
 
 
 async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(

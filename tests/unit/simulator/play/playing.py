@@ -27,6 +27,11 @@ class Played:
         """As clients want it."""
         return self.server.bootstrap
 
+    @property
+    def cluster_id(self) -> str:
+        """As clients hear it."""
+        return self.kafka.cluster_id
+
     def do(self, action: Callable[[], Any]) -> Any:
         """Call this between two moments of the cluster."""
 
@@ -35,16 +40,22 @@ class Played:
 
         return asyncio.run_coroutine_threadsafe(called(), self.loop).result(10)
 
+    def step(self, seconds: float) -> float:
+        """Let virtual time pass, where it stands still otherwise."""
+        return asyncio.run_coroutine_threadsafe(self.server.step(seconds), self.loop).result(10)
+
 
 @contextmanager
-def played(kafka: SimulatedKafka, passwords: Mapping[str, str] | None = None) -> Iterator[Played]:
+def played(
+    kafka: SimulatedKafka, passwords: Mapping[str, str] | None = None, *, stepped: bool = False
+) -> Iterator[Played]:
     """Serve on free ports until the block ends; what goes wrong while serving is raised at its end."""
     ready = threading.Event()
     found: list[Played] = []
     stop: list[asyncio.Task[None]] = []
 
     async def serve() -> None:
-        async with PlayServer(kafka, passwords=passwords) as server:
+        async with PlayServer(kafka, passwords=passwords, stepped=stepped) as server:
             found.append(Played(kafka, server, asyncio.get_running_loop()))
             stop.append(asyncio.create_task(server.serve()))
             ready.set()

@@ -11,9 +11,11 @@ from confluent_kafka.admin import AdminClient
 
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterError
-from kafka_recovery.cluster.metadata import describe_cluster
+from kafka_recovery.cluster.metadata import describe_cluster, quorum_high_watermark
 from kafka_recovery.cluster.properties import security_of
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from unit.simulator.play.playing import Played, played
 
@@ -69,6 +71,18 @@ async def test_the_engines_own_client_says_who_it_is(cluster: Played, mechanism:
     async with Brokers(security(mechanism, "looking-glass")) as brokers:
         with pytest.raises(AuthenticationFailed):
             await describe_cluster(brokers, at, SECONDS)
+
+
+async def test_a_right_is_taken_from_a_user_and_not_from_a_connection(cluster: Played) -> None:
+    at = Address(*cluster.server.address(next(iter(cluster.kafka.brokers))))
+    async with Brokers(security("PLAIN", "wonder,=land")) as brokers:
+        assert isinstance(await quorum_high_watermark(brokers, at, SECONDS), int)
+
+        cluster.do(lambda: cluster.kafka.grants.deny("alice", Operation.DESCRIBE_CLUSTER))
+
+        denied = await quorum_high_watermark(brokers, at, SECONDS)
+    assert isinstance(denied, Reason)
+    assert denied.code == "ClusterAuthorizationFailed"
 
 
 async def test_who_says_nothing_is_not_let_in(cluster: Played) -> None:

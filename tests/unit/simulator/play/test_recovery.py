@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from kafka_recovery.cli.fleet.play import Call, told
+from kafka_recovery.cli.fleet.play import Call, play, told
+from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.play.stage import incident_names, named_incident, read_incident
 from unit.simulator.play.playing import Played, played
 
@@ -83,7 +85,7 @@ quiet_at: 40
     kafka.run_until(found.begins_at)
 
     assert not kafka.alive(1)
-    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1"))
+    assert "see [/etc/kafka] and [orders]" in "\n".join(told(found, kafka, "127.0.0.1:1", "127.0.0.1:2"))
 
 
 def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_pa
     found = named_incident("healthy")
     kafka = found.staged()
 
-    lines = list(told(found, kafka, "127.0.0.1:1", users=["ann"]))
+    lines = list(told(found, kafka, "127.0.0.1:1", "127.0.0.1:2", users=["ann"]))
 
     file = tmp_path / "client.properties"
     file.write_text("\n".join(line.strip() for line in lines if re.match(r"  (security|sasl)\.", line)))
@@ -99,7 +101,7 @@ def test_whoever_has_to_sign_in_is_told_how_and_the_password_is_not_shown(tmp_pa
     assert security.sasl is not None
     assert all("--command-config client.properties" in line for line in lines if "--bootstrap-server" in line)
     assert not any("Any Kafka client may come" in line for line in lines)
-    assert "s3cret" not in repr(Call(None, None, 0, from_start=False, user="ann:s3cret"))
+    assert "s3cret" not in repr(Call(None, None, 0, from_start=False, stepped=False, denied=(), user="ann:s3cret"))
 
 
 @pytest.mark.parametrize("name", incident_names())
@@ -127,6 +129,29 @@ def test_play_says_where_it_listens_and_ends_when_told() -> None:
         assert play.wait(20) == 0
     assert told[1].startswith("bootstrap.servers=127.0.0.1:")
     assert any("kafka-recovery recover --all-offline-partitions" in line for line in told)
+
+
+@pytest.mark.parametrize(
+    ("denied", "user", "said"),
+    [
+        ("ALTER:cluster", None, "--user"),
+        ("FLY:cluster", "ann:s3cret", "known are ALTER:cluster"),
+        ("READ:cluster", "ann:s3cret", "READ:TOPIC"),
+        ("ALTER", "ann:s3cret", "known are"),
+    ],
+)
+async def test_what_can_t_be_denied_is_said_and_what_can(denied: str, user: str | None, said: str) -> None:
+    call = Call(None, None, 0, from_start=True, stepped=False, denied=[denied], user=user)
+
+    with pytest.raises(InvalidDocument, match=said):
+        await play(call, Interrupts())
+
+
+def test_an_incident_is_another_cluster_each_time() -> None:
+    """Else a recovery would find the journal of one that was begun on a cluster which is no more."""
+    found = named_incident("behind")
+
+    assert found.staged().cluster_id != found.staged().cluster_id
 
 
 def test_an_incident_that_there_is_not_is_named() -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,13 +16,17 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import WITH_KIP_1275
-from kafka_recovery.simulator.wire.apis import Api, apis_of
+from kafka_recovery.simulator.wire.apis import Api, apis_of, controller_apis_of
 from kafka_recovery.simulator.wire.frames import body
 from kafka_recovery.simulator.wire.session import BadFrame, Session
 from unit.simulator.wire.asking import address
 
 NEWEST = Settings(release="4.4")
-APIS = apis_of(NEWEST, WITH_KIP_1275).offered
+ENDS = {
+    BrokerId(1): apis_of(NEWEST, WITH_KIP_1275).offered,
+    BrokerId(3000): controller_apis_of(NEWEST, WITH_KIP_1275).offered,
+}
+"""What a broker offers, and a controller."""
 BITS = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 TEXTS = st.sampled_from(["orders", "new", "", "..", "a b", "x" * 300, "\0", "min.insync.replicas", "-1", "PLAIN"])
 IDS = st.sampled_from([UUID(int=1 << 64), UUID(int=7), None])
@@ -61,25 +66,27 @@ def message(layout: Any, version: int) -> st.SearchStrategy[Any]:
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> tuple[Api, int, bytes]:
+def requests(draw: st.DrawFn, end: BrokerId) -> tuple[Api, int, bytes]:
     """A request that is offered, in an offered version."""
-    api = draw(st.sampled_from(list(APIS.values())))
+    api = draw(st.sampled_from(list(ENDS[end].values())))
     version = draw(st.integers(api.lowest, api.highest))
     return api, version, body(api.request, version, draw(message(api.request._struct, version)))
 
 
-@settings(deadline=None, max_examples=150)
-@given(asked=st.lists(requests(), min_size=1, max_size=4))
-def test_any_message_is_answered_or_ends_the_connection(asked: list[tuple[Api, int, bytes]]) -> None:
+@pytest.mark.parametrize("end", list(ENDS))
+@settings(deadline=None, max_examples=100)
+@given(data=st.data())
+def test_any_message_is_answered_or_ends_the_connection(end: BrokerId, data: st.DataObject) -> None:
+    asked: list[tuple[Api, int, bytes]] = data.draw(st.lists(requests(end), min_size=1, max_size=4))
     kafka = SimulatedKafka(1, settings=NEWEST, switches=WITH_KIP_1275)
     kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]])
     answers: list[bytes] = []
-    session = Session(kafka, BrokerId(1), "tester", address)
+    session = Session(kafka, end, "tester", address)
     with suppress(BadFrame):
-        for place, (api, version, data) in enumerate(asked):
+        for place, (api, version, content) in enumerate(asked):
             tags = b"\0" if api.request.flexible_version_q(version) else b""
             head = struct.pack(">hhih", api.request.API_KEY, version, place, -1)
-            session.received(head + tags + data, answers.append)
+            session.received(head + tags + content, answers.append)
 
         kafka.run_for(1)
 

@@ -89,10 +89,15 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
 def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
     """Whether it is the very order that this plan had replaced, and the plan's own order stood there.
 
-    Another machine may have taken that one for the original meanwhile.
+    Another machine may have taken that one for the original meanwhile. Once its journal calls it finished, a plan has
+    no order of its own any more.
     """
     ballot = next(ballot for ballot in cause.ballots if ballot.id == change.id)
-    return change.before == ballot.order and any(
+    own = any(
+        kept.machine == cause.machine and change.before == decision.order == ballot.order
+        for kept, decision in _begun(story, change)
+    )
+    return own and any(
         (earlier.id, earlier.topic_id) == (change.id, change.topic_id)
         and (earlier.before, earlier.after) == (change.after, change.before)
         and (first := cause_of(story, earlier)) is not None

@@ -30,7 +30,8 @@ NOT_JUDGED = frozenset(
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
-        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen",
+        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen", "ClusterMismatch", "TooLate",
+        "OrderCannotBeSet", "OrderElectsAnother", "ReplicaNotRegistered", "AddressShared",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -84,7 +85,7 @@ def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
             mine = [h for h in story.held if (h.by, h.id) == (said.process, said.outcome.id) and h.at <= said.at]
             mine = [held for held in mine if held.topic_id == said.topic_id]
             text = f"{said.process} refuses {said.outcome.id} and had a leader elected for it"
-            yield unless(not mine, said.at, text)
+            yield unless(not mine, said.at, f"{text}; it says {said.outcome.reason}")
 
 
 def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:

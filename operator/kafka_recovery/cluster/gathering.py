@@ -1,0 +1,297 @@
+"""Everything that a decision needs, from every broker that can be asked: metadata, logs, reassignments, configs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kafka.protocol.consumer import ListOffsetsRequest
+
+from kafka_recovery.cluster import metadata
+from kafka_recovery.cluster.advancing import advances, committed
+from kafka_recovery.cluster.brokers import Brokers
+from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
+from kafka_recovery.cluster.errors import BrokerRestarted, BrokerSilent, ClusterError, TooLate
+from kafka_recovery.cluster.loop_time import loop_time
+from kafka_recovery.cluster.membership import Membership, View
+from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
+from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
+from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.together import together
+from kafka_recovery.cluster.versions import ApiVersions
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.evidence import (
+    Broker,
+    ClusterState,
+    Evidence,
+    MissingPartition,
+    PartitionEvidence,
+    Reassignment,
+    Replica,
+    ReplicaLog,
+)
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.policy import EvidenceRules
+from kafka_recovery.domain.reason import Reason
+
+_ELR_FEATURE = "eligible.leader.replicas.version"
+
+_LAST_LOOK = 2
+"""Deadlines that a look may take in which brokers are asked but once: one that grows older than that is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gathering:
+    """One look at everything. `known`: earlier evidence; `now`: the wall clock that evidence is dated by.
+
+    `epochs`: the brokers' own ones, as they are told while their logs are measured.
+    """
+
+    brokers: Brokers
+    members: Membership
+    kip_1275: Kip1275
+    now: Callable[[], datetime]
+    scope: Scope
+    rules: EvidenceRules
+    known: Mapping[TopicPartition, PartitionEvidence]
+    epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
+
+    async def evidence(self) -> Evidence:
+        """All that is seen. Raises TooLate if brokers were to be asked once, and it took too long for a last look."""
+        if self.rules.attempts > 1:
+            return await self._evidence()
+        within = _LAST_LOOK * self.rules.deadline
+        try:
+            async with asyncio.timeout(within.total_seconds()):
+                return await self._evidence()
+        except TimeoutError:
+            raise TooLate(within) from None
+
+    async def _evidence(self, *, again: bool = False) -> Evidence:
+        began, deadline = loop_time(), self.rules.deadline
+        view = await self.members.look(deadline, in_a_hurry=self.rules.attempts == 1)
+        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
+        partitions, watermark = await together(self._partitions(view), committed(self.brokers, view, deadline))
+        states, missing = _in_scope(self.scope, partitions)
+        ids = [state.id for state in states]
+        measured = [state for state in states if state.leader is None or self.scope.with_led]
+        replicas, ongoing, configs, advancing = await together(
+            self._replicas(view, measured),
+            self._reassignments(view, ids),
+            self._configs(view, {id.topic for id in ids}),
+            advances(self.members, view, watermark, deadline),
+        )
+        if isinstance(watermark, int) and _was_behind(view, watermark) and advancing.get(view.at.id):
+            caught_up = await self._partitions(view)
+            view = replace(view, as_of=MetadataOffset(watermark - 1))
+            if caught_up.states != partitions.states and not again:
+                return await self._evidence(again=True)
+        elr = view.versions[view.at.id].finalized_features.get(_ELR_FEATURE, 0) > 0
+        evidence = [
+            _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
+            for state in states
+        ]
+        cluster = self._state(view, advancing, elr, timedelta(seconds=loop_time() - began))
+        return Evidence(replace(cluster, designated_elections=designates), tuple(evidence), tuple(missing))
+
+    async def _partitions(self, view: View) -> Partitions:
+        at, wanted = view.at.address, self.scope.partitions
+        return await metadata.describe_partitions(self.brokers, at, wanted, self.rules.deadline)
+
+    async def _replicas(
+        self, view: View, states: Sequence[PartitionState]
+    ) -> Mapping[TopicPartition, Mapping[BrokerId, Replica]]:
+        """Every replica of these partitions, each asked of its own broker, all brokers at once."""
+        by_broker: dict[BrokerId, list[PartitionState]] = {}
+        for state in states:
+            for broker in state.replicas:
+                by_broker.setdefault(broker, []).append(state)
+        surveys = await together(*(self._survey(view, broker, held) for broker, held in by_broker.items()))
+        found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
+        for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
+            for state in held:
+                found[state.id][broker] = _as_known(state, view, survey[state.id])
+        return found
+
+    async def _survey(
+        self, view: View, broker: BrokerId, held: Sequence[PartitionState]
+    ) -> Mapping[TopicPartition, Replica]:
+        rules, known = self.rules, _logs(broker, held, self.known)
+        entry = view.cluster.brokers.get(broker) or self.members.listing.known.get(broker)
+        if entry is None:
+            nowhere = Reason("BrokerUnknown", f"broker {broker} is not registered, and its address is not known")
+            return {state.id: Replica(broker, None, nowhere) for state in held}
+        listed = view.cluster.brokers.get(broker)
+        fenced = listed is None or listed.fenced
+        log_info = self._log_info(view.versions.get(broker))
+        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self.now, log_info)
+        problem = view.faults.get(broker)
+        found: dict[TopicPartition, Replica] = {}
+        wanted = held
+        for _ in range(_attempts_left(problem, fenced, rules)):
+            try:
+                found |= await survey.measure(wanted, may_lead=fenced, known=known)
+            except ClusterError as error:
+                problem = error.reason
+                if isinstance(error, BrokerRestarted):
+                    found = {}
+                if not isinstance(error, BrokerSilent):
+                    break
+            wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
+            if not wanted:
+                break
+        if log_info is not None and log_info.epoch is not None:
+            self.epochs[broker] = log_info.epoch
+        silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
+        return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
+
+    def _log_info(self, versions: ApiVersions | None) -> ReplicaLogInfo | None:
+        """The way to ask for log ends by GetReplicaLogInfo, if it is configured, and offered by this broker."""
+        key = self.kip_1275.replica_log_info_key
+        offered = key is not None and versions is not None and offers_log_info(versions, key)
+        return ReplicaLogInfo(key) if key is not None and offered else None
+
+    async def _reassignments(
+        self, view: View, ids: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Reassignment] | Reason:
+        if not ids:
+            return {}
+        try:
+            return await metadata.reassignments(self.brokers, view.at.address, ids, self.rules.deadline)
+        except ClusterError as fault:
+            return fault.reason
+
+    async def _configs(self, view: View, topics: set[str]) -> Mapping[str, TopicConfigs]:
+        if not topics:
+            return {}
+        try:
+            return await metadata.topic_configs(self.brokers, view.at.address, topics, self.rules.deadline)
+        except ClusterError:
+            return {}
+
+    def _state(self, view: View, advances: Mapping[BrokerId, bool], elr: bool, took: timedelta) -> ClusterState:
+        """Who is not listed is not registered, so none of the cluster; before Kafka 4.0 it may be fenced only."""
+        brokers = [
+            replace(_broker(entry, view, advances.get(entry.id)), epoch=self.epochs.get(entry.id))
+            for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
+        ]
+        if not view.cluster.lists_fenced:
+            away = [entry for entry in self.members.listing.known.values() if entry.id not in view.cluster.brokers]
+            brokers += [replace(_broker(entry, view, None), registered=None, fenced=True) for entry in away]
+        mine = view.versions[view.at.id]
+        return ClusterState(
+            cluster_id=view.cluster.cluster_id,
+            release=_release(mine),
+            features=tuple(sorted(mine.finalized_features.items())),
+            elr_enabled=elr,
+            view_from=view.at.id,
+            brokers=tuple(sorted(brokers, key=lambda broker: broker.id)),
+            observed_at=self.now(),
+            took=took,
+            as_of=view.as_of,
+        )
+
+
+def _was_behind(view: View, watermark: int) -> bool:
+    """Whether the partitions were described by a broker that had not applied all that was committed by then."""
+    return view.as_of is None or view.as_of < watermark - 1
+
+
+def _attempts_left(fault: Reason | None, fenced: bool, rules: EvidenceRules) -> int:
+    """How often a broker's replicas may still be asked for, `fault` being why it did not tell its versions."""
+    if fault is None:
+        return 1 if fenced else rules.attempts
+    return rules.attempts - 1 if fault.code == BrokerSilent.code and not fenced else 0
+
+
+def _unfinished(replica: Replica) -> bool:
+    return replica.problem is not None and replica.problem.code == UNFINISHED
+
+
+def _as_known(state: PartitionState, view: View, replica: Replica) -> Replica:
+    """The replica as measured, and as the controller knows it: KIP-858 has brokers tell it which directories failed.
+
+    A live broker's replica is offline for that alone; even if its log still answers, the controller passes it over.
+    """
+    listed = view.cluster.brokers.get(replica.broker)
+    if replica.log is None or listed is None or listed.fenced or replica.broker not in state.offline:
+        return replica
+    message = f"broker {replica.broker} is alive, but by the controller the log directory of {state.id} is offline"
+    return replace(replica, problem=Reason(LOG_DIR_OFFLINE, f"{message} there; it can't be elected"))
+
+
+def _logs(
+    broker: BrokerId, held: Sequence[PartitionState], known: Mapping[TopicPartition, PartitionEvidence]
+) -> Mapping[TopicPartition, ReplicaLog]:
+    """What one broker's copies were measured as before, of the same topics."""
+    replicas = {
+        state.id: earlier.replica(broker)
+        for state in held
+        if (earlier := known.get(state.id)) and earlier.topic_id == state.topic_id
+    }
+    return {id: replica.log for id, replica in replicas.items() if replica and replica.log}
+
+
+def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
+    versions = view.versions.get(entry.id)
+    return Broker(
+        id=entry.id,
+        host=entry.address.host,
+        port=entry.address.port,
+        rack=entry.rack,
+        registered=True,
+        fenced=entry.fenced,
+        stopping=None,
+        reachable=versions is not None,
+        metadata_offset=versions.finalized_features_epoch if versions else None,
+        metadata_advances=advances,
+        problem=view.faults.get(entry.id),
+    )
+
+
+def _partition(
+    state: PartitionState,
+    measured: Mapping[BrokerId, Replica],
+    ongoing: Mapping[TopicPartition, Reassignment] | Reason,
+    configs: TopicConfigs,
+    elr: bool,
+) -> PartitionEvidence:
+    not_asked = Reason("NotAsked", "the partition has a leader")
+    known = isinstance(ongoing, Mapping)
+    return PartitionEvidence(
+        id=state.id,
+        topic_id=state.topic_id,
+        internal=state.internal,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        isr=state.isr,
+        elr=state.elr if elr else None,
+        last_known_elr=state.last_known_elr if elr else None,
+        replicas=tuple(measured.get(broker) or Replica(broker, None, not_asked) for broker in state.replicas),
+        reassignment=ongoing.get(state.id) if isinstance(ongoing, Mapping) else None,
+        reassignment_known=known,
+        min_isr=configs.min_isr,
+        unclean_election_enabled=configs.unclean_election_enabled,
+        tiered=configs.tiered,
+    )
+
+
+def _in_scope(scope: Scope, partitions: Partitions) -> tuple[list[PartitionState], list[MissingPartition]]:
+    if scope.partitions is None:
+        return [state for _, state in sorted(partitions.states.items()) if state.leader is None], []
+    states, missing = [], []
+    for id in sorted(set(scope.partitions)):
+        state = partitions.states.get(id)
+        if state is not None:
+            states.append(state)
+            continue
+        missing.append(MissingPartition(id, partitions.absent(id).reason))
+    return states, missing
+
+
+def _release(versions: ApiVersions) -> str:
+    """The release as the newest ListOffsets implies it; a broker does not tell its version otherwise."""
+    newest = versions.max_versions.get(ListOffsetsRequest.API_KEY, 0)
+    return {9: "3.9", 10: "4.0"}.get(newest, "3.8 or earlier" if newest < 9 else "4.1 or later")

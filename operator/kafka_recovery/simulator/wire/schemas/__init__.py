@@ -1,0 +1,1 @@
+"""Schemas of messages that the kept library does not have."""
