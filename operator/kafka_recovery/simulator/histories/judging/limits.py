@@ -99,7 +99,7 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
             for id in {ballot.id for ballot in other.ballots} - {ballot.id for ballot in asked.ballots}:
                 said = _end_of(story, asked.process, id, other.at)
                 in_time = said is not None and (place < canaries or said.at <= asked.at)
-                known = in_time and not _led_as_asked(story, other, id, asked)
+                known = in_time and said is not None and not _led_as_asked(story, other, said, asked)
                 failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
                 text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
                 text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
@@ -197,10 +197,12 @@ def _is_open(story: Chronicle, asked: Asked, ballot: Ballot, until: Asked) -> bo
     return held and not led
 
 
-def _led_as_asked(story: Chronicle, asked: Asked, id: TopicPartition, until: Asked) -> bool:
-    """Whether the designated leader led between two requests: what becomes of it later is another matter."""
+def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked) -> bool:
+    """Whether the designated leader led between two requests, and what is said of it is about a later epoch."""
+    id, epoch = said.outcome.id, said.outcome.leader_epoch
     leaders = {f"broker {ballot.designated}" for ballot in asked.ballots if ballot.id == id}
-    return any(led.id == id and led.broker in leaders and asked.at <= led.at <= until.at for led in story.led)
+    led = [led for led in story.led if led.id == id and led.broker in leaders and asked.at <= led.at <= until.at]
+    return epoch is not None and any(epoch > each.epoch for each in led)
 
 
 def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) -> Concluded | None:
