@@ -196,6 +196,11 @@ class ClusterState:
     designated_elections: bool = False
     as_of: MetadataOffset | None = None
 
+    @property
+    def lists_fenced(self) -> bool:
+        """Whether a broker that is not listed is not registered either; before Kafka 4.0 it may be fenced only."""
+        return self.release is not None and not self.release.startswith("3.")
+
     def broker(self, broker: BrokerId) -> Broker | None:
         """The broker's entry, or None for one the cluster does not know."""
         return next((b for b in self.brokers if b.id == broker), None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -10,7 +10,7 @@ from itertools import count
 from kafka_recovery.decision.recheck import before, stands_still
 from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import ClusterState
-from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
+from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -174,10 +174,10 @@ class Execution:
         """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
         check_plan(run.plan)
         cluster = await self.check_cluster(run.plan)
-        relays = [Relay(b.id, b.host, b.port) for b in cluster.brokers if b.id in run.relays and b.host and b.port]
+        relays = _relays(run, cluster)
         try:
             if run.in_flight and not await self._steps(run.plan, run.digest).end_doubt(relays):
-                session.give_up(run.plan, _still_silent(run.relays), begun=run.begun)
+                session.give_up(run.plan, _still_silent(relays), begun=run.begun)
                 return
             await self._bring_to_its_end(run, session, go_on=go_on)
         except ClusterFault as fault:
@@ -285,10 +285,28 @@ def _leader_of_before(lead: Lead) -> Reason:
     return Reason("StaleMetadata", message)
 
 
-def _still_silent(relays: Collection[BrokerId]) -> Reason:
-    brokers = ", ".join(map(str, sorted(relays)))
+def _relays(run: Run, cluster: ClusterState) -> list[Relay]:
+    """Where the brokers are asked through which requests of a run went that was cut short.
+
+    One that stands still gets fenced. Before Kafka 4.0 it is not listed then, so it is where the plan saw it; later,
+    one that is not listed was unregistered by somebody, and holds nothing.
+    """
+    brokers = {broker.id: broker for broker in cluster.brokers}
+    if not cluster.lists_fenced:
+        brokers = {broker.id: broker for broker in run.plan.evidence.cluster.brokers} | brokers
+    noted = [brokers[id] for id in sorted(run.relays & brokers.keys())]
+    return [Relay(broker.id, broker.host, broker.port) for broker in noted if broker.host and broker.port]
+
+
+def _still_silent(relays: Iterable[Relay]) -> Reason:
+    brokers = ", ".join(f"{relay.broker} ({relay.host}:{relay.port})" for relay in relays)
     message = f"a request of an earlier run went through broker {brokers}, which gives no sign of life: it may hold it"
-    return Reason("RelaySilent", f"{message}. Start that broker, or stop it for good and unregister it; then try again")
+    return Reason(
+        "RelaySilent",
+        f"{message}. Start that broker, or stop it for good and unregister it; then try again. Before Kafka 4.0 "
+        "nobody can see who is registered: there, the address of a broker that is stopped for good must refuse "
+        "connections",
+    )
 
 
 def _see_what_came(run: PartitionRun, look: Sighting | None) -> bool:

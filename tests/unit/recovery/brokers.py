@@ -228,6 +228,8 @@ class FakeKafka:
         """What the process that looks has seen of it."""
         self.relay: Relay | None = None
         """Through whom requests go that change something, where that is to be known."""
+        self.release = "4.1 or later"
+        """Before Kafka 4.0 brokers that are fenced are not listed."""
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
         self.elected: list[tuple[TopicPartition, int]] = []
@@ -415,11 +417,12 @@ class FakeKafka:
                 BrokerId(broker), f"b{broker}", 9092, None, True, node.fenced, None, node.answers, 100, not node.still
             )
             for broker, node in self.nodes.items()
+            if not (node.fenced and self.release.startswith("3."))
         )
         took = timedelta(milliseconds=80)
         return ClusterState(
             self.id,
-            "4.1 or later",
+            self.release,
             (),
             True,
             self._view(),

@@ -149,6 +149,37 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_k
     assert await world.open_runs() == []
 
 
+@pytest.mark.parametrize(
+    ("release", "waits"),
+    [
+        pytest.param("3.9", ["RelaySilent", "Quarantine"], id="not listed for being fenced"),
+        pytest.param("4.0", ["Quarantine"], id="not registered any more"),
+    ],
+)
+async def test_a_relay_that_is_not_listed_is_waited_for_where_it_may_only_be_fenced(
+    world: World, release: str, waits: list[str]
+) -> None:
+    """It stands still for longer than its session, and Kafka 3.9 lists nobody who is fenced."""
+    world.kafka.release = release
+    world.kafka.elect_fates = [Fate.LOST]
+    world.before("elect", partial(stand_still, world))
+    world.before("sleep", crash, nth=4)
+    with pytest.raises(Crash):
+        await world.recover()
+    if release == "3.9":
+        world.kafka.fence(4)
+    else:
+        del world.kafka.nodes[4]
+    world.waits.clear()
+    world.clock.later(STALL, lambda: go_on(world) if 4 in world.kafka.nodes else None)
+
+    report = await world.resume()
+
+    assert list(dict.fromkeys(why.code for why in world.waits)) == waits
+    assert report.recovered
+    assert await world.open_runs() == []
+
+
 async def test_only_designations_that_were_never_answered_are_no_elections(world: World) -> None:
     """None of them was elected: that the partition has no leader is no failure of an election."""
     world.kafka.designate_fates = [Fate.LOST] * 9
