@@ -7,6 +7,7 @@ an election a returning broker truncates to the new leader. docs/guarantees.md, 
 from __future__ import annotations
 
 import ast
+import gc
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -168,8 +169,17 @@ def spoken(file: Path) -> str:
         return "\n".join(unescape(line).replace("\xa0", " ") for line in re.findall(r">([^<>]+)</text>", text))
     if file.suffix != ".py":
         return text
-    shown = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant | ast.JoinedStr))
+    shown = (node for node in ast.walk(_parsed(text)) if isinstance(node, ast.Constant | ast.JoinedStr))
     return "\n\n".join(_written(node) for node in shown) + "\n\n" + "\n\n".join(re.findall(r"#.*", text))
+
+
+def _parsed(text: str) -> ast.Module:
+    """Python 3.11 counts an AST's depth for all of a process: what is parsed while garbage is collected upsets it."""
+    gc.disable()
+    try:
+        return ast.parse(text)
+    finally:
+        gc.enable()
 
 
 def _written(node: ast.Constant | ast.JoinedStr) -> str:
