@@ -133,7 +133,7 @@ class Execution:
         elected: Mapping[TopicPartition, Decision],
         session: Session,
         numbers: Iterator[int],
-        begun: int = 0,
+        begun: Iterable[TopicPartition] = (),
         left: Set[str] = frozenset(),
     ) -> dict[TopicPartition, Reason]:
         """Save, elect wave after wave in the plan's order, and see to what comes after.
@@ -211,7 +211,7 @@ class Execution:
             elif runs[id].begun and (failure := session.failure(id)):
                 session.failed = did_not_verify(id, failure)
         if go_on:
-            again = await self._roll_out(steps, left, session, numbers, begun=len(run.begun), left=run.stages)
+            again = await self._roll_out(steps, left, session, numbers, begun=run.begun, left=run.stages)
             await self.conclude_changed(run.plan, again, session)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")

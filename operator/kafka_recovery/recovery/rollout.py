@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -48,7 +48,7 @@ class Rollout:
         mandate: Callable[[], Awaitable[Mandate]],
         gate: ApprovalGate,
         *,
-        begun: int = 0,
+        begun: Iterable[TopicPartition] = (),
     ) -> None:
         """`begun`: elections of the plan that a run which was cut short has begun; they count for its limit."""
         self._steps = steps
@@ -56,7 +56,7 @@ class Rollout:
         self._numbers = numbers
         self._mandate = mandate
         self._gate = gate
-        self._begun = begun
+        self._begun = set(begun)
         self._policy = steps.plan.policy
         self._rest: deque[PartitionRun] = deque()
         self._started = 0
@@ -203,7 +203,7 @@ class Rollout:
             return await self._prepare()
         for id, reason in barred.items():
             self._session.refuse(id, reason)
-        self._begun += sum(run.begun for run in members)
+        self._begun |= {run.id for run in members if run.begun}
         return wave
 
     def _next_members(self) -> list[PartitionRun]:
@@ -295,7 +295,7 @@ class Rollout:
         denied = await self._gate.denied(self._steps.plan, self._steps.digest, left, now)
         self._session.postponed |= denied.keys()
         left = [decision for decision in left if decision.id not in denied]
-        before = self._begun - sum(run.begun for run in members)
+        before = len(self._begun - {run.id for run in members})
         return outlawed | denied | beyond_limit(left, before, now.policy)
 
     def _planned(self) -> int:

@@ -72,10 +72,17 @@ class Session:
         return self._begin(PartitionRun, plan, decisions)
 
     def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
-        """The runs that a process which died had begun: nobody else will ever tell what they may have elected."""
+        """The runs that a process which died had begun: nobody else will ever tell what they may have elected.
+
+        Of those that it had refused by then no election was held, unless a wave with them was still under way.
+        """
         self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
-        return self._begin(PartitionRun.after_a_crash, run.plan, begun)
+        runs = self._begin(PartitionRun.after_a_crash, run.plan, begun)
+        last = {outcome.id: outcome.outcome for outcome in run.outcomes}
+        for id, each in runs.items():
+            each.held = bool(run.in_flight) or last.get(id) is not Outcome.REFUSED
+        return runs
 
     def _begin(self, make: MakeRun, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
         evidence = {partition.id: partition for partition in plan.evidence.partitions}

@@ -35,14 +35,6 @@ KNOWN: tuple[Named, ...] = (
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
         ("restored_is_restored", "no_order_is_left_behind", "plans_know_the_owners_order"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (20,),
-    ),
-    Named(
-        "refused-by-metadata-older-than-the-plan",
-        "A look reads metadata in which a partition is at an older leader epoch than its plan, and refuses with"
-        " `LeaderIsBack` or `AnotherLeader` what has no leader.",
-        ("what_is_refused_is_so",),
-        r"(LeaderIsBack|AnotherLeader|ElectedAlready): .* that is not so, and it looked at an older epoch",
         (),
     ),
     Named(
