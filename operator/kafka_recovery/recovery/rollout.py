@@ -100,7 +100,7 @@ class Rollout:
         """Wait until the next wave may be elected, or never may; prepare it meanwhile."""
         while not self._may_elect():
             await self._reap()
-            if self._rest and self._ahead is None and self._few_are_waited_for():
+            if self._rest and self._ahead is None and self._soon():
                 self._ahead = asyncio.create_task(self._prepare())
             if self._under_way:
                 await self._moved.wait()
@@ -140,6 +140,11 @@ class Rollout:
             run.decision.leader for wave in self._under_way.values() for run in wave.standing(State.ELECTED)
         )
         return max(waiting.values(), default=0) <= CREDIT
+
+    def _soon(self) -> bool:
+        """Whether so few leaders of the waves under way are waited for that their last one may answer at any moment."""
+        leads = any(wave.standing(State.LEADING) for wave in self._under_way.values())
+        return leads and self._few_are_waited_for()
 
     def _stumbled(self) -> bool:
         """Whether an election of a wave under way will not verify, or may not."""
@@ -193,6 +198,9 @@ class Rollout:
         except ClusterFault:
             self._rest.extendleft(reversed(members))
             raise
+        if wave is None:
+            self._rest.extendleft(reversed(members))
+            return await self._prepare()
         for id, reason in barred.items():
             self._session.refuse(id, reason)
         self._begun |= {run.id for run in members if run.begun}
@@ -218,6 +226,8 @@ class Rollout:
 
     async def _elect(self, wave: Wave) -> None:
         now = await self._mandate()
+        if self._steps.is_outdated(wave, now.policy) and await self._settled():
+            now = await self._mandate()
         if self._stumbled():
             await self._all_ended()
         members = wave.begun()
@@ -229,7 +239,7 @@ class Rollout:
             if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
                 self._started += 1
                 self._steps.observer.wave_started(self._started, self._planned(), len(wave.runs))
-            await self._steps.elect(wave, now.policy, barred, self._settled)
+            await self._steps.elect(wave, now.policy, barred)
         task = asyncio.create_task(self._finish(wave))
         self._under_way[task] = wave
         task.add_done_callback(lambda _: self._moved.set())

@@ -138,18 +138,17 @@ class WaveSteps:
 
     async def prepare(
         self, runs: Sequence[PartitionRun], number: Callable[[], int], policy: Policy, settled: Settled
-    ) -> Wave:
+    ) -> Wave | None:
         """Look once more, then designate what still holds; a durable fact names it before the first request.
 
-        A broker that begins to lead applies no other metadata meanwhile, as if no controller were left: what does not
-        hold in the eyes of such a one is looked at again once it leads.
+        A broker that begins to lead applies no other metadata meanwhile, as if no controller were left. None: something
+        did not hold in the eyes of such a one, and now that it leads all is to be read anew; nothing was done.
         """
         wave = Wave(0, {run.id: run for run in runs}, self.clock.monotonic(), policy, set())
         if runs:
             changed = await self.recheck(runs, policy)
             if changed and await settled():
-                wave.checked_at = self.clock.monotonic()
-                changed = await self.recheck(runs, policy)
+                return None
             wave.abandon(changed, Ending.AGAIN)
         going = wave.standing(State.PLANNED)
         if going:
@@ -158,24 +157,22 @@ class WaveSteps:
             wave.answered(await _answers(self.election.designate, going))
         return wave
 
-    async def elect(
-        self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason], settled: Settled
-    ) -> None:
+    async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
         """Hold the elections of a prepared wave, after another look if the last one does not count any more.
 
         `policy`: the one of now. `barred`: what may not be elected any more; what is unanswered stays in doubt.
-        `settled`: as in `prepare`.
         """
         wave.abandon({id: reason for id, reason in barred.items() if id in wave.runs}, Ending.REFUSED)
         ready = wave.standing(State.DESIGNATED)
-        if ready and not (self.clock.monotonic() - wave.checked_at <= FRESH and policy == wave.policy):
-            changed = await self._last_look(ready, policy)
-            if changed and await settled():
-                changed = await self._last_look(ready, policy)
-            wave.abandon(changed, Ending.AGAIN)
+        if ready and self.is_outdated(wave, policy):
+            wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
             ready = wave.standing(State.DESIGNATED)
         if ready:
             wave.answered(await _answers(self.election.elect, ready))
+
+    def is_outdated(self, wave: Wave, policy: Policy) -> bool:
+        """Whether the last look at a wave does not count any more."""
+        return self.clock.monotonic() - wave.checked_at > FRESH or policy != wave.policy
 
     async def verify(self, wave: Wave, moved: Callable[[], None]) -> None:
         """Wait for what comes of each election; where a request was not answered, until it can't take effect.
