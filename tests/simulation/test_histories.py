@@ -22,8 +22,16 @@ KEPT = Path(__file__).parent / "known"
 LEAST = 1
 """In so many of 500 histories each mark is reached at least."""
 
-RARE = frozenset({"a proven class met a loss that it allows"})
-"""Not among 500: bounds are rare. `test_proofs` has a history that does."""
+RARE = frozenset(
+    {
+        "a proven class met a loss that it allows",
+        "excuse: somebody had the plan's idea",
+        "excuse: another machine's order was taken for the original",
+        "said: Refused/EarlierWaveFailed",
+    }
+)
+"""Not among 500: bounds are rare (`test_proofs` has one that is met), half of all orders are left alone, and what an
+earlier wave stops is mostly decided again (`test_narrow_escapes`)."""
 
 
 @pytest.fixture(scope="session")

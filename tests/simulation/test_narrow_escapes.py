@@ -157,7 +157,7 @@ FALLEN_APART = (
 )  # fmt: skip
 APART = incident(
     brokers=4,
-    topics=(Topic("orders", ((1, 2), (1, 3, 2), (1, 4))),),
+    topics=(Topic("orders", ((1, 2), (1, 2, 3), (1, 4))),),
     traffic=tuple(Traffic(f"orders-{index}", True, 1, 14, 1) for index in range(3)),
     faults=(*FALLEN_APART, Fault(29, Kind.STOP, 3, upon=Upon.DESIGNATE)),
     rules=Rules(patience=1.0, wave_sizes=(2, 1)),

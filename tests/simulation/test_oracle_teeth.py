@@ -44,6 +44,7 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.schedules import draw
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
 from simulation.pinned import shown_by
+from simulation.test_narrow_escapes import APART
 from unit.decision.written import objection
 
 Adapt = Callable[[Scenario], Scenario]
@@ -279,8 +280,7 @@ DEFECTS = (
     Defect("shortest log first", shortest_log_first, ("best_first",)),
     Defect("another order than asked for", other_order_than_asked, ("best_first",)),
     Defect("waves ignored", waves_ignored, ("waves_hold",), rules(wave_sizes=(1,))),
-    Defect("a failed wave ignored", a_failed_wave_ignored, ("a_failed_wave_stops_the_next",), rules(wave_sizes=(1,)),
-    ),
+    Defect("a failed wave ignored", a_failed_wave_ignored, ("a_failed_wave_stops_the_next",), lambda scenario: APART),
     Defect(
         "unanswered taken for accepted", unanswered_taken_for_accepted,
         ("restored_is_restored", "no_order_is_left_behind", "nobody_from_silence"), by_order,

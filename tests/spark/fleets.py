@@ -90,11 +90,12 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 
 def by_python(fleet: Fleet, policy: Policy, **how: Any) -> dict[Any, Answer]:
-    """One decision after the other."""
+    """One decision after the other. How leaders are designated is a plan's matter: a ranking says who should lead."""
     unlimited = replace(policy, limits=replace(policy.limits, partitions=1_000_000, loss_budget_records=None))
     answers = {}
     for seen in fleet:
-        for decision in decide(seen, unlimited, **how).decisions:
+        by_request = replace(seen, cluster=replace(seen.cluster, designated_elections=True))
+        for decision in decide(by_request, unlimited, **how).decisions:
             answers[seen.cluster.cluster_id, *decision.id] = _told(decision)
     return answers
 

@@ -28,6 +28,7 @@ from kafka_recovery.cluster.controller_requests import (
 from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Unseen
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -57,7 +58,7 @@ class AssignmentOrderElection:
 
     async def designate(self, ballots: Sequence[Ballot]) -> Answers:
         """Set the orders that put the designated replica first, where they are not the present ones anyway."""
-        wrong = {ballot.id: _not_by_order(ballot) for ballot in ballots if not elects_by_order(ballot)}
+        wrong = {b.id: _not_by_order(b) for b in ballots if b.order != b.assignment and b.order[0] != b.designated}
         answers = dict.fromkeys((ballot.id for ballot in ballots), ACCEPTED) | wrong
         to_set = {b.id: b.order for b in ballots if b.order != b.assignment and b.id not in wrong}
         return {**answers, **await self._order(to_set)}
@@ -68,14 +69,19 @@ class AssignmentOrderElection:
         `until` (monotonic seconds): if it can't be sent by then, it is not held; soon, if nothing is said.
         """
         make = ElectLeadersRequest
-        wrong = {ballot.id: _not_by_order(ballot) for ballot in ballots if not elects_by_order(ballot)}
+        until = soon() if until is None else until
+        try:
+            alive = await self._alive_before(ballots, timedelta(seconds=until - loop_time()))
+        except ClusterError as error:
+            return dict.fromkeys((ballot.id for ballot in ballots), ElectionAnswer(Answer.CHANGED, error.reason))
+        wrong = {b.id: _not_by_order(b) for b in ballots if alive.intersection(_before(b))}
         ids = [ballot.id for ballot in ballots if ballot.id not in wrong]
         if not ids:
             return wrong
         topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
         requests = self._requests
         request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=requests.timeout_ms)
-        change = Change(request, (1, 2), elected, attempts=1, needs=_NEEDS, until=soon() if until is None else until)
+        change = Change(request, (1, 2), elected, attempts=1, needs=_NEEDS, until=until)
         return {**await requests.decided(ids, change), **wrong}
 
     async def restore(self, ballots: Sequence[Ballot]) -> Answers:
@@ -99,6 +105,11 @@ class AssignmentOrderElection:
             if (state := found.states.get(b.id)) and state.topic_id == b.topic_id and state.replicas == b.order
         }
         return {**answers, **unseen, **await self._order(ours)}
+
+    async def _alive_before(self, ballots: Sequence[Ballot], deadline: timedelta) -> frozenset[BrokerId]:
+        """Of the brokers that stand before a designated one, those that an election would take."""
+        before = {broker for ballot in ballots for broker in _before(ballot)}
+        return await self.cluster.alive(before, deadline) if before else frozenset()
 
     @property
     def _requests(self) -> ControllerRequests:
@@ -144,14 +155,14 @@ class AssignmentOrderElection:
         return {**answers, **refused}
 
 
-def elects_by_order(ballot: Ballot) -> bool:
-    """Whether an unclean election takes the designated replica while the ballot's order stands."""
-    return ballot.order[0] == ballot.designated
+def _before(ballot: Ballot) -> Sequence[BrokerId]:
+    """The replicas that stand before the designated one."""
+    return ballot.order[: ballot.order.index(ballot.designated)] if ballot.designated in ballot.order else ballot.order
 
 
 def _not_by_order(ballot: Ballot) -> ElectionAnswer:
     message = (
-        f"{ballot.id} was planned to be elected by the request of KIP-1275 alone: by its assignment order, "
+        f"{ballot.id} was planned to be elected without another assignment order, but by the one it has, "
         f"{list(ballot.order)}, another replica than broker {ballot.designated} would lead; make a new plan"
     )
     return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))

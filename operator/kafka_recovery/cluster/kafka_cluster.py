@@ -150,6 +150,11 @@ class KafkaCluster:
         ids = [entry.id for entry in self._members.listing.known.values() if entry.address == at]
         return Relay(ids[0] if len(ids) == 1 else None, at.host, at.port)
 
+    async def alive(self, brokers: Iterable[BrokerId], deadline: timedelta) -> frozenset[BrokerId]:
+        """Those of these brokers that are registered and not fenced, by the newest metadata. Raises ClusterError."""
+        listed = (await self._members.look(deadline, in_a_hurry=True)).cluster.brokers
+        return frozenset(id for id in brokers if id in listed and not listed[id].fenced)
+
     async def unregistered(self, brokers: Iterable[BrokerId], deadline: timedelta) -> tuple[BrokerId, ...]:
         """Those of these brokers that are not registered; none, where this release or the cluster does not tell."""
         try:

@@ -129,7 +129,7 @@ class Listing:
 
 def _nobody(faults: Mapping[Address, ClusterError]) -> ClusterError:
     others = [fault for fault in faults.values() if isinstance(fault, ClusterMismatch)]
-    if others:
+    if others and len(others) == len(faults):  # an address alone may have been given to another cluster's broker
         return others[0]
     return ClusterUnavailable.for_faults(faults)
 

@@ -14,8 +14,9 @@ from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, by_broker, classify
+from kafka_recovery.decision.present_order import elects, passed_over, stands_right, unregistered
 from kafka_recovery.decision.quickly import made_quickly
-from kafka_recovery.decision.refusals import beyond_limit, warnings
+from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
 from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
@@ -67,6 +68,8 @@ def _planned(
         standings = [_designate(standing, designated, ranked) for standing in standings]
     if histories:
         standings = [_prove(standing, histories) for standing in standings]
+    if not evidence.cluster.designated_elections:
+        standings = [_electable_by_order(standing, around) for standing in standings]
     tiers = _tiers(standings, policy.limits.partitions)
     leaders = _leaders(tiers, standings, around)
     decisions = tuple(_decisions(standings, leaders, histories, around))
@@ -147,6 +150,22 @@ def _prove(standing: Standing, histories: Histories) -> Standing:
     return standing._replace(candidates=candidates, loss=None)
 
 
+def _electable_by_order(standing: Standing, around: Scene) -> Standing:
+    """Kafka takes no order that names an unregistered broker: only whom the present one elects may be chosen then."""
+    partition = standing.partition
+    if not standing.candidates or around.alive.issuperset(partition.assignment):
+        return standing
+    missing = unregistered(around.cluster, around.brokers, partition.assignment)
+    if not missing:
+        return standing
+    passed = passed_over(around.cluster, around.brokers, partition)
+    candidates = tuple(c for c in standing.candidates if elects(c, partition.assignment, passed))
+    if candidates:
+        return standing._replace(candidates=candidates)
+    reason = order_cannot_be_set(partition, standing.candidates[0], missing)
+    return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
+
+
 Tier = list[int]
 """Places in the list of standings: partitions to elect, equally urgent, by id."""
 
@@ -194,14 +213,15 @@ def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[
 def _decisions(
     standings: Sequence[Standing], leaders: Sequence[BrokerId], histories: Histories, around: Scene
 ) -> Iterator[Decision]:
-    orders = _Orders(altered=not around.cluster.designated_elections)
+    orders = _Orders(around)
     for standing, chosen in zip(standings, leaders, strict=True):
         partition, rule, verdict, reason, ranking, _, log_end, loss = standing
         broker = None if chosen == NOBODY_LEADS else chosen
         if loss is None and (leader := partition.replica(broker)):
             loss = classify(partition, leader, histories.get(partition.id))
         best_first, equals, rejections, _ = ranking
-        order, assignment, best_first, equals = orders[broker, partition.assignment, best_first, equals]
+        key = broker, partition.assignment, best_first, equals, partition.isr, partition.elr
+        order, assignment, best_first, equals = orders.get(key) or orders.make(key, partition)
         yield _decision(
             partition.id,
             partition.topic_id,
@@ -226,27 +246,31 @@ def _decisions(
 
 _decision = made_quickly(Decision)
 
-_Orders_Key = tuple[BrokerId | None, Brokers, Brokers, Brokers]
+_Orders_Key = tuple[BrokerId | None, Brokers, Brokers, Brokers, Brokers, Brokers | None]
+_Orders_Made = tuple[Brokers, Brokers, Brokers, Brokers]
 
 
-class _Orders(dict[_Orders_Key, tuple[Brokers, Brokers, Brokers, Brokers]]):
+class _Orders(dict[_Orders_Key, _Orders_Made]):
     """The order that stands during the election, with the assignment, the ranking and the equals it was made of.
 
-    It designates the leader; unless it is not to be `altered`, because the election itself does.
+    It designates the leader; unless it is not to be altered, because the election itself does, or the present one does.
     Thousands of partitions have the same ones: each is made and kept once.
     """
 
-    __slots__ = ("_altered",)
+    __slots__ = ("_around",)
 
-    def __init__(self, *, altered: bool) -> None:
+    def __init__(self, around: Scene) -> None:
         super().__init__()
-        self._altered = altered
+        self._around = around
 
-    def __missing__(self, key: _Orders_Key) -> tuple[Brokers, Brokers, Brokers, Brokers]:
-        leader, assignment, best_first, equals = key
+    def make(self, key: _Orders_Key, partition: PartitionEvidence) -> _Orders_Made:
+        """Those of this partition, which has this key."""
+        leader, assignment, best_first, equals, _, _ = key
         order = () if leader is None else assignment
-        if leader is not None and self._altered:
-            order = _order(leader, best_first, assignment)
+        if leader is not None and not self._around.cluster.designated_elections:
+            passed = passed_over(self._around.cluster, self._around.brokers, partition)
+            if not stands_right(leader, assignment, passed, best_first, equals):
+                order = _order(leader, best_first, assignment)
         self[key] = made = (order, assignment, best_first, equals)
         return made
 

@@ -9,6 +9,7 @@ from datetime import timedelta
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
+from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.decision.scene import Scene, back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -103,6 +104,7 @@ def _judged(
         or _same_log(decision, planned.partition, partition)
         or _still_best(decision, standing)
         or _loss_no_worse(decision, partition, history)
+        or _present_order_elects(decision, planned, partition, around)
     )
 
 
@@ -237,6 +239,19 @@ def _still_best(decision: Decision, standing: Standing) -> Reason | None:
         "BetterCandidate",
         f"broker {best} is now better than broker {decision.leader} for {decision.id} by {decision.candidate_order}: "
         f"planned ranking {_listed(decision.ranking)}, now {_listed(standing.ranking.best_first)}.",
+    )
+
+
+def _present_order_elects(decision: Decision, planned: Before, seen: PartitionEvidence, around: Scene) -> Reason | None:
+    """An order that was left as it stands elects the leader only as long as nobody before it can be elected."""
+    if planned.by_request or decision.order != decision.assignment or decision.leader is None:
+        return None
+    if elects(decision.leader, seen.assignment, passed_over(around.cluster, around.brokers, seen)):
+        return None
+    return Reason(
+        "OrderElectsAnother",
+        f"the assignment {_listed(seen.assignment)} of {decision.id} was left as it stands, and a replica before "
+        f"broker {decision.leader} could be elected by now.",
     )
 
 

@@ -274,3 +274,13 @@ def _listed(brokers: tuple[BrokerId, ...]) -> str:
 
 def _seconds(duration: timedelta) -> str:
     return f"{duration.total_seconds():g}s"
+
+
+def order_cannot_be_set(partition: PartitionEvidence, leader: BrokerId, missing: tuple[BrokerId, ...]) -> Reason:
+    """Neither the order that designates the leader nor the original one afterwards would be taken."""
+    message = (
+        f"broker {leader} should lead {partition.id}, but the assignment {list(partition.assignment)} elects another "
+        f"replica, and Kafka takes no other order while it names brokers that are not registered: {list(missing)}; "
+        f"reassign {partition.id} to registered brokers first (kafka-reassign-partitions.sh --execute)"
+    )
+    return Reason("OrderCannotBeSet", message)

@@ -19,7 +19,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
-from kafka_recovery.recovery.execution import Execution
+from kafka_recovery.recovery.execution import Execution, Stages
 from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
@@ -69,6 +69,7 @@ class Engine:
         timing: Timing | None = None,
         effort: Effort | None = None,
         histories: Histories | None = None,
+        stages: Stages | None = None,
     ) -> None:
         self._cluster = cluster
         self._journal = journal
@@ -89,6 +90,7 @@ class Engine:
             self._timing,
             self._histories,
             self._mandate,
+            stages or Stages(),
         )
         self._began = self._clock.monotonic()
         self._stopped = False

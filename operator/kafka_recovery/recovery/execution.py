@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
@@ -26,12 +26,21 @@ from kafka_recovery.recovery.ports import (
     Observer,
     PlanForAnotherCluster,
     Run,
+    Stage,
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import Mandate, unapproved
 from kafka_recovery.recovery.wave import Timing, WaveSteps
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """Steps of a run that others bring; None: there is none, and the journal tells of none."""
+
+    save: Stage | None = None
+    after: Stage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,7 @@ class Execution:
     timing: Timing
     histories: Histories
     mandate: Callable[[], Awaitable[Mandate]]
+    stages: Stages
 
     async def carry_out(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
@@ -123,12 +133,35 @@ class Execution:
         elected: Mapping[TopicPartition, Decision],
         session: Session,
         numbers: Iterator[int],
-        begun: int = 0,
+        begun: Iterable[TopicPartition] = (),
+        left: Set[str] = frozenset(),
     ) -> dict[TopicPartition, Reason]:
-        """Elect wave after wave, in the plan's order; returns the partitions that are to be decided again."""
-        runs = session.begin(steps.plan, [elected[id] for wave in steps.plan.waves for id in wave if id in elected])
+        """Save, elect wave after wave in the plan's order, and see to what comes after.
+
+        `left`: the stages that the run has behind it. Returns the partitions that are to be decided again.
+        """
+        lost = {} if "save" in left else await self._go_through("save", self.stages.save, steps, tuple(elected))
+        for id, reason in lost.items():
+            session.refuse(id, reason)
+        in_order = [id for wave in steps.plan.waves for id in wave if id in elected and id not in lost]
+        runs = session.begin(steps.plan, [elected[id] for id in in_order])
         rollout = Rollout(steps, session, numbers, self.mandate, self.gate, begun=begun)
-        return await rollout.run(tuple(runs.values()))
+        again = await rollout.run(tuple(runs.values()))
+        unfinished = await self._go_through("after", self.stages.after, steps, session.recovered(in_order))
+        for id, reason in unfinished.items():
+            session.warn(id, reason)
+        return again
+
+    async def _go_through(
+        self, name: str, stage: Stage | None, steps: WaveSteps, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Reason]:
+        if stage is None or not partitions:
+            return {}
+        await self.journal.stage_entered(steps.digest, name)
+        failed = await stage.go_through(steps.plan, steps.digest, partitions)
+        if not failed:
+            await self.journal.stage_left(steps.digest, name)
+        return failed
 
     async def _close(self, digest: str, elected: Iterable[TopicPartition], session: Session) -> None:
         """End the run if nothing of it is left to do or to undo."""
@@ -178,7 +211,7 @@ class Execution:
             elif runs[id].begun and (failure := session.failure(id)):
                 session.failed = did_not_verify(id, failure)
         if go_on:
-            again = await self._roll_out(steps, left, session, numbers, begun=len(run.begun))
+            again = await self._roll_out(steps, left, session, numbers, begun=run.begun, left=run.stages)
             await self.conclude_changed(run.plan, again, session)
         else:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")

@@ -166,6 +166,14 @@ class FileJournal:
         """Keep what became of the wave."""
         await self._keep(digest, f"wave-{wave:04}-ended.json", as_data(_WaveEnd(wave, tuple(outcomes), self._now())))
 
+    async def stage_entered(self, digest: str, stage: str) -> None:
+        """Keep that a stage may have begun."""
+        await self._keep(digest, f"stage-{stage}-entered.json", {})
+
+    async def stage_left(self, digest: str, stage: str) -> None:
+        """Keep that all of a stage is done."""
+        await self._keep(digest, f"stage-{stage}-left.json", {})
+
     async def finished(self, digest: str) -> None:
         """Keep that nothing is left to do or undo."""
         await self._keep(digest, "finished.json", {})
@@ -276,7 +284,7 @@ class FileJournal:
         doubts = [self._read(_Doubt, run, name) for name in waves if _DOUBT.fullmatch(name)]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
         ended = {end.wave: end.outcomes for end in ends}
-        return Run.of_waves(digest, plan, started, ended, [(doubt.wave, doubt.broker) for doubt in doubts])
+        return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], map(_stem, names))
 
     def _approver(self, digest: str) -> str | None:
         run = _directory(digest)
@@ -287,6 +295,10 @@ class FileJournal:
 
     def _path(self, *parts: str) -> Path:
         return self._storage.root.joinpath(*parts)
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix(".json")
 
 
 def _directory(digest: str) -> str:

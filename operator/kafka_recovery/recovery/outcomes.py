@@ -128,7 +128,8 @@ def _behind(decision: Decision, lead: Lead) -> Reason:
 
 
 def _another_leader(run: PartitionRun, decision: Decision, lead: Lead) -> Reason:
-    if not run.begun and not run.earlier:
+    perhaps_never_held = run.cut_short and lead.leader_epoch > decision.leader_epoch + 1
+    if (not run.held or perhaps_never_held) and not run.earlier:
         return _by_others(lead)
     equal = lead.leader in decision.equals and decision.leader in decision.equals
     compared = "their logs were equal, so nothing more is lost than planned" if equal else "it ranked lower"

@@ -113,7 +113,8 @@ class PartitionRun:
     """One decision to elect, carried out.
 
     `as_of`: how new the metadata were that the plan stands on; what is older concludes nothing. `earlier`: runs of the
-    same partition, oldest first, that held an election or may have. `held`: this one did, or may have. `cut_short`: it
+    same partition, oldest first, that held an election or may have. `begun`: a durable fact names it, so its order may
+    have been altered. `held`: an election of it was held, or may have been. `cut_short`: it
     was begun by a process that died. `look`: the last look at it, or why it showed nothing: `unseen`.
     """
 
@@ -122,6 +123,7 @@ class PartitionRun:
     as_of: MetadataOffset | None = None
     earlier: tuple[PartitionRun, ...] = ()
     state: State = State.PLANNED
+    begun: bool = False
     held: bool = False
     cut_short: bool = False
     lead: Lead | None = None
@@ -139,17 +141,12 @@ class PartitionRun:
         earlier: tuple[PartitionRun, ...] = (),
     ) -> PartitionRun:
         """A run that was begun and then cut short, once none of its requests is under way any more."""
-        return cls(decision, evidence, as_of, earlier, State.ELECTED, held=True, cut_short=True)
+        return cls(decision, evidence, as_of, earlier, State.ELECTED, begun=True, held=True, cut_short=True)
 
     @property
     def id(self) -> TopicPartition:
         """The partition."""
         return self.decision.id
-
-    @property
-    def begun(self) -> bool:
-        """Whether its order may have been altered, or its election held."""
-        return self.state not in (State.PLANNED, State.UNTOUCHED)
 
     @property
     def clean_members(self) -> frozenset[BrokerId]:
@@ -173,6 +170,8 @@ class PartitionRun:
             raise ImpossibleTransition(f"{self.id} is {self.state}, and {event} allows no transition from there")
         self.state = step.target
         match event:
+            case Started():
+                self.begun = True
             case Answered(answer):
                 self.held |= step.elects and answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED)
                 if step.target is State.LEADERLESS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -92,7 +93,7 @@ class Run:
     It does not tell who approved it: whoever can write a journal could write that too. Consent is asked of `Approvals`.
     `waves`: the highest number started. `in_flight`: waves whose end was never recorded, so their requests may still be
     under way; `relays`: the brokers through which requests of theirs went that were not answered, as far as that was
-    noted. `begun`: the partitions of all waves, whose elections may have been held.
+    noted. `begun`: the partitions of all waves, whose elections may have been held. `stages`: those that it has left.
     """
 
     digest: str
@@ -102,6 +103,7 @@ class Run:
     begun: frozenset[TopicPartition]
     outcomes: tuple[PartitionOutcome, ...]
     relays: frozenset[BrokerId] = frozenset()
+    stages: frozenset[str] = frozenset()
 
     @classmethod
     def of_waves(
@@ -111,10 +113,11 @@ class Run:
         started: Mapping[int, Iterable[TopicPartition]],
         ended: Mapping[int, Sequence[PartitionOutcome]],
         doubts: Iterable[tuple[int, BrokerId]] = (),
+        facts: Iterable[str] = (),
     ) -> Self:
         """The run that a journal's facts tell of: partitions of the waves begun, outcomes of those ended, by number.
 
-        `doubts`: waves with the brokers that did not answer for the controller.
+        `doubts`: waves with the brokers that did not answer for the controller. `facts`: the names of all that is kept.
         """
         return cls(
             digest,
@@ -124,6 +127,7 @@ class Run:
             begun=frozenset(id for ids in started.values() for id in ids),
             outcomes=tuple(outcome for _, outcomes in sorted(ended.items()) for outcome in outcomes),
             relays=frozenset(broker for wave, broker in doubts if wave not in ended),
+            stages=frozenset(fact.split("-")[1] for fact in facts if re.fullmatch("stage-[a-z]+-left", fact)),
         )
 
 
@@ -185,12 +189,36 @@ class Journal(Protocol):
         """Keep what became of a wave; none of its requests is under way any more."""
         ...
 
+    async def stage_entered(self, digest: str, stage: str) -> None:
+        """Keep that a stage of the run may have begun."""
+        ...
+
+    async def stage_left(self, digest: str, stage: str) -> None:
+        """Keep that all of a stage is done."""
+        ...
+
     async def finished(self, digest: str) -> None:
         """Keep that nothing of this plan is left to do or to undo."""
         ...
 
     async def unfinished(self) -> Sequence[Run]:
         """Runs that began and did not end, oldest first."""
+        ...
+
+
+class Stage(Protocol):
+    """A step of a run that others bring: `save` before any order is set, `after` once partitions are recovered.
+
+    It is journalled: one that was entered and not left is gone through again by whoever goes on with the run.
+    """
+
+    async def go_through(
+        self, plan: Plan, digest: str, partitions: Sequence[TopicPartition]
+    ) -> Mapping[TopicPartition, Reason]:
+        """Do what it is for, of these partitions. Doing it twice is harmless.
+
+        Returns those for which it could not: after `save` they are not elected, after `after` they are warned of.
+        """
         ...
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -20,11 +20,15 @@ from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled
 from kafka_recovery.recovery.wave import Wave, WaveSteps
 
-CREDIT = 250
-"""Elections of one new leader that may wait for its answer when more are held: about a second of its work."""
+CREDIT = 100
+"""Elections of one new leader that may wait for its answer when the next wave is looked at.
 
-BATCH = 2 * CREDIT
-"""Elections of one new leader in one wave after the canaries."""
+Until it leads them all it applies nothing else, and no look at it ends: so this is half a second of its work, and on a
+slow disk hardly more than a broker may fall behind before it counts as cut off.
+"""
+
+BATCH = 1000
+"""Elections of one new leader in one wave after the canaries: it idles between two of them, a tenth of a second."""
 
 
 class Rollout:
@@ -44,7 +48,7 @@ class Rollout:
         mandate: Callable[[], Awaitable[Mandate]],
         gate: ApprovalGate,
         *,
-        begun: int = 0,
+        begun: Iterable[TopicPartition] = (),
     ) -> None:
         """`begun`: elections of the plan that a run which was cut short has begun; they count for its limit."""
         self._steps = steps
@@ -52,7 +56,7 @@ class Rollout:
         self._numbers = numbers
         self._mandate = mandate
         self._gate = gate
-        self._begun = begun
+        self._begun = set(begun)
         self._policy = steps.plan.policy
         self._rest: deque[PartitionRun] = deque()
         self._started = 0
@@ -96,7 +100,7 @@ class Rollout:
         """Wait until the next wave may be elected, or never may; prepare it meanwhile."""
         while not self._may_elect():
             await self._reap()
-            if self._rest and self._ahead is None and self._soon():
+            if self._rest and self._ahead is None and self._few_are_waited_for():
                 self._ahead = asyncio.create_task(self._prepare())
             if self._under_way:
                 await self._moved.wait()
@@ -137,11 +141,6 @@ class Rollout:
         )
         return max(waiting.values(), default=0) <= CREDIT
 
-    def _soon(self) -> bool:
-        """Whether so few leaders of the waves under way are waited for that their last one may answer at any moment."""
-        leads = any(wave.standing(State.LEADING) for wave in self._under_way.values())
-        return leads and self._few_are_waited_for()
-
     def _stumbled(self) -> bool:
         """Whether an election of a wave under way will not verify, or may not."""
         doubtful = (State.LEADERLESS, State.IN_DOUBT)
@@ -150,6 +149,15 @@ class Rollout:
             for wave in self._under_way.values()
             for run in wave.begun()
         )
+
+    async def _settled(self) -> bool:
+        """Wait until no new leader is waited for; whether one was."""
+        waited = False
+        while any(wave.standing(State.ELECTED) for task, wave in self._under_way.items() if not task.done()):
+            waited = True
+            await self._moved.wait()
+            self._moved.clear()
+        return waited
 
     async def _reap(self) -> None:
         """Let go of the waves that have ended; raises what ended one of them."""
@@ -181,13 +189,13 @@ class Rollout:
         barred = await self._barred(members, now)
         allowed = [run for run in members if run.id not in barred]
         try:
-            wave = await self._steps.prepare(allowed, lambda: next(self._numbers), now.policy)
+            wave = await self._steps.prepare(allowed, lambda: next(self._numbers), now.policy, self._settled)
         except ClusterFault:
             self._rest.extendleft(reversed(members))
             raise
         for id, reason in barred.items():
             self._session.refuse(id, reason)
-        self._begun += sum(run.begun for run in members)
+        self._begun |= {run.id for run in members if run.begun}
         return wave
 
     def _next_members(self) -> list[PartitionRun]:
@@ -221,7 +229,7 @@ class Rollout:
             if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
                 self._started += 1
                 self._steps.observer.wave_started(self._started, self._planned(), len(wave.runs))
-            await self._steps.elect(wave, now.policy, barred)
+            await self._steps.elect(wave, now.policy, barred, self._settled)
         task = asyncio.create_task(self._finish(wave))
         self._under_way[task] = wave
         task.add_done_callback(lambda _: self._moved.set())
@@ -277,7 +285,7 @@ class Rollout:
         denied = await self._gate.denied(self._steps.plan, self._steps.digest, left, now)
         self._session.postponed |= denied.keys()
         left = [decision for decision in left if decision.id not in denied]
-        before = self._begun - sum(run.begun for run in members)
+        before = len(self._begun - {run.id for run in members})
         return outlawed | denied | beyond_limit(left, before, now.policy)
 
     def _planned(self) -> int:

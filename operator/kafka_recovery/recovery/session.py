@@ -72,10 +72,17 @@ class Session:
         return self._begin(PartitionRun, plan, decisions)
 
     def take_over(self, run: Run) -> dict[TopicPartition, PartitionRun]:
-        """The runs that a process which died had begun: nobody else will ever tell what they may have elected."""
+        """The runs that a process which died had begun: nobody else will ever tell what they may have elected.
+
+        Of those that it had refused by then no election was held, unless a wave with them was still under way.
+        """
         self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
-        return self._begin(PartitionRun.after_a_crash, run.plan, begun)
+        runs = self._begin(PartitionRun.after_a_crash, run.plan, begun)
+        last = {outcome.id: outcome.outcome for outcome in run.outcomes}
+        for id, each in runs.items():
+            each.held = bool(run.in_flight) or last.get(id) is not Outcome.REFUSED
+        return runs
 
     def _begin(self, make: MakeRun, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:
         evidence = {partition.id: partition for partition in plan.evidence.partitions}
@@ -113,6 +120,16 @@ class Session:
         elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
         self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
 
+    def warn(self, partition: TopicPartition, reason: Reason) -> None:
+        """Add a warning to what was concluded of a partition."""
+        known = self._outcomes[partition]
+        self.conclude(replace(known, warnings=(*known.warnings, reason.message)))
+
+    def recovered(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+        """Those of these that have a leader that answers."""
+        known = self._outcomes
+        return [id for id in partitions if id in known and known[id].outcome.is_recovered]
+
     def remember(self, evidence: Evidence) -> None:
         """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself."""
         for partition in evidence.partitions:
@@ -128,7 +145,7 @@ class Session:
         return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
 
     def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that was found with a leader that leads since it was offline, where this plan elects nobody."""
+        """The outcome of a partition that this plan elects nobody for, and that was found with a leader since."""
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)

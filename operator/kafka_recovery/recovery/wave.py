@@ -48,6 +48,9 @@ FRESH = timedelta(seconds=2)
 
 Ask = Callable[[Sequence[Ballot]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
 
+Settled = Callable[[], Awaitable[bool]]
+"""Waits until no new leader is waited for; whether one was."""
+
 
 @dataclass(frozen=True, slots=True)
 class Timing:
@@ -69,7 +72,7 @@ class Timing:
 
     def pause(self, pending: int) -> timedelta:
         """Between two questions about so many partitions: asking must not keep brokers from leading them."""
-        return min(max(self.poll, timedelta(microseconds=100) * pending), timedelta(milliseconds=250))
+        return min(max(self.poll, timedelta(microseconds=200) * pending), timedelta(milliseconds=250))
 
     def patience(self, partitions: int) -> timedelta:
         """How long so many leaders may take to answer."""
@@ -133,11 +136,21 @@ class WaveSteps:
         """How new the metadata were that the plan stands on."""
         return self.plan.evidence.cluster.as_of
 
-    async def prepare(self, runs: Sequence[PartitionRun], number: Callable[[], int], policy: Policy) -> Wave:
-        """Look once more, then designate what still holds; a durable fact names it before the first request."""
+    async def prepare(
+        self, runs: Sequence[PartitionRun], number: Callable[[], int], policy: Policy, settled: Settled
+    ) -> Wave:
+        """Look once more, then designate what still holds; a durable fact names it before the first request.
+
+        A broker that begins to lead applies no other metadata meanwhile, as if no controller were left: what does not
+        hold in the eyes of such a one is looked at again once it leads.
+        """
         wave = Wave(0, {run.id: run for run in runs}, self.clock.monotonic(), policy, set())
         if runs:
-            wave.abandon(await self.recheck(runs, policy), Ending.AGAIN)
+            changed = await self.recheck(runs, policy)
+            if changed and await settled():
+                wave.checked_at = self.clock.monotonic()
+                changed = await self.recheck(runs, policy)
+            wave.abandon(changed, Ending.AGAIN)
         going = wave.standing(State.PLANNED)
         if going:
             wave.number = number()
@@ -145,15 +158,21 @@ class WaveSteps:
             wave.answered(await _answers(self.election.designate, going))
         return wave
 
-    async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
+    async def elect(
+        self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason], settled: Settled
+    ) -> None:
         """Hold the elections of a prepared wave, after another look if the last one does not count any more.
 
         `policy`: the one of now. `barred`: what may not be elected any more; what is unanswered stays in doubt.
+        `settled`: as in `prepare`.
         """
         wave.abandon({id: reason for id, reason in barred.items() if id in wave.runs}, Ending.REFUSED)
         ready = wave.standing(State.DESIGNATED)
         if ready and not (self.clock.monotonic() - wave.checked_at <= FRESH and policy == wave.policy):
-            wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
+            changed = await self._last_look(ready, policy)
+            if changed and await settled():
+                changed = await self._last_look(ready, policy)
+            wave.abandon(changed, Ending.AGAIN)
             ready = wave.standing(State.DESIGNATED)
         if ready:
             wave.answered(await _answers(self.election.elect, ready))
@@ -327,10 +346,10 @@ class WaveSteps:
 
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
-        began, pause = self.clock.monotonic(), self.timing.poll
+        began, pause = self.clock.monotonic(), self.timing.pause(len(runs))
+        accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
         while True:
             looks = await self.look(tuple(runs))
-            accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
             if all(order_is_ours(looks.get(run.id), run) is False for run in accepted):
                 return looks
             if self.clock.monotonic() - began > self.timing.rpc:

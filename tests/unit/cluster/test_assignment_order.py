@@ -96,6 +96,25 @@ class TestElecting:
             play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
             assert (await election.elect([ballot()]))[ORDERS].answer is Answer.UNANSWERED
 
+    async def test_a_replica_behind_dead_ones_is_elected_by_the_order_that_stands(self) -> None:
+        play = Play(fenced={1})
+        stands = replace(ballot(order=(1, 2, 3)), designated=BrokerId(2))
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            election = AssignmentOrderElection(cluster, deadline=PATIENCE)
+            assert (await election.designate([stands]))[ORDERS].answer is Answer.ACCEPTED
+            assert (await election.elect([stands]))[ORDERS].answer is Answer.ACCEPTED
+
+        assert not play.asked("AlterPartitionReassignments")
+
+    async def test_but_not_behind_one_that_came_back_meanwhile(self) -> None:
+        play = Play()
+        stands = replace(ballot(order=(1, 2, 3)), designated=BrokerId(2))
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            held = (await AssignmentOrderElection(cluster, deadline=PATIENCE).elect([stands]))[ORDERS]
+
+        assert held.answer is Answer.CHANGED
+        assert not play.asked("ElectLeaders")
+
     async def test_who_may_still_forward_an_unanswered_request_is_told(self) -> None:
         play = Play()
         async with electing(play) as election:

@@ -128,10 +128,14 @@ class TestElecting:
         play = Play()
         async with electing(play, attempts) as election:
             await election.offered()
+            await election.cluster.pulse(PATIENCE)  # so that there are connections for looks
+            idle = play.members[2].connections
             tries = iter([None, None])
 
             def refusing(heard: Heard) -> Any:
-                return heard.cut() if heard.connection > 1 and next(tries, 0) is None else play.api_versions(2, heard)
+                return (
+                    heard.cut() if heard.connection > idle and next(tries, 0) is None else play.api_versions(2, heard)
+                )
 
             play.members[2].roles["ApiVersions"] = refusing
             found = (await election.elect([ballot()]))[ORDERS]
@@ -193,15 +197,13 @@ class TestAnothersPlan:
         assert not play.asked("ElectLeaders")
 
     async def test_by_an_order_that_elects_another_one_nobody_is_elected(self) -> None:
-        """An unclean election would take broker 1, the first of the order that stands."""
+        """An unclean election of the first would take broker 2, which stands before broker 3 and is alive."""
         play = Play()
         async with play.staged(2), play.cluster() as cluster:
             election = AssignmentOrderElection(cluster, deadline=PATIENCE)
-            prepared = await election.designate([ballot(), ballot(OTHER, 1)])
-            held = await election.elect([ballot(), ballot(OTHER, 1)])
+            held = await election.elect([ballot(), ballot(OTHER, 2)])
 
-        for answers in (prepared, held):
-            assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.CHANGED, Answer.ACCEPTED)
+        assert (held[ORDERS].answer, held[OTHER].answer) == (Answer.CHANGED, Answer.ACCEPTED)
         (heard,) = play.asked("ElectLeaders")
         assert [(topic.topic, topic.partitions) for topic in heard.message.topic_partitions] == [("orders", [1])]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,7 @@ from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, e
 
 COPIES: dict[int, Held] = {1: None, 2: log(27), 3: log(15)}
 PLANNED = partition(COPIES)
+BEST_LAST = partition({1: None, 3: log(15), 2: log(27)})
 
 
 def again(
@@ -58,18 +60,31 @@ def test_nothing_changed() -> None:
 
 
 def test_our_own_order_is_expected_only_once_it_has_been_set() -> None:
-    decision = decided(evidence(PLANNED))
+    decision = decided(evidence(BEST_LAST))
     ours = evidence(partition({2: log(27), 3: log(15), 1: None}))
 
-    assert recheck(decision, made_on(evidence(PLANNED)), ours, policy(), designated=True) is None
-    assert code(recheck(decision, made_on(evidence(PLANNED)), ours, policy())) == "AssignmentChanged"
+    assert recheck(decision, made_on(evidence(BEST_LAST)), ours, policy(), designated=True) is None
+    assert code(recheck(decision, made_on(evidence(BEST_LAST)), ours, policy())) == "AssignmentChanged"
 
 
 def test_an_order_that_somebody_put_back_would_elect_the_wrong_replica() -> None:
-    decision = decided(evidence(PLANNED))
+    decision = decided(evidence(BEST_LAST))
 
-    reason = recheck(decision, made_on(evidence(PLANNED)), evidence(PLANNED), policy(), designated=True)
+    reason = recheck(decision, made_on(evidence(BEST_LAST)), evidence(BEST_LAST), policy(), designated=True)
     assert code(reason) == "AssignmentChanged"
+
+
+def test_an_order_that_was_left_as_it_stands_has_to_elect_the_leader_still() -> None:
+    """Broker 1 was passed over as unregistered; now it is registered again, and was never in the ISR."""
+    unregistered = (broker(2), broker(3), broker(4, fenced=True, reachable=False))
+    planned = evidence(partition({1: None, 2: log(27), 3: log(15)}, isr=(4,)), brokers=unregistered)
+    decision = decided(planned)
+    assert decision.order == decision.assignment
+
+    seen = replace(
+        planned, cluster=replace(planned.cluster, brokers=(broker(1, fenced=True, reachable=False), *unregistered))
+    )
+    assert code(recheck(decision, made_on(planned), seen, policy())) == "OrderElectsAnother"
 
 
 def test_a_clean_member_that_is_back_but_not_measured_yet_gets_its_patience() -> None:

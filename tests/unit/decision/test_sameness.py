@@ -46,7 +46,7 @@ def test_a_plan_is_the_same_as_itself() -> None:
         ({"leader_epoch": LeaderEpoch(6)}, "the leader epoch was 5, now it is 6"),
         ({"assignment": (BrokerId(1), BrokerId(2))}, "the assignment was [1, 2, 3], now it is [1, 2]"),
         ({"leader": BrokerId(3)}, "the leader to elect was 2, now it is 3"),
-        ({"order": (BrokerId(2),)}, "the order of the other replicas was [2, 3, 1], now it is [2]"),
+        ({"order": (BrokerId(2),)}, "the order of the other replicas was [1, 2, 3], now it is [2]"),
         ({"log_end": Offset(26)}, "the log end of the leader to elect was 27, now it is 26"),
         ({"rule": "strict"}, "the policy's rule was everything, now it is strict"),
         ({"candidate_order": CandidateOrder.LONGEST_LOG}, "the candidate order was EpochFirst, now it is LongestLog"),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval, Policy
@@ -109,11 +109,18 @@ async def test_what_is_prepared_behind_a_wave_in_which_nobody_was_elected_is_no_
 
 
 async def test_a_canary_of_which_another_replica_became_leader_stops_all_others(world: World) -> None:
-    """That is known seconds before its order is seen to be restored: nobody is elected meanwhile."""
-    world.before("elect", lambda: world.kafka.fence(4))
-    world.before("restore", lambda: setattr(world.kafka, "lag", timedelta(seconds=5)))
+    """That is known long before its wave is over: nobody is elected meanwhile."""
+    plan = await world.plan(CANARY)
 
-    report = await world.recover(CANARY)
+    def fence_the_designated() -> None:
+        world.kafka.fence(4)
+        world.kafka.partitions[plan.waves[0][0]].ends[3] = 9
+
+    world.before("elect", fence_the_designated)
+    world.after("elect", lambda: setattr(world.kafka.nodes[4], "fenced", False))
+    restore_late(world)
+
+    report = await world.execute(plan)
 
     assert len(world.kafka.elected) == 1
     assert recovered(report) == []
@@ -122,12 +129,26 @@ async def test_a_canary_of_which_another_replica_became_leader_stops_all_others(
 async def test_a_canary_whose_leader_has_less_than_was_measured_stops_all_others(world: World) -> None:
     plan = await world.plan(CANARY)
     world.before("elect", lambda: world.kafka.partitions[plan.waves[0][0]].ends.update({4: 1}))
-    world.before("restore", lambda: setattr(world.kafka, "lag", timedelta(seconds=5)))
+    restore_late(world)
 
     report = await world.execute(plan)
 
     assert len(world.kafka.elected) == 1
     assert recovered(report) == []
+
+
+def restore_late(world: World) -> None:
+    """Orders are restored only when the wave behind has been prepared, and time enough for its election is over."""
+    restore, prepared = world.kafka.restore, asyncio.Event()
+    world.after("designate", prepared.set, nth=2)
+
+    async def late(ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+        await prepared.wait()
+        for _ in range(100):
+            await asyncio.sleep(0)
+        return await restore(ballots)
+
+    world.kafka.restore = late  # type: ignore[method-assign]
 
 
 async def test_every_leader_of_a_canary_is_waited_for_before_the_next_wave_is_elected(world: World) -> None:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Never
 
 import pytest
 
-from kafka_recovery.domain.election import Answer, Lead, Sighting
+from kafka_recovery.domain.election import Answer, Lead, Scope, Sighting
+from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.policy import Approval, EvidenceRules
 from kafka_recovery.recovery.engine import Effort
 from unit.recovery.brokers import Crash, Fate, Unavailable
-from unit.recovery.world import AUTO, ORDERS, World, code, crash
+from unit.recovery.world import AUTO, ORDERS, World, code, crash, policy
 
 
 def no_broker_answers() -> None:
@@ -107,3 +110,40 @@ async def test_an_order_that_an_earlier_run_left_is_said_to_be_altered_whatever_
     assert "CleanMember" in str(report[ORDERS].reason), "it was waited for: this run had nothing to elect"
     assert world.unrestored() == [ORDERS]
     assert not report[ORDERS].order_restored
+
+
+async def test_a_leader_that_applies_nothing_else_while_it_begins_to_lead_is_looked_through_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its metadata stand still for as long as it takes, as they would without a controller."""
+    ids = [world.offline({3: 15, 2: 27}, TopicPartition("orders", number)) for number in range(4)]
+    gather, answering = world.kafka.gather, world.kafka.answering
+    begins_until = timedelta(0)
+
+    def begin_to_lead() -> None:
+        nonlocal begins_until
+        begins_until = world.clock.monotonic() + timedelta(seconds=1)
+
+    async def seen_by_who_begins(
+        scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
+    ) -> Evidence:
+        evidence = await gather(scope, rules, known)
+        if world.clock.monotonic() >= begins_until:
+            return evidence
+        standing = tuple(replace(broker, metadata_advances=False) for broker in evidence.cluster.brokers)
+        return replace(evidence, cluster=replace(evidence.cluster, brokers=standing))
+
+    async def answers_once_it_leads(
+        candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
+    ) -> Mapping[TopicPartition, Lead]:
+        return await answering(candidates, deadline) if world.clock.monotonic() >= begins_until else {}
+
+    monkeypatch.setattr(world.kafka, "gather", seen_by_who_begins)
+    monkeypatch.setattr(world.kafka, "answering", answers_once_it_leads)
+    world.after("elect", begin_to_lead)
+    world.after("elect", begin_to_lead, nth=2)
+
+    report = await world.execute(await world.plan(policy(Approval.AUTO, 1, 1, 2)))
+
+    assert [report[id].outcome for id in ids] == [Outcome.RECOVERED] * 4
+    assert world.kept_its_promises()

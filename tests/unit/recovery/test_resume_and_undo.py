@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -12,7 +13,7 @@ from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from unit.recovery.brokers import Crash, Fate
-from unit.recovery.world import ORDERS, PAYMENTS, World, code, crash, policy
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
 
 QUARANTINE = timedelta(seconds=60)
 
@@ -270,3 +271,15 @@ async def test_an_order_that_may_still_be_put_back_keeps_its_wave_open(world: Wo
     assert world.clock.monotonic() - began >= QUARANTINE
     assert world.kept_its_promises()
     assert await world.open_runs() == []
+
+
+async def test_what_a_dead_process_began_counts_once_for_the_limit_of_its_plan(world: World) -> None:
+    """The limit is 1 by now, and it is this very election that was begun."""
+    world.offline({3: 15, 2: 27})
+    world.before("elect", crash)
+    with pytest.raises(Crash):
+        await world.recover()
+
+    report = await world.resume(replace(AUTO, limits=replace(AUTO.limits, partitions=1)))
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED

@@ -17,6 +17,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.engine import Effort, Engine
+from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
 from kafka_recovery.recovery.ports import Run
@@ -82,6 +83,14 @@ class WatchedJournal(FileJournal):
     @port
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         await super().wave_ended(digest, wave, outcomes)
+
+    @port
+    async def stage_entered(self, digest: str, stage: str) -> None:
+        await super().stage_entered(digest, stage)
+
+    @port
+    async def stage_left(self, digest: str, stage: str) -> None:
+        await super().stage_left(digest, stage)
 
     @port
     async def finished(self, digest: str) -> None:
@@ -179,7 +188,9 @@ class World:
         self.kafka.restore_fates.clear()
 
     @contextmanager
-    def process(self, policy: Policy | Supervision = AUTO, effort: Effort | None = None) -> Iterator[Engine]:
+    def process(
+        self, policy: Policy | Supervision = AUTO, effort: Effort | None = None, stages: Stages | None = None
+    ) -> Iterator[Engine]:
         """An engine for as long as its process lives: it holds the journal's lock. To start one takes a second."""
         self.clock.advance(timedelta(seconds=1))
         self.steps.dead = False
@@ -195,6 +206,7 @@ class World:
                 observer=self,
                 timing=COARSE,
                 effort=effort,
+                stages=stages,
             )
 
     async def recover(self, policy: Policy = AUTO, scope: Scope = ALL_OFFLINE, effort: Effort | None = None) -> Report:

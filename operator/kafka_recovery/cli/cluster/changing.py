@@ -24,10 +24,10 @@ from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
-from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -175,7 +175,7 @@ async def carry_out(
         site.interrupts.gently(stop)
         try:
             report = await act(engine)
-        except (ClusterError, JournalUnwritable):
+        except (ClusterFault, JournalUnwritable):
             if await room.journal.unfinished():
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise

@@ -13,7 +13,8 @@ import typer
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.text import complain, say
-from kafka_recovery.cluster.errors import ClusterError, ClusterMismatch, InvalidConfiguration
+from kafka_recovery.cluster.errors import ClusterMismatch, InvalidConfiguration
+from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
@@ -34,7 +35,7 @@ _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (ClusterMismatch, ExitCode.BAD_INPUT),
     (PlanForAnotherCluster, ExitCode.BAD_INPUT),
     (PlanFinished, ExitCode.BAD_INPUT),
-    (ClusterError, ExitCode.UNAVAILABLE),
+    (ClusterFault, ExitCode.UNAVAILABLE),
     (JournalLocked, ExitCode.JOURNAL),
     (JournalUnwritable, ExitCode.JOURNAL),
 )

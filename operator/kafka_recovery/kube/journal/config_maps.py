@@ -165,6 +165,14 @@ class ConfigMapJournal:
                 "it is looked at again"
             )
 
+    async def stage_entered(self, digest: str, stage: str) -> None:
+        """Keep that a stage may have begun."""
+        await self._facts.keep(digest, f"stage-{stage}-entered", b"{}")
+
+    async def stage_left(self, digest: str, stage: str) -> None:
+        """Keep that all of a stage is done."""
+        await self._facts.keep(digest, f"stage-{stage}-left", b"{}")
+
     async def finished(self, digest: str) -> None:
         """Keep that nothing is left to do or undo; the plan's ConfigMaps then go with their recovery."""
         await self._facts.keep(digest, "finished", b"{}")
@@ -315,7 +323,7 @@ class ConfigMapJournal:
             raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
         digest, plan = await self._plan(fact, self._digest(prefix))
         doubts = [await self._read(_Doubt, each) for each in facts if "-doubt-" in each.name]
-        return Run.of_waves(digest, plan, started, ended, [(doubt.wave, doubt.broker) for doubt in doubts])
+        return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], by_name)
 
     async def _fact_of_plan(self, digest: str) -> Fact:
         fact = await self._facts.find(digest, "plan")

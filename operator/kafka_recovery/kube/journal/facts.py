@@ -51,7 +51,7 @@ LARGEST_PART = 700 * 1024
 LARGEST = {"plan": 128 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
 """Bytes that a fact of each kind may have, after decompression."""
 LARGEST_WAVE = 16 << 20
-LARGEST_DOUBT = 64
+LARGEST_NOTE = 64
 """The same of the begin or end of a wave."""
 
 FEWER = "recover fewer partitions at a time, named in spec.scope.partitions"
@@ -319,7 +319,8 @@ def path(namespace: str, name: str | None = None) -> str:
 
 def largest(name: str) -> int:
     """How many bytes a fact of this name may have, after decompression."""
-    return LARGEST.get(name, LARGEST_DOUBT if "-doubt-" in name else LARGEST_WAVE)
+    small = "-doubt-" in name or name.startswith("stage-")
+    return LARGEST.get(name, LARGEST_NOTE if small else LARGEST_WAVE)
 
 
 def _most_parts(name: str) -> int:

@@ -13,7 +13,6 @@ from typing import Any
 
 from kafka_recovery.cluster.designated import election_in
 from kafka_recovery.cluster.drivers import Driver, Kip1275
-from kafka_recovery.cluster.errors import ClusterError
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
 from kafka_recovery.cluster.security import Security
@@ -23,7 +22,7 @@ from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -56,7 +55,7 @@ LONGEST_RUN = 900.0
 LATE_REQUESTS = 65.0
 """Seconds after which no request of an engine can take effect any more."""
 
-_SENTENCES = (ClusterError, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
+_SENTENCES = (ClusterFault, JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster, InvalidDocument)
 """How a run may end without a report: each says what a person has to do."""
 
 
@@ -172,7 +171,7 @@ class _Theatre:
     def unheard(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """An error in a task nobody waited for; of a killed process it is no surprise."""
         error = context.get("exception")
-        if error is not None and not isinstance(error, Killed | ClusterError):
+        if error is not None and not isinstance(error, Killed | ClusterFault):
             self._broken.append(error)
 
     async def _until(self, moment: float) -> None:

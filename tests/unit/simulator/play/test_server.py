@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import struct
 from collections.abc import Iterator
@@ -121,3 +122,19 @@ async def test_a_port_that_is_taken_is_named() -> None:
         with pytest.raises(PortTaken, match=str(port)):
             async with PlayServer(SimulatedKafka(1), port):
                 pass
+
+
+async def test_where_the_machine_is_too_slow_time_goes_slower() -> None:
+    """An event that takes ten seconds of the real clock is not followed by ten seconds of the model's at once."""
+    real = [0.0]
+    kafka = SimulatedKafka(1)
+    kafka.scheduler.after(1.0, lambda: real.__setitem__(0, real[0] + 10))
+    async with PlayServer(kafka, clock=lambda: real[0]) as server:
+        serving = asyncio.create_task(server.serve())
+        real[0] = 1.5
+        while real[0] < 10:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
+        serving.cancel()
+
+    assert kafka.scheduler.now == pytest.approx(1.5)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Looked
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
@@ -90,10 +92,24 @@ def the_rest_in_order(story: Chronicle, scenario: Scenario) -> Examined:
             best = best_first_of(seen[decision.id], plan.evidence.cluster, decision.candidate_order)
             others = [broker for broker in decision.assignment if broker not in best]
             wanted = (decision.leader, *[broker for broker in best if broker != decision.leader], *others)
-            if scenario.driver is Driver.DESIGNATED:
+            if scenario.driver is Driver.DESIGNATED or _elects_as_it_stands(decision, seen[decision.id], plan, wanted):
                 wanted = decision.assignment
             text = f"plan {kept.digest[:8]} puts {decision.id} into the order {list(decision.order)}"
             yield unless(tuple(decision.order) == wanted, kept.at, f"{text}; best first is {list(wanted)}")
+
+
+def _elects_as_it_stands(decision: Decision, seen: PartitionEvidence, plan: Plan, wanted: Sequence[BrokerId]) -> bool:
+    """Whether the order may be left: nobody else can be taken before the leader, nor a worse one after it."""
+    cluster = plan.evidence.cluster
+    up = {broker.id for broker in cluster.brokers if not broker.fenced}
+    away = set(decision.assignment) - up
+    known = {broker.id for broker in cluster.brokers if broker.registered is not False}
+    if (cluster.release or "").startswith("3"):  # fenced ones are not listed there
+        known = {*decision.assignment} - {broker.id for broker in cluster.brokers if broker.registered is False}
+    clean = {*seen.isr, *(seen.elr or ())}
+    left = [id for id in decision.assignment if id in known and not (id in away and id in clean)]
+    behind = [0 if id in decision.equals else wanted.index(id) for id in left[1:]]
+    return left[:1] == [decision.leader] and behind == sorted(behind)
 
 
 def the_rule_is_its_topics_own(story: Chronicle, scenario: Scenario) -> Examined:

@@ -81,9 +81,7 @@ def waves_hold(story: Chronicle, scenario: Scenario) -> Examined:
             continue
         sizes, earlier = story.plan(stands_on[0]).policy.limits.wave_sizes, _earlier_requests(story, asked)
         size = sizes[min(len(earlier), len(sizes) - 1)]
-        open_ones = [
-            ballot for other in earlier for ballot in other.ballots if not _led_since(story, other, ballot, asked)
-        ]
+        open_ones = [ballot for other in earlier for ballot in other.ballots if _is_open(story, other, ballot, asked)]
         text = f"{asked.process} elects {len(asked.ballots)} partitions with {len(open_ones)} that do not lead yet"
         yield unless(len(asked.ballots) + len(open_ones) <= size, asked.at, f"{text}; {size} allowed by then")
 
@@ -100,7 +98,8 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
         for place, other in enumerate(earlier):
             for id in {ballot.id for ballot in other.ballots} - {ballot.id for ballot in asked.ballots}:
                 said = _end_of(story, asked.process, id, other.at)
-                known = said is not None and (place < canaries or said.at <= asked.at)
+                in_time = said is not None and (place < canaries or said.at <= asked.at)
+                known = in_time and said is not None and not _led_as_asked(story, other, said, asked)
                 failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
                 text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
                 text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
@@ -191,9 +190,19 @@ def _earlier_requests(story: Chronicle, asked: Asked) -> list[Asked]:
     return found
 
 
-def _led_since(story: Chronicle, held: Asked, ballot: Ballot, until: Asked) -> bool:
-    """Whether any broker began to lead a partition between its election and another request."""
-    return any(led.id == ballot.id and held.at <= led.at <= until.at for led in story.led)
+def _is_open(story: Chronicle, asked: Asked, ballot: Ballot, until: Asked) -> bool:
+    """Whether an election was held between two requests, and nobody led by it at the time of the second."""
+    held = any(h.id == ballot.id and h.by == asked.process and asked.at <= h.at <= until.at for h in story.held)
+    led = any(led.id == ballot.id and asked.at <= led.at <= until.at for led in story.led)
+    return held and not led
+
+
+def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked) -> bool:
+    """Whether the designated leader led between two requests, and what is said of it is about a later epoch."""
+    id, epoch = said.outcome.id, said.outcome.leader_epoch
+    leaders = {f"broker {ballot.designated}" for ballot in asked.ballots if ballot.id == id}
+    led = [led for led in story.led if led.id == id and led.broker in leaders and asked.at <= led.at <= until.at]
+    return epoch is not None and any(epoch > each.epoch for each in led)
 
 
 def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) -> Concluded | None:

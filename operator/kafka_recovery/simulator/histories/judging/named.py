@@ -30,27 +30,11 @@ class Named:
 
 KNOWN: tuple[Named, ...] = (
     Named(
-        "recovered-by-metadata-that-stands-still",
-        "Where every broker that answers is cut off from the controllers, a partition that is led by their old metadata"
-        " is called `RecoveredCleanly`, though the controllers have given its leader up.",
-        ("recovered_is_so",),
-        r"is RecoveredCleanly .*and it could see that no metadata moves",
-        (283,),
-    ),
-    Named(
         "an-order-in-a-topic-made-anew",
         "A topic is deleted and created again between the last look and the designation: the temporary order lands in"
         " the new topic, whose id the request can't name, and is left there as if it were the original one.",
         ("restored_is_restored", "no_order_is_left_behind", "plans_know_the_owners_order"),
         r"meant for a topic of that name that was deleted meanwhile",
-        (20,),
-    ),
-    Named(
-        "refused-by-metadata-older-than-the-plan",
-        "A look reads metadata in which a partition is at an older leader epoch than its plan, and refuses with"
-        " `LeaderIsBack` or `AnotherLeader` what has no leader.",
-        ("what_is_refused_is_so",),
-        r"(LeaderIsBack|AnotherLeader|ElectedAlready): .* that is not so, and it looked at an older epoch",
         (),
     ),
     Named(

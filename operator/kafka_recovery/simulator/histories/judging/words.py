@@ -211,7 +211,7 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     stands_on = story.decision(asked, ballot)
     planned = None if stands_on is None else stands_on[1].log_end
     if outcome.leader != ballot.designated:
-        if stands_on and _told_as_member(outcome, story.plan(stands_on[0])):
+        if stands_on and told_as_member(outcome, story.plan(stands_on[0])):
             return
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}"
         yield Broken(said.at, f"{text}, planned was broker {ballot.designated}")
@@ -220,7 +220,7 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
         yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")
 
 
-def _told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
+def told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
     """Whether it is said that a member of the ISR or ELR leads where another one was planned, and what it has less."""
     seen = next((partition for partition in plan.evidence.partitions if partition.id == outcome.id), None)
     decision = next((decision for decision in plan.decisions if decision.id == outcome.id), None)
