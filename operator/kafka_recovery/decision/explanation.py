@@ -235,7 +235,8 @@ def _since(partition: PartitionEvidence, led: Led | None) -> Iterator[str]:
     leader = led.leader if led else partition.leader
     if led:
         yield leads(led, partition.id)
-    absent = [broker for broker in away(partition) if broker != leader]
+    followers = () if partition.leader is None else partition.isr  # they have what the leader has, and run
+    absent = [broker for broker in away(partition) if broker != leader and broker not in followers]
     if absent and (led or leader is not None):
         yield after_an_election(absent, (partition.id,))
 

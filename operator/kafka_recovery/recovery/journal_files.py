@@ -27,6 +27,7 @@ from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, Plan
 T = TypeVar("T")
 
 _DIRECTORY_NAME_LENGTH = 16
+_DOUBT = re.compile(r"wave-[0-9]{4,}-doubt-[0-9]+\.json")
 _UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
 
 
@@ -280,7 +281,7 @@ class FileJournal:
         waves = sorted(name for name in names if name.startswith("wave-"))
         starts = [self._read(_WaveStart, run, name) for name in waves if name.endswith("-started.json")]
         ends = [self._read(_WaveEnd, run, name) for name in waves if name.endswith("-ended.json")]
-        doubts = [self._read(_Doubt, run, name) for name in waves if "-doubt-" in name]
+        doubts = [self._read(_Doubt, run, name) for name in waves if _DOUBT.fullmatch(name)]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
         ended = {end.wave: end.outcomes for end in ends}
         return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], map(_stem, names))

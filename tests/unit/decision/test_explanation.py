@@ -171,13 +171,20 @@ def test_the_broker_that_leads_has_nothing_to_be_copied() -> None:
 
 
 def test_where_a_look_finds_a_leader_its_absent_replicas_are_to_be_copied_first() -> None:
-    told = explained(partition({1: None, 2: log(27), 3: log(15)}, leader=2))
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}, leader=2, isr=(2, 3)))
 
     assert told.starting == ()
     assert told.since == (
         "Before broker 1 is started, copy its directory of orders-0: on joining, it deletes every record that the "
         "leader lacks.",
     )
+
+
+def test_who_follows_a_leader_is_not_told_of_as_one_yet_to_be_started() -> None:
+    """Replicas of a partition that has a leader are not measured; whoever is in its ISR runs, and has what it has."""
+    told = explained(partition({1: None, 2: None, 3: None}, leader=2, isr=(3, 2)))
+
+    assert told.since[0].startswith("Before broker 1 is started, copy its directory of orders-0:")
 
 
 def test_of_many_partitions_the_first_are_named() -> None:

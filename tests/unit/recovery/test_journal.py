@@ -485,6 +485,20 @@ async def test_a_record_that_can_not_be_read_is_named(place: Place, plan: Plan, 
             await journal.unfinished()
 
 
+async def test_a_copy_that_somebody_made_of_a_record_is_none(place: Place, plan: Plan) -> None:
+    with place.journal() as journal:
+        name = await journal.record(plan)
+        await journal.approved(name, "ann")
+        await journal.wave_started(name, 1, ())
+        await journal.in_doubt(name, 1, BrokerId(4))
+        for copy in ("wave-0001-started.json~", "wave-0001-doubt-7.json.bak", "wave-0001-ended.json.orig"):
+            place.storage().write(name[:16], copy, b"{")
+
+        (run,) = await journal.unfinished()
+
+    assert (run.in_flight, run.relays) == ((1,), {4})
+
+
 async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(place: Place, plan: Plan) -> None:
     with place.journal() as journal:
         name = await journal.record(plan)
