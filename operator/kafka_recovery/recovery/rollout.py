@@ -26,6 +26,8 @@ CREDIT = 250
 BATCH = 2 * CREDIT
 """Elections of one new leader in one wave after the canaries."""
 
+NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have unlocked one of its size; plan again")
+
 
 class Rollout:
     """One plan's waves; outcomes go to the session.
@@ -210,13 +212,15 @@ class Rollout:
 
     async def _elect(self, wave: Wave) -> None:
         now = await self._mandate()
-        if self._stumbled():
+        self._policy = now.policy
+        if self._stumbled() or self._excess(wave):
             await self._all_ended()
         members = wave.begun()
         halted = self._halted([run.id for run in members], now)
         if halted:
             wave.abandon(dict.fromkeys(wave.runs, halted), self._ending())
         elif members:
+            wave.abandon({run.id: NOT_UNLOCKED for run in self._excess(wave)}, Ending.AGAIN)
             barred = await self._barred(members, now)
             if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
                 self._started += 1
@@ -225,6 +229,11 @@ class Rollout:
         task = asyncio.create_task(self._finish(wave))
         self._under_way[task] = wave
         task.add_done_callback(lambda _: self._moved.set())
+
+    def _excess(self, wave: Wave) -> list[PartitionRun]:
+        """Those of a wave beyond the size that is unlocked: it was prepared before it was known what unlocks it."""
+        room = self._size(self._unlocked()) - self._unverified()
+        return wave.standing(State.DESIGNATED)[max(0, room) :]
 
     async def _finish(self, wave: Wave) -> None:
         """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""

@@ -128,7 +128,7 @@ class Session:
         return lead.leader_epoch > self._leaderless_in.get((decision.id, decision.topic_id), LeaderEpoch(-1))
 
     def online(self, decision: Decision, lead: Lead, look: Sighting | None = None) -> PartitionOutcome:
-        """The outcome of a partition that was found with a leader that leads since it was offline, where this plan elects nobody."""
+        """The outcome of a partition that got a leader since it was offline, where this plan elects nobody."""
         earlier = self._earlier(decision)
         if earlier:
             return verified(replace(earlier[-1], look=look if isinstance(look, Leadership) else None), lead)
@@ -153,9 +153,11 @@ class Session:
         for decision in plan.decisions:
             if decision.id in self._outcomes:
                 continue
-            open_ones = (run for run in self._runs.get(decision.id, ()) if run.begun)
-            if decision.id in begun or any(run.state is not State.RESTORED for run in open_ones):
-                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=False))
+            runs = self._runs.get(decision.id, ())
+            own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
+            altered = decision.id in begun or any(run.begun and run.state is not State.RESTORED for run in own)
+            if altered or any(run.cut_short for run in runs):
+                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=not altered))
             else:
                 self.refuse(decision.id, why)
 
