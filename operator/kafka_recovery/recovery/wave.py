@@ -357,7 +357,8 @@ async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartitio
 
 def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
     """What a look shows while the designated leader does not answer; nothing where that does not settle it."""
-    if isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id):
+    gone = isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id)
+    if gone:
         run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
     elif not isinstance(look, Leadership):
         if overdue:
