@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_recovery.domain.election import Lead, Leadership, Sighting
+from kafka_recovery.domain.election import Lead, Leadership, Relay, Sighting
 from kafka_recovery.domain.ids import Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
@@ -103,6 +103,12 @@ def is_silent(look: Sighting | None) -> bool:
     return isinstance(look, Leadership) and look.leader is not None and look.log_end is None
 
 
+def silently_replaced(run: PartitionRun, look: Sighting | None) -> bool:
+    """Whether another leader followed the one that answered, and has not answered yet."""
+    newer = isinstance(look, Leadership) and run.lead is not None and look.leader_epoch > run.lead.leader_epoch
+    return newer and is_silent(look)
+
+
 def leader_silent(look: Leadership) -> Reason:
     """A leader by the metadata only is none."""
     message = f"broker {look.leader} leads by the metadata, but does not answer as leader"
@@ -112,6 +118,17 @@ def leader_silent(look: Leadership) -> Reason:
 def topic_gone(id: TopicPartition) -> Reason:
     """Nothing is left of what was planned for."""
     return Reason("TopicGone", f"topic {id.topic} was deleted or recreated while its leader was being elected")
+
+
+def not_seen(run: PartitionRun) -> Reason:
+    """Nobody could be asked about it until its time was over."""
+    return Reason("NotSeen", f"{run.id} was not to be seen after its election")
+
+
+def relay_silent(relay: Relay) -> Reason:
+    """Why a request that was not answered is waited for."""
+    broker = f"{relay.host}:{relay.port}" if relay.broker is None else f"{relay.broker} ({relay.host}:{relay.port})"
+    return Reason("RelaySilent", f"a request went through broker {broker}, which gives no sign of life: it may hold it")
 
 
 def leader_died(decision: Decision, look: Leadership) -> Reason:

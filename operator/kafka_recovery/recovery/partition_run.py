@@ -174,7 +174,9 @@ class PartitionRun:
                 self.begun = True
             case Answered(answer):
                 self.held |= step.elects and answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED)
-                if step.target is State.LEADERLESS:
+                if step.target is State.IN_DOUBT:
+                    self.why = answer.reason
+                elif step.target is State.LEADERLESS:
                     refused = answer.answer is Answer.REFUSED
                     self.why = answer.reason or Reason("ElectionRefused", "the controller refused the election")
                     self.ending = Ending.REFUSED if refused else Ending.AGAIN

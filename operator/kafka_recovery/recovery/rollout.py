@@ -30,6 +30,8 @@ slow disk hardly more than a broker may fall behind before it counts as cut off.
 BATCH = 1000
 """Elections of one new leader in one wave after the canaries: it idles between two of them, a tenth of a second."""
 
+NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have unlocked one of its size; plan again")
+
 
 class Rollout:
     """One plan's waves; outcomes go to the session.
@@ -228,13 +230,17 @@ class Rollout:
         now = await self._mandate()
         if self._steps.is_outdated(wave, now.policy) and await self._settled():
             now = await self._mandate()
-        if self._stumbled():
+        self._policy = now.policy
+        if self._stumbled() or self._excess(wave):
             await self._all_ended()
+            now = await self._mandate()
+            self._policy = now.policy
         members = wave.begun()
         halted = self._halted([run.id for run in members], now)
         if halted:
             wave.abandon(dict.fromkeys(wave.runs, halted), self._ending())
         elif members:
+            wave.abandon({run.id: NOT_UNLOCKED for run in self._excess(wave)}, Ending.AGAIN)
             barred = await self._barred(members, now)
             if any(run.id not in barred for run in wave.standing(State.DESIGNATED)):
                 self._started += 1
@@ -243,6 +249,11 @@ class Rollout:
         task = asyncio.create_task(self._finish(wave))
         self._under_way[task] = wave
         task.add_done_callback(lambda _: self._moved.set())
+
+    def _excess(self, wave: Wave) -> list[PartitionRun]:
+        """Those of a wave beyond the size that is unlocked: it was prepared before it was known what unlocks it."""
+        room = self._size(self._unlocked()) - self._unverified()
+        return wave.standing(State.DESIGNATED)[max(0, room) :]
 
     async def _finish(self, wave: Wave) -> None:
         """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""

@@ -170,9 +170,11 @@ class Session:
         for decision in plan.decisions:
             if decision.id in self._outcomes:
                 continue
-            open_ones = (run for run in self._runs.get(decision.id, ()) if run.begun)
-            if decision.id in begun or any(run.state is not State.RESTORED for run in open_ones):
-                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=False))
+            runs = self._runs.get(decision.id, ())
+            own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
+            altered = decision.id in begun or any(run.begun and run.state is not State.RESTORED for run in own)
+            if altered or any(run.cut_short for run in runs):
+                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=not altered))
             else:
                 self.refuse(decision.id, why)
 

@@ -24,7 +24,16 @@ from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_silent, outcome_of, topic_gone
+from kafka_recovery.recovery.outcomes import (
+    lead_of,
+    leader_died,
+    leader_silent,
+    not_seen,
+    outcome_of,
+    relay_silent,
+    silently_replaced,
+    topic_gone,
+)
 from kafka_recovery.recovery.partition_run import (
     Abandoned,
     Answered,
@@ -44,7 +53,6 @@ from kafka_recovery.recovery.requests import request_of
 
 FRESH = timedelta(seconds=2)
 """A last look that began longer ago than this is taken again before its wave is elected."""
-
 
 Ask = Callable[[Sequence[Ballot]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
 
@@ -253,7 +261,7 @@ class WaveSteps:
             while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):
                 if self.clock.monotonic() >= until:
                     return False
-                self.observer.waiting(_relay_silent(relay), self.timing.look)
+                self.observer.waiting(relay_silent(relay), self.timing.look)
                 await self.clock.sleep(self.timing.look)
         why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
         self.observer.waiting(why, self.timing.quarantine)
@@ -339,7 +347,7 @@ class WaveSteps:
     async def _until_restored(
         self, runs: Mapping[TopicPartition, PartitionRun], answers: Mapping[TopicPartition, ElectionAnswer]
     ) -> Mapping[TopicPartition, Sighting]:
-        """Look until no order that the controller took back is ours any more, or too long.
+        """Look until no order that the controller took back is ours, and whoever leads by now answers; or too long.
 
         An accepted restore is seen only when a broker has applied it: one that is busy with new leaders, after those.
         """
@@ -347,9 +355,9 @@ class WaveSteps:
         accepted = [run for id, run in runs.items() if answers[id].answer is Answer.ACCEPTED]
         while True:
             looks = await self.look(tuple(runs))
-            if all(order_is_ours(looks.get(run.id), run) is False for run in accepted):
-                return looks
-            if self.clock.monotonic() - began > self.timing.rpc:
+            restored = all(order_is_ours(looks.get(run.id), run) is False for run in accepted)
+            led = not any(silently_replaced(run, looks.get(id)) for id, run in runs.items())
+            if (restored and led) or self.clock.monotonic() - began > self.timing.rpc:
                 return looks
             await self.clock.sleep(pause)
             pause = min(2 * pause, self.timing.look)
@@ -370,7 +378,7 @@ def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue:
         run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
     elif not isinstance(look, Leadership):
         if overdue:
-            run.apply(NotLed(look.reason if look else _not_seen(run), Ending.AGAIN))
+            run.apply(NotLed(look.reason if look else not_seen(run), Ending.AGAIN))
     elif (lead := lead_of(look)) and counts(lead, run.decision):
         run.apply(Led(lead))
     elif look.leader is None and look.leader_epoch > run.decision.leader_epoch:
@@ -392,15 +400,8 @@ def _see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
             run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
         elif lead := lead_of(look):
             run.apply(Led(lead))
-
-
-def _relay_silent(relay: Relay) -> Reason:
-    broker = f"{relay.host}:{relay.port}" if relay.broker is None else f"{relay.broker} ({relay.host}:{relay.port})"
-    return Reason("RelaySilent", f"a request went through broker {broker}, which gives no sign of life: it may hold it")
-
-
-def _not_seen(run: PartitionRun) -> Reason:
-    return Reason("NotSeen", f"{run.id} was not to be seen after its election")
+        else:
+            run.apply(NotLed(leader_silent(look), Ending.FAILED))
 
 
 def _not_restored(

@@ -16,7 +16,7 @@ from kafka_recovery.recovery import rollout
 from kafka_recovery.recovery.engine import Effort
 from kafka_recovery.recovery.supervision import Mandate
 from unit.recovery.brokers import Fate
-from unit.recovery.world import AUTO, World, policy
+from unit.recovery.world import AUTO, World, code, policy
 
 CANARY = policy(Approval.AUTO, 1, 2, 500)
 IDS = tuple(TopicPartition(f"topic-{number}", 0) for number in range(9))
@@ -222,6 +222,42 @@ async def test_a_size_that_was_lowered_since_holds(world: World) -> None:
     assert sizes(world) == [1, 3, 3, 2]
 
 
+async def test_a_wave_that_was_prepared_before_its_canaries_were_deleted_is_no_larger_than_they_were(
+    world: World,
+) -> None:
+    """One of the two leads already, so the next wave is prepared; then their owner deletes both topics."""
+    plan = await world.plan(policy(Approval.AUTO, 2, 500))
+    canaries = plan.waves[0]
+    leads = world.kafka.leads
+    world.kafka.leads = lambda id, broker: id != canaries[1] and leads(id, broker)  # type: ignore[method-assign]
+
+    def delete() -> None:
+        for id in canaries:
+            del world.kafka.partitions[id]
+
+    world.after("elect", lambda: world.clock.later(timedelta(seconds=3), delete))
+
+    report = await world.execute(plan)
+
+    assert len(world.kafka.elected) == 2 + 2
+    assert {code(report, id) for id in plan.waves[1][2:]} == {"NotUnlocked"}
+    assert world.kept_its_promises()
+
+
+async def test_a_size_that_is_lowered_while_a_wave_is_prepared_holds_for_it(world: World) -> None:
+    owners = Owners(world, CANARY)
+    world.after("designate", lambda: owners.want(policy(Approval.AUTO, 1)), nth=2)
+    at_once: list[int] = []
+    for nth in range(1, len(IDS) + 1):
+        world.after("elect", lambda: at_once.append(len(world.kafka.elected) - sum(at_once)), nth=nth)
+
+    with world.process(owners) as engine:
+        report = await engine.recover(ALL_OFFLINE)
+
+    assert at_once == [1] * len(IDS)
+    assert len(recovered(report)) == len(IDS)
+
+
 # The last size
 
 
@@ -335,6 +371,9 @@ class Owners:
 
     def answer(self) -> None:
         self._until.set()
+
+    def want(self, policy: Policy) -> None:
+        self._policy = policy
 
     async def mandate(self) -> Mandate:
         self._calls -= 1

@@ -95,6 +95,21 @@ async def test_what_was_put_back_before_the_cluster_fell_silent_is_not_said_to_b
     assert await world.open_runs() == []
 
 
+async def test_what_an_earlier_run_left_and_was_put_back_is_not_said_to_be_altered(world: World) -> None:
+    """It leads by now; before that can be seen, nobody answers any more."""
+    world.offline()
+    world.before("wave_ended", crash)
+    with pytest.raises(Crash):
+        await world.recover()
+    world.after("finished", lambda: world.before("leaders", no_broker_answers))
+
+    report = await world.recover(scope=Scope((ORDERS,)))
+
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, True)
+    assert world.kept_its_promises()
+    assert await world.open_runs() == []
+
+
 async def test_an_order_that_an_earlier_run_left_is_said_to_be_altered_whatever_becomes_of_the_partition(
     world: World,
 ) -> None:

@@ -341,3 +341,12 @@ async def test_a_driver_that_fails_instead_of_answering_leaves_a_request_in_doub
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()
     assert await world.open_runs() == []
+
+
+async def test_what_stays_in_doubt_says_which_answer_is_missing(world: World) -> None:
+    world.kafka.elect_fates = [Fate.LOST]
+    stand_still(world)
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.UNKNOWN, "NoAnswer")

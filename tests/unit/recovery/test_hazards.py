@@ -54,6 +54,38 @@ async def test_a_leader_that_dies_between_its_answer_and_the_restore_is_not_call
     assert report[ORDERS].leader == world.leader() == 3
 
 
+async def test_another_leader_that_follows_is_waited_for_before_it_is_called_one(world: World) -> None:
+    """The designated leader answered; before its order is read back, a replica that caught up takes over."""
+    world.offline({3: 15, 2: 27})
+    world.before("restore", lambda: hand_over(world))
+    world.after("restore", lambda: world.clock.later(timedelta(seconds=5), lambda: begin_to_lead(world)))
+
+    report = await world.recover()
+
+    assert (report[ORDERS].leader, report[ORDERS].leader_epoch) == (3, 7)
+
+
+async def test_a_leader_that_another_one_followed_which_never_answers_is_none(world: World) -> None:
+    world.offline({3: 15, 2: 27})
+    world.before("restore", lambda: hand_over(world))
+
+    report = await world.recover()
+
+    assert world.leader() is None
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderSilent")
+    assert world.kept_its_promises()
+
+
+def hand_over(world: World) -> None:
+    """Broker 3 is the leader now, and has not begun to lead."""
+    world.kafka.nodes[3].busy = True
+    world.kafka.elect_uncleanly(ORDERS, 3)
+
+
+def begin_to_lead(world: World) -> None:
+    world.kafka.nodes[3].busy = False
+
+
 async def test_a_candidate_that_is_fenced_in_the_last_moment_leaves_another_leader_than_planned(world: World) -> None:
     world.offline({3: 15, 2: 27})
     world.before("elect", lambda: world.kafka.fence(2))

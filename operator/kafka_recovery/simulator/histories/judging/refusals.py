@@ -31,7 +31,7 @@ NOT_JUDGED = frozenset(
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
         "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen", "ClusterMismatch", "TooLate",
-        "OrderCannotBeSet", "OrderElectsAnother", "ReplicaNotRegistered", "AddressShared",
+        "OrderCannotBeSet", "OrderElectsAnother", "ReplicaNotRegistered", "AddressShared", "NotUnlocked",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
