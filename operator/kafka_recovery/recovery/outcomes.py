@@ -57,6 +57,8 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
         reason = Reason("CleanMemberCameBack", f"broker {lead.leader}, a member of the ISR or ELR, leads")
     elif planned and behind:
         outcome, reason = Outcome.FAILED, _behind(decision, lead)
+    elif not planned and run.verified and lead.log_end >= run.verified.log_end:
+        reason = _handed_over(run.verified, lead)
     elif not planned and member:
         reason = _member_leads(decision, lead)
     elif not planned:
@@ -96,6 +98,13 @@ def lead_of(look: Sighting | None) -> Lead | None:
     if not isinstance(look, Leadership) or look.leader is None or look.log_end is None:
         return None
     return Lead(look.leader, look.leader_epoch, look.log_end)
+
+
+def lead_in(outcome: PartitionOutcome) -> Lead | None:
+    """The leader that an outcome names, if it answered."""
+    if outcome.leader is None or outcome.leader_epoch is None or outcome.log_end is None:
+        return None
+    return Lead(outcome.leader, outcome.leader_epoch, outcome.log_end)
 
 
 def is_silent(look: Sighting | None) -> bool:
@@ -162,6 +171,15 @@ def _by_others(lead: Lead) -> Reason:
         "AnotherLeader",
         f"broker {lead.leader} leads it and answers, though it was neither in the ISR nor in the ELR when the "
         "partition was seen offline: somebody else, or Kafka itself, elected it uncleanly",
+    )
+
+
+def _handed_over(verified: Lead, lead: Lead) -> Reason:
+    """Leaders change as brokers are restarted, and as preferred leaders are elected: that is no failure of this one."""
+    return Reason(
+        "HandedOver",
+        f"broker {verified.leader} led it in epoch {verified.leader_epoch}, as planned; since then leadership went on, "
+        f"and broker {lead.leader} leads in epoch {lead.leader_epoch} with log end {lead.log_end}",
     )
 
 

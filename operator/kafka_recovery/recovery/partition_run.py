@@ -114,8 +114,9 @@ class PartitionRun:
 
     `as_of`: how new the metadata were that the plan stands on; what is older concludes nothing. `earlier`: runs of the
     same partition, oldest first, that held an election or may have. `begun`: a durable fact names it, so its order may
-    have been altered. `held`: an election of it was held, or may have been. `cut_short`: it
-    was begun by a process that died. `look`: the last look at it, or why it showed nothing: `unseen`.
+    have been altered. `held`: an election of it was held, or may have been. `cut_short`: it was begun by a process that
+    died. `verified`: the designated leader's own answer, with all that was planned of its log, whatever came after it.
+    `look`: the last look at it, or why it showed nothing: `unseen`.
     """
 
     decision: Decision
@@ -127,6 +128,7 @@ class PartitionRun:
     held: bool = False
     cut_short: bool = False
     lead: Lead | None = None
+    verified: Lead | None = None
     why: Reason | None = None
     ending: Ending | None = None
     look: Leadership | None = None
@@ -184,6 +186,8 @@ class PartitionRun:
                 self.why, self.ending, self.lead = why, ending, None
             case Led(lead):
                 self.lead, self.why, self.ending = lead, None, None
+                if self.verified is None and is_as_planned(lead, self.decision):
+                    self.verified = lead
             case OrderRead(sighting):
                 self.look = sighting if isinstance(sighting, Leadership) else None
                 self.unseen = sighting.reason if isinstance(sighting, Unseen) else None
@@ -195,6 +199,11 @@ def counts(lead: Lead, decision: Decision) -> bool:
     KRaft raises the leader epoch by one with every new leader, and with the loss of one.
     """
     return lead.leader_epoch > decision.leader_epoch
+
+
+def is_as_planned(lead: Lead, decision: Decision) -> bool:
+    """Whether the designated leader answered with all that was planned of its log."""
+    return lead.leader == decision.leader and lead.log_end >= (decision.log_end or 0)
 
 
 def order_is_ours(sighting: Sighting | None, run: PartitionRun) -> bool | None:

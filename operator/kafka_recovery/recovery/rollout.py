@@ -326,8 +326,7 @@ def wave_verified(wave: Wave) -> bool:
 
 def leads_as_planned(run: PartitionRun) -> bool:
     """Whether the designated leader answered with all that was planned of its log."""
-    lead = run.lead
-    return lead is not None and lead.leader == run.decision.leader and lead.log_end >= (run.decision.log_end or 0)
+    return run.lead is not None and run.verified is not None
 
 
 def did_not_verify(partition: TopicPartition, why: Reason | None) -> Reason:

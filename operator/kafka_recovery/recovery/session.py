@@ -13,8 +13,8 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Off
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.outcomes import elected_by_others, online_already, outcome_of, verified
-from kafka_recovery.recovery.partition_run import PartitionRun, State
+from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, online_already, outcome_of, verified
+from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
 from kafka_recovery.recovery.ports import Observer, Run
 
 MakeRun = Callable[
@@ -79,9 +79,12 @@ class Session:
         self.remember(run.plan.evidence)
         begun = [decision for id, decision in run.plan.elections.items() if id in run.begun]
         runs = self._begin(PartitionRun.after_a_crash, run.plan, begun)
-        last = {outcome.id: outcome.outcome for outcome in run.outcomes}
+        last = {outcome.id: outcome for outcome in run.outcomes}
         for id, each in runs.items():
-            each.held = bool(run.in_flight) or last.get(id) is not Outcome.REFUSED
+            said = last.get(id)
+            each.held = bool(run.in_flight) or said is None or said.outcome is not Outcome.REFUSED
+            lead = lead_in(said) if said and said.outcome.is_recovered else None
+            each.verified = lead if lead and is_as_planned(lead, each.decision) else None
         return runs
 
     def _begin(self, make: MakeRun, plan: Plan, decisions: Iterable[Decision]) -> dict[TopicPartition, PartitionRun]:

@@ -496,7 +496,7 @@ async def test_a_copy_that_somebody_made_of_a_record_is_none(place: Place, plan:
 
         (run,) = await journal.unfinished()
 
-    assert (run.in_flight, run.relays) == ((1,), {4})
+    assert (run.in_flight, run.relays) == ((1,), frozenset({4}))
 
 
 async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(place: Place, plan: Plan) -> None:

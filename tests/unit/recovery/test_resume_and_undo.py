@@ -283,3 +283,19 @@ async def test_what_a_dead_process_began_counts_once_for_the_limit_of_its_plan(w
     report = await world.resume(replace(AUTO, limits=replace(AUTO.limits, partitions=1)))
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
+
+
+async def test_a_leader_that_verified_and_handed_over_is_no_failure_after_a_crash(world: World) -> None:
+    """The end of its wave is kept; then the process dies, and Kafka moves leadership on within the ISR."""
+    world.offline({3: 15, 2: 27})
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    world.after("wave_ended", crash)
+    with pytest.raises(Crash):
+        await world.recover(policy(Approval.AUTO, 1))
+    held = world.kafka.partitions[ORDERS]
+    held.ends[3], held.isr, held.leader, held.epoch = held.ends[2], (2, 3), 3, held.epoch + 1
+
+    report = await world.resume(policy(Approval.AUTO, 1))
+
+    assert (report[ORDERS].outcome, code(report), report[ORDERS].leader) == (Outcome.RECOVERED, "HandedOver", 3)
+    assert report[PAYMENTS].outcome is Outcome.RECOVERED, "and it stops no later wave"

@@ -14,7 +14,7 @@ from kafka_recovery.domain.policy import Approval
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Kept
 from kafka_recovery.simulator.histories.findings import Examined, unless
-from kafka_recovery.simulator.histories.judging.words import told_as_member
+from kafka_recovery.simulator.histories.judging.words import told_as_handed_over, told_as_member
 from kafka_recovery.simulator.histories.scenario import Scenario
 
 
@@ -76,7 +76,8 @@ def outcomes_fit_the_plan(story: Chronicle, scenario: Scenario) -> Examined:
             yield unless(False, kept.at, f"{text}, which the plan does not know")
         elif outcome.outcome in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR):
             told = f"broker {outcome.leader}, epoch {outcome.leader_epoch}, log end {outcome.log_end}"
-            fits = _as_planned(outcome, decision) or told_as_member(outcome, plan)
+            moved = told_as_member(outcome, plan) or told_as_handed_over(story, outcome, decision.leader)
+            fits = _as_planned(outcome, decision) or moved
             yield unless(fits, kept.at, f"{text}: {told}, which is not as planned")
         else:
             yield unless(outcome.reason is not None, kept.at, f"{text} and gives no reason")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Ballot
 from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
@@ -213,6 +213,8 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     if outcome.leader != ballot.designated:
         if stands_on and told_as_member(outcome, story.plan(stands_on[0])):
             return
+        if told_as_handed_over(story, outcome, ballot.designated):
+            return
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}"
         yield Broken(said.at, f"{text}, planned was broker {ballot.designated}")
     if planned is not None and outcome.log_end is not None:
@@ -228,3 +230,10 @@ def told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
     behind = bool(decision and decision.log_end and (outcome.log_end or 0) < decision.log_end)
     member = seen is not None and outcome.leader in seen.clean_members
     return member and "a member of the ISR or ELR" in said and ("came back with log end" in said or not behind)
+
+
+def told_as_handed_over(story: Chronicle, outcome: PartitionOutcome, designated: BrokerId | None) -> bool:
+    """Whether it is said that the planned leader led before the one that is named, and it did."""
+    said, epoch = " ".join((str(outcome.reason), *outcome.warnings)), outcome.leader_epoch
+    led = [led for led in story.led if (led.id, led.broker) == (outcome.id, f"broker {designated}")]
+    return "led it in epoch" in said and epoch is not None and any(each.epoch < epoch for each in led)
