@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import combinations, islice
 
 from exhaustive.naive_logs import contradict, lacking, under
-from exhaustive.naive_rules import Ruling, fallbacks, ruling, with_a_named_leader
+from exhaustive.naive_rules import Ruling, fallbacks, ruling, stands_already, with_a_named_leader
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, ReplicaLog
@@ -75,6 +75,8 @@ def _wrong_choice(
         yield f"broker {decision.leader} leads instead of {set(equals) if named is None else named}"
     if decision.leader is not None:
         order = fallbacks(decision.leader, partition.assignment, expected.best_first)
+        if stands_already(decision.leader, partition, cluster, expected.best_first, decision.equals):
+            order = list(partition.assignment)
         if list(decision.order) != order:
             yield f"order {decision.order} instead of {order}"
         yield from _wrong_loss(decision, partition)

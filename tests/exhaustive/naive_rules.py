@@ -95,3 +95,26 @@ def fallbacks(leader: BrokerId, assignment: tuple[BrokerId, ...], best_first: tu
     """The order that designates: the leader, the other candidates best first, the others as they were assigned."""
     others = [broker for broker in assignment if broker not in best_first]
     return [leader, *(broker for broker in best_first if broker != leader), *others]
+
+
+def stands_already(
+    leader: BrokerId,
+    partition: PartitionEvidence,
+    cluster: ClusterState,
+    best_first: tuple[BrokerId, ...],
+    equals: tuple[BrokerId, ...],
+) -> bool:
+    """Section 5: nobody that an election could take stands before the leader, and behind it the better come first."""
+    brokers = {broker.id: broker for broker in cluster.brokers}
+    members = {*partition.isr, *(partition.elr or ())}
+    tells = not (cluster.release or "").startswith("3")
+
+    def can_be_taken(id: BrokerId) -> bool:
+        if id not in brokers:
+            return not tells and id not in members
+        return brokers[id].registered is not False and not (brokers[id].fenced and id in members)
+
+    places = {id: 1 if id in equals else place for place, id in enumerate(best_first, 1)}
+    first, *others = [*filter(can_be_taken, partition.assignment), leader]
+    behind = [places.get(id, len(best_first) + 1) for id in others[:-1] if id != leader]
+    return first == leader and behind == sorted(behind)

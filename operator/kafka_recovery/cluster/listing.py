@@ -57,7 +57,7 @@ class Listing:
             views, more = await self.described(list(places), left, ATTEMPTS, first_only=True)
             faults |= more
         if not views:
-            raise _nobody(faults)
+            raise _nobody(faults, seen_before=bool(self.known))
         self.brief = min(deadline / 2, max(AT_ONCE, 2 * timedelta(seconds=loop_time() - began)))
         return views
 
@@ -127,9 +127,10 @@ class Listing:
         return sorted(self.latest.values(), key=rank)
 
 
-def _nobody(faults: Mapping[Address, ClusterError]) -> ClusterError:
+def _nobody(faults: Mapping[Address, ClusterError], *, seen_before: bool) -> ClusterError:
+    """Why nobody said who there is. Of a cluster seen before, an address may belong to another one's broker by now."""
     others = [fault for fault in faults.values() if isinstance(fault, ClusterMismatch)]
-    if others and len(others) == len(faults):  # an address alone may have been given to another cluster's broker
+    if others and (not seen_before or len(others) == len(faults)):
         return others[0]
     return ClusterUnavailable.for_faults(faults)
 

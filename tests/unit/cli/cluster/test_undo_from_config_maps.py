@@ -23,7 +23,7 @@ NAMESPACE, NAME, UID = "kafka", "prod-1f0c9a2b7d", "4a3c0e0e-0d0a-4a75-a6c5-2f9b
 
 @pytest.fixture
 def orders(cluster: SmallCluster) -> TopicPartition:
-    return cluster.offline("orders-17", {2: 15, 3: 27})
+    return cluster.offline("orders-17", {3: 15, 2: 27})
 
 
 @pytest.fixture
