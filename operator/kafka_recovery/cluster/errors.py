@@ -56,11 +56,11 @@ class StaleMetadata(ClusterError):
 
     code = "StaleMetadata"
 
-    def __init__(self, address: object, applied: int, behind: str) -> None:
+    def __init__(self, address: object, applied: int, behind: str, otherwise: str = "") -> None:
         self.applied = applied
         super().__init__(
             f"{address} stands at metadata offset {applied}, {behind}: what it shows may be old. "
-            "Check that it reaches the controllers."
+            f"Check that it reaches the controllers.{otherwise}"
         )
 
     @classmethod
@@ -72,7 +72,8 @@ class StaleMetadata(ClusterError):
     @classmethod
     def behind_earlier(cls, address: object, applied: int, seen: int) -> StaleMetadata:
         """A broker of this cluster showed more before, or a plan was made from more."""
-        return cls(address, applied, f"this cluster's metadata were seen at offset {seen} before")
+        otherwise = " If it does, and this is said of every broker, start this program anew: it was told wrong once."
+        return cls(address, applied, f"this cluster's metadata were seen at offset {seen} before", otherwise)
 
 
 class ClusterMismatch(ClusterError):

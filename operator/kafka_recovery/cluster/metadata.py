@@ -111,11 +111,6 @@ class Partitions:
             return Gone(id, Reason("UnknownPartition", f"topic {id.topic} has no partition {id.partition}"))
         return Unseen(id, Reason("LeftOut", f"the answer about topic {id.topic} was left out"))
 
-    def unseen_of(self, id: TopicPartition) -> Reason | None:
-        """Why it is not known whether the partition's topic is there; None where it is known that it is or is not."""
-        reason = self.unseen.get(id.topic)
-        return None if reason is None or reason.code == _NO_SUCH_TOPIC else reason
-
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:

@@ -8,15 +8,15 @@ from datetime import timedelta
 from itertools import count
 
 from kafka_recovery.decision.recheck import before, stands_still
-from kafka_recovery.domain.election import Lead, Leadership, Relay, Scope, Sighting
+from kafka_recovery.domain.election import Leadership, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import ClusterState
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.recovery.approval_gate import ApprovalGate
-from kafka_recovery.recovery.outcomes import is_silent, lead_of, leader_silent
-from kafka_recovery.recovery.partition_run import Ending, Led, NotLed, OrderRead, PartitionRun, State, counts
+from kafka_recovery.recovery.outcomes import is_silent, lead_of, leader_of_before, leader_silent
+from kafka_recovery.recovery.partition_run import Ending, Led, OrderRead, PartitionRun, State, counts
 from kafka_recovery.recovery.ports import (
     Clock,
     Cluster,
@@ -32,7 +32,7 @@ from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import Mandate, unapproved
-from kafka_recovery.recovery.wave import Timing, WaveSteps
+from kafka_recovery.recovery.wave import Timing, WaveSteps, settle
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,8 @@ class Execution:
             return {}
         session.plans.append(digest)
         again = await self._roll_out(self._steps(plan, digest), approved, session, count(1))
-        await self._close(digest, elected, session)
+        if session.settled(elected, again):
+            await self.journal.finished(digest)
         return again
 
     async def _approved(
@@ -163,11 +164,6 @@ class Execution:
             await self.journal.stage_left(steps.digest, name)
         return failed
 
-    async def _close(self, digest: str, elected: Iterable[TopicPartition], session: Session) -> None:
-        """End the run if nothing of it is left to do or to undo."""
-        if session.settled(elected):
-            await self.journal.finished(digest)
-
     # A run that was cut short
 
     async def take_over(self, run: Run, session: Session, *, go_on: bool) -> None:
@@ -217,7 +213,8 @@ class Execution:
             undone = Reason("Undone", "its recovery was ended; the assignment order is the original one")
             for id in left:
                 session.conclude(PartitionOutcome(id, Outcome.REFUSED, undone))
-        await self._close(run.digest, elected, session)
+        if session.settled(elected):
+            await self.journal.finished(run.digest)
 
     # Whoever leads
 
@@ -252,7 +249,7 @@ class Execution:
             if lead and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead, look))
             elif lead:
-                again[id] = _leader_of_before(lead)
+                again[id] = leader_of_before(lead)
             elif isinstance(look, Leadership) and is_silent(look):
                 again[id] = leader_silent(look)
             else:
@@ -275,14 +272,6 @@ class Execution:
             if pending:
                 await self.clock.sleep(self.timing.look)
         return looks
-
-
-def _leader_of_before(lead: Lead) -> Reason:
-    message = (
-        f"broker {lead.leader} leads it in epoch {lead.leader_epoch} by what is to be seen now, but it was seen "
-        "without a leader in that epoch or a newer one: these metadata are old"
-    )
-    return Reason("StaleMetadata", message)
 
 
 def _relays(run: Run, cluster: ClusterState) -> list[Relay]:
@@ -316,10 +305,8 @@ def _see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
     if lead is not None and counts(lead, run.decision):
         run.apply(Led(lead))
         run.look = seen
-    elif run.state is State.ELECTED and seen is not None and is_silent(seen):
-        run.apply(NotLed(leader_silent(seen), Ending.FAILED))
     elif run.state is State.ELECTED:
-        run.apply(NotLed(Reason("NotElected", "it has no leader"), Ending.AGAIN))
+        settle(run, look, elected=False, overdue=True)
     return run.cut_short
 
 

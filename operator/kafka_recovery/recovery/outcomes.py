@@ -17,7 +17,7 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
 
     While its order is the election's it is not decided again: a plan would take that order for the original one.
     """
-    why = run.why or Reason("Unknown", "nothing is known of its election")
+    why = run.reason
     if run.lead is not None and run.unseen is None:
         return verified(run, run.lead)
     if run.lead is not None and run.unseen is not None:
@@ -122,6 +122,15 @@ def leader_silent(look: Leadership) -> Reason:
     """A leader by the metadata only is none."""
     message = f"broker {look.leader} leads by the metadata, but does not answer as leader"
     return look.problem or Reason("LeaderSilent", message)
+
+
+def leader_of_before(lead: Lead) -> Reason:
+    """A leader of an epoch that is over answers still, or is shown by metadata from before."""
+    message = (
+        f"broker {lead.leader} leads it in epoch {lead.leader_epoch} by what is to be seen now, but it was seen "
+        "without a leader in that epoch or a newer one: these metadata are old"
+    )
+    return Reason("StaleMetadata", message)
 
 
 def topic_gone(id: TopicPartition) -> Reason:

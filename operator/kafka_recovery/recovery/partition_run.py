@@ -151,6 +151,11 @@ class PartitionRun:
         return self.decision.id
 
     @property
+    def reason(self) -> Reason:
+        """Why it has no leader by this run, as far as anything is known of that."""
+        return self.why or Reason("Unknown", "nothing is known of its election")
+
+    @property
     def clean_members(self) -> frozenset[BrokerId]:
         """ISR and ELR before any election of ours: whom that put into the ISR is no clean way out."""
         return (self.earlier[0] if self.earlier else self).evidence.clean_members

@@ -82,9 +82,6 @@ class Rollout:
                     self._leave(wave)
                 else:
                     await self._elect(wave)
-        except ClusterFault as fault:
-            self._decide_again = True
-            self._leave(fault.reason)
         except asyncio.CancelledError:
             for task in self._under_way:
                 task.cancel()
@@ -183,8 +180,12 @@ class Rollout:
     async def _prepared(self) -> Wave | Reason:
         """The next wave, ready for election, or why none may be begun; what halted it ahead of its time may be over."""
         ahead, self._ahead = self._ahead, None
-        prepared = await ahead if ahead else None
-        return prepared if isinstance(prepared, Wave) else await self._prepare()
+        try:
+            prepared = await ahead if ahead else None
+            return prepared if isinstance(prepared, Wave) else await self._prepare()
+        except ClusterFault as fault:  # before anything was sent for it: the rest is decided again
+            self._decide_again = True
+            return fault.reason
 
     async def _prepare(self) -> Wave | Reason:
         now = await self._mandate()
@@ -258,12 +259,17 @@ class Rollout:
     async def _finish(self, wave: Wave) -> None:
         """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""
         await self._steps.verify(wave, self._moved.set)
-        await self._steps.end(wave)
+        try:
+            await self._steps.end(wave)
+        finally:  # what is known is told, also where the journal can't keep it
+            self._conclude(wave)
+
+    def _conclude(self, wave: Wave) -> None:
         verified = False
-        for run in wave.runs.values():
+        for run in wave.standing(State.UNTOUCHED, State.RESTORED, State.ALTERED):
             outcome = outcome_of(run)
             if outcome is None:
-                self._again[run.id] = run.why or Reason("Unknown", "nothing is known of its election")
+                self._again[run.id] = run.reason
             else:
                 self._session.conclude(outcome)
             recovered = outcome is not None and outcome.outcome.is_recovered

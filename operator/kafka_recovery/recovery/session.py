@@ -114,7 +114,7 @@ class Session:
         """Conclude a run that is over; returns why its partition is to be decided again, if it is."""
         outcome = outcome_of(run)
         if outcome is None:
-            return run.why or Reason("Unknown", "nothing is known of its election")
+            return run.reason
         self.conclude(outcome)
         return None
 
@@ -156,11 +156,11 @@ class Session:
             return elected_by_others(decision.id, lead)
         return online_already(decision.id, lead, self._longest.get((decision.id, decision.topic_id)))
 
-    def settled(self, partitions: Iterable[TopicPartition]) -> bool:
-        """Whether nothing of these is left to do or to undo."""
-        outcomes = [self._outcomes[id] for id in partitions if id in self._outcomes]
-        doubtful = any(o.outcome is Outcome.UNKNOWN or not o.order_restored for o in outcomes)
-        return not doubtful and self.postponed.isdisjoint(partitions)
+    def settled(self, partitions: Collection[TopicPartition], again: Collection[TopicPartition] = ()) -> bool:
+        """Whether nothing of these is left to do or to undo. `again`: what has no outcome yet, and its own order."""
+        outcomes = [self._outcomes.get(id) for id in partitions if id not in again]
+        ended = all(o is not None and o.outcome is not Outcome.UNKNOWN and o.order_restored for o in outcomes)
+        return ended and self.postponed.isdisjoint(partitions)
 
     def failure(self, partition: TopicPartition) -> Reason | None:
         """Why a partition's election did not verify, if it was concluded so."""

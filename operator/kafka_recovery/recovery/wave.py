@@ -27,6 +27,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.recovery.outcomes import (
     lead_of,
     leader_died,
+    leader_of_before,
     leader_silent,
     not_seen,
     outcome_of,
@@ -331,7 +332,7 @@ class WaveSteps:
             if quiet and (overdue or now - looked >= self.timing.look or (looked == began and not elected)):
                 looks = await self.look([run.id for run in quiet])
                 for run in quiet:
-                    _settle(run, looks.get(run.id), elected=elected, overdue=overdue)
+                    settle(run, looks.get(run.id), elected=elected, overdue=overdue)
                 looked = now
             moved()
             if quiet:
@@ -371,7 +372,7 @@ async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartitio
         return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, fault.reason))
 
 
-def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
+def settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
     """What a look shows while the designated leader does not answer; nothing where that does not settle it."""
     gone = isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id)
     if gone:
@@ -386,6 +387,8 @@ def _settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue:
     elif look.leader is None and (overdue or not elected):
         why = Reason("NotElected", "the election took no effect: the partition has no leader")
         run.apply(NotLed(why, Ending.AGAIN))
+    elif lead and overdue:
+        run.apply(NotLed(leader_of_before(lead), Ending.AGAIN))
     elif overdue:
         run.look = look
         run.apply(NotLed(leader_silent(look), Ending.FAILED))

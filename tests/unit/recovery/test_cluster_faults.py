@@ -9,14 +9,15 @@ from typing import Never
 
 import pytest
 
-from kafka_recovery.domain.election import Answer, Lead, Scope, Sighting
+from kafka_recovery.domain.election import Answer, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval, EvidenceRules
 from kafka_recovery.recovery.engine import Effort
+from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.recovery.brokers import Crash, Fate, Unavailable
-from unit.recovery.world import AUTO, ORDERS, World, code, crash, policy
+from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
 
 
 def no_broker_answers() -> None:
@@ -162,3 +163,37 @@ async def test_a_leader_that_applies_nothing_else_while_it_begins_to_lead_is_loo
 
     assert [report[id].outcome for id in ids] == [Outcome.RECOVERED] * 4
     assert world.kept_its_promises()
+
+
+async def test_a_fault_while_a_silent_relay_is_waited_for_leaves_the_run_open(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To call it finished would leave an order altered that nobody knows of."""
+    world.offline({3: 15, 2: 27})
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+    world.kafka.relay = Relay(BrokerId(4), "b4", 9092)
+    world.kafka.elect_fates = [Fate.LOST]
+
+    async def nobody(*_: object) -> Never:
+        raise Unavailable
+
+    monkeypatch.setattr(world.kafka, "relay_answers", nobody)
+
+    report = await world.recover(policy(Approval.AUTO, 1))
+
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert world.changed() == ["designate", "elect"], "the other one is left alone"
+    assert await world.open_runs() == list(report.plans)
+
+
+async def test_what_a_wave_came_to_is_told_also_where_the_journal_can_not_keep_it(world: World) -> None:
+    def disk_full() -> None:
+        raise JournalUnwritable("disk full")
+
+    world.offline({3: 15, 2: 27})
+    world.before("wave_ended", disk_full)
+
+    with pytest.raises(JournalUnwritable):
+        await world.recover()
+
+    assert [outcome.outcome for outcome in world.concluded_outcomes] == [Outcome.RECOVERED]

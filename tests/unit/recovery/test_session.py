@@ -48,3 +48,10 @@ async def test_an_election_in_a_topic_that_was_deleted_says_nothing_of_the_one_t
 
 def code_of(outcome: PartitionOutcome) -> str | None:
     return outcome.reason.code if outcome.reason else None
+
+
+async def test_a_partition_of_which_nothing_is_known_is_not_settled_unless_it_is_decided_again(world: World) -> None:
+    session = Session(world)
+
+    assert not session.settled([ORDERS])
+    assert session.settled([ORDERS], again=[ORDERS])

@@ -53,14 +53,6 @@ KNOWN: tuple[Named, ...] = (
         r"had a leader elected for it; it says .*not authorized",
         (),
     ),
-    Named(
-        "recovered-where-min-isr-is-not-told",
-        "Where the right to see a topic is taken away, `Recovered` is said of a partition that is below"
-        " min.insync.replicas, which nobody may read any more.",
-        ("min_isr_is_told",),
-        r"is Recovered; .*it had lost the right to see the topic",
-        (),
-    ),
 )
 
 
