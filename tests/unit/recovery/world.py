@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -25,6 +27,8 @@ from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Supervision
 from kafka_recovery.recovery.wave import Timing
 from unit.recovery.brokers import Crash, FakeClock, FakeKafka, Held, Steps, port
+
+T = TypeVar("T")
 
 COARSE = Timing(poll=timedelta(milliseconds=500))
 """As always, but 20 ms steps through a dead broker's session would make long stories of short ones."""
@@ -54,11 +58,19 @@ def code(report: Report, id: TopicPartition = ORDERS) -> str | None:
     return reason.code if reason else None
 
 
+class PromptStorage(LocalStorage):
+    """The real files. No thread: the fake clock would run on while one works, by as much as the machine is slow."""
+
+    async def apart(self, what: str, work: Callable[[], T]) -> T:
+        await asyncio.sleep(0)
+        return work()
+
+
 class WatchedJournal(FileJournal):
     """The real journal; its calls are steps like all others, and what it holds is what may be elected."""
 
     def __init__(self, directory: Path, cluster_id: str, steps: Steps, durable: set[Ballot]) -> None:
-        super().__init__(LocalStorage(directory, cluster_id), SystemClock().now)
+        super().__init__(PromptStorage(directory, cluster_id), SystemClock().now)
         self.steps = steps
         self._durable = durable
 
