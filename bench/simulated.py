@@ -28,7 +28,7 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Address, Dial, Sockets, Streams
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, Leadership
+from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionRequest, Leadership
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
@@ -172,11 +172,11 @@ async def phase_by_phase(bootstrap: Sequence[Address], partitions: int, phases: 
             raise RuntimeError(f"{len(elected)} of {partitions} would be elected: this measures something else")
         driver = AssignmentOrderElection(cluster)
         for ids in plan.waves:
-            ballots = [request_of(elected[id]) for id in ids]
+            requests = [request_of(elected[id]) for id in ids]
             with phases.phase("elect"):
-                await _elect(driver, ballots)
+                await _elect(driver, requests)
             with phases.phase("verify"):
-                await _verify(cluster, ballots)
+                await _verify(cluster, requests)
 
 
 async def _watch(cluster: KafkaCluster, phases: Phases, seconds: float) -> None:
@@ -189,23 +189,23 @@ async def _watch(cluster: KafkaCluster, phases: Phases, seconds: float) -> None:
             await asyncio.sleep(PULSE)
 
 
-async def _elect(driver: AssignmentOrderElection, ballots: Sequence[Ballot]) -> None:
+async def _elect(driver: AssignmentOrderElection, requests: Sequence[ElectionRequest]) -> None:
     """Designate, elect and restore."""
     for step in (driver.designate, driver.elect, driver.restore):
-        answers = await step(ballots)
+        answers = await step(requests)
         bad = [answer for answer in answers.values() if answer.answer is not Answer.ACCEPTED]
         if bad:
-            raise RuntimeError(f"{len(bad)} of {len(ballots)} refused: {bad[0]}")
+            raise RuntimeError(f"{len(bad)} of {len(requests)} refused: {bad[0]}")
 
 
-async def _verify(cluster: KafkaCluster, ballots: Sequence[Ballot]) -> None:
+async def _verify(cluster: KafkaCluster, requests: Sequence[ElectionRequest]) -> None:
     """Until the leaders themselves answer."""
-    ids = [ballot.id for ballot in ballots]
+    ids = [request.id for request in requests]
     led = await _led(cluster, ids)
     while any(lead.problem for lead in led.values()):
         await asyncio.sleep(0.25)
         led = await _led(cluster, ids)
-    if any(led[ballot.id].leader != ballot.designated for ballot in ballots):
+    if any(led[request.id].leader != request.designated for request in requests):
         raise RuntimeError("somebody else was elected")
 
 

@@ -64,7 +64,7 @@ from kafka_recovery.domain.policy import CandidateOrder, Limits, Rule
 from kafka_recovery.domain.reason import Reason
 
 if TYPE_CHECKING:
-    from kafka_recovery.decision.scene import Scene
+    from kafka_recovery.decision.cluster_index import ClusterIndex
 '''
 
 _TYPES = {
@@ -72,13 +72,13 @@ _TYPES = {
     "replica": "Replica",
     "partition": "PartitionEvidence",
     "rule": "Rule",
-    "scene": "Scene",
+    "index": "ClusterIndex",
     "limits": "Limits",
     "waited": "timedelta",
 }
 """What a check may be asked about."""
 
-_PLACES = {"cluster": "scene.cluster", "counts": "scene.counts"}
+_PLACES = {"cluster": "index.cluster", "counts": "index.counts"}
 """Subjects that are no argument of a guard, and where they are found."""
 
 Chain = tuple[Link[...], ...]
@@ -241,9 +241,9 @@ def true_if(condition: Condition, around: Around = NOWHERE) -> str:
         case SomeReplica(inner):
             return f"any({true_if(inner)} for replica in partition.replicas)"
         case On(brokers):
-            return f"replica.broker in scene.{brokers.name}"
+            return f"replica.broker in index.{brokers.name}"
         case AnyIs(of, brokers):
-            return " and ".join([*_not_none(of, around), f"not scene.{brokers.name}.isdisjoint({raw(of)})"])
+            return " and ".join([*_not_none(of, around), f"not index.{brokers.name}.isdisjoint({raw(of)})"])
 
 
 def _each_true(conditions: tuple[Condition, ...], around: Around) -> Iterator[str]:

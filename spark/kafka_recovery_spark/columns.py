@@ -17,6 +17,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from kafka_recovery.decision.chains import Code, EachReplica, Guard, Link
+from kafka_recovery.decision.cluster_index import unknown_broker
 from kafka_recovery.decision.conditions import (
     All,
     AnyIs,
@@ -37,7 +38,6 @@ from kafka_recovery.decision.conditions import (
     Value,
 )
 from kafka_recovery.decision.order import FACTS, Key
-from kafka_recovery.decision.scene import unknown_broker
 from kafka_recovery.decision.subjects import field
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Limits

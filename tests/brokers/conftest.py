@@ -97,17 +97,17 @@ class Interrupted:
     ) -> None:
         self._election, self._before, self._after = election, before, after
 
-    async def designate(self, ballots: Any) -> Mapping[TopicPartition, ElectionAnswer]:
-        return await self._election.designate(ballots)
+    async def designate(self, requests: Any) -> Mapping[TopicPartition, ElectionAnswer]:
+        return await self._election.designate(requests)
 
-    async def elect(self, ballots: Any) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def elect(self, requests: Any) -> Mapping[TopicPartition, ElectionAnswer]:
         self._before()
-        answers = await self._election.elect(ballots)
+        answers = await self._election.elect(requests)
         self._after()
         return answers
 
-    async def restore(self, ballots: Any) -> Mapping[TopicPartition, ElectionAnswer]:
-        return await self._election.restore(ballots)
+    async def restore(self, requests: Any) -> Mapping[TopicPartition, ElectionAnswer]:
+        return await self._election.restore(requests)
 
 
 @dataclass(frozen=True, slots=True)

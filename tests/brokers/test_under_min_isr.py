@@ -11,8 +11,8 @@ from datetime import timedelta
 import pytest
 
 from brokers.conftest import ON_3_9, ON_NEWEST, Recovery
+from kafka_recovery.cluster.broker_reader import ANY_EPOCH, BrokerReader
 from kafka_recovery.cluster.brokers import Address, Brokers
-from kafka_recovery.cluster.interview import ANY_EPOCH, Interview
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.election import Scope
@@ -48,8 +48,8 @@ async def led_according_to(kafka: RealKafka, broker: int) -> LeaderEpoch | None:
     """The epoch in which this broker says to a consumer that it leads; None: it does not lead."""
     async with Brokers(PLAINTEXT) as brokers:
         at = Address.parse(kafka.address(broker))
-        interview = Interview.lasting(timedelta(seconds=10), brokers, BrokerId(broker), at)
-        return (await interview.led([ORDERS])).get(ORDERS)
+        reader = BrokerReader.lasting(timedelta(seconds=10), brokers, BrokerId(broker), at)
+        return (await reader.led([ORDERS])).get(ORDERS)
 
 
 async def survivor_seen_by(cluster: KafkaCluster) -> Replica:

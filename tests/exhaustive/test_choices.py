@@ -9,9 +9,9 @@ from itertools import permutations, product
 import pytest
 
 from exhaustive.every_log import every_log
+from exhaustive.evidence_space import HEALTHY, of_logs, one_arrangement, policies
 from exhaustive.judging import Count, hold_for_each
 from exhaustive.naive_logs import contradict, lacking, same_records
-from exhaustive.scenes import HEALTHY, of_logs, one_arrangement, policies
 from kafka_recovery.decision.logs import common_point, contains, equal
 from kafka_recovery.domain.evidence import PartitionEvidence, ReplicaLog
 from kafka_recovery.domain.policy import RequiredAnswers

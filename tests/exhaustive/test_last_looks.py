@@ -9,10 +9,10 @@ from itertools import permutations, product
 import pytest
 
 from exhaustive.every_log import CURRENT, measured
+from exhaustive.evidence_space import ENDLESS, LOG, PATIENCE, WELL, broker, cluster, partition, rule
 from exhaustive.judging import Count
 from exhaustive.naive_logs import lacking
 from exhaustive.naive_rules import ruling
-from exhaustive.scenes import ENDLESS, LOG, PATIENCE, WELL, broker, cluster, partition, rule
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.recheck import LastLook, before
 from kafka_recovery.domain.evidence import Broker, EpochEntry, Evidence, PartitionEvidence, Replica, WitnessedEnd

@@ -11,8 +11,7 @@ from itertools import combinations_with_replacement, product
 import pytest
 
 from exhaustive.every_log import CURRENT, NOW
-from exhaustive.judging import Count, hold_for_each
-from exhaustive.scenes import (
+from exhaustive.evidence_space import (
     A_MOMENT,
     ENDLESS,
     EVERY_ANSWER,
@@ -35,6 +34,7 @@ from exhaustive.scenes import (
     rule,
     standings,
 )
+from exhaustive.judging import Count, hold_for_each
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Broker, ClusterState, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import NamedTuple
 
 from exhaustive.every_log import measured
-from exhaustive.scenes import HEALTHY, partition
+from exhaustive.evidence_space import HEALTHY, partition
 from exhaustive.small_kafka import Bounds, Copy, State, Step, behind_the_controller_s_back, holds
 from kafka_recovery.decision.witnesses import Seen, with_witnesses
 from kafka_recovery.domain.evidence import EpochEntry, Evidence, PartitionEvidence, Replica, ReplicaLog

@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.decision import judgement, loss, planner
 from kafka_recovery.decision import recheck as rechecking
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Loss, LossClass
 
@@ -30,9 +30,9 @@ def everything_is_lossless(patch: pytest.MonkeyPatch) -> None:
 
 def restored_without_comparing(patch: pytest.MonkeyPatch) -> None:
     async def restore(
-        self: AssignmentOrderElection, ballots: Sequence[Ballot]
+        self: AssignmentOrderElection, requests: Sequence[ElectionRequest]
     ) -> Mapping[TopicPartition, ElectionAnswer]:
-        answers = dict.fromkeys((b.id for b in ballots), ElectionAnswer(Answer.ACCEPTED))
-        return {**answers, **await self._order({b.id: b.assignment for b in ballots if b.order != b.assignment})}
+        answers = dict.fromkeys((b.id for b in requests), ElectionAnswer(Answer.ACCEPTED))
+        return {**answers, **await self._order({b.id: b.assignment for b in requests if b.order != b.assignment})}
 
     patch.setattr(AssignmentOrderElection, "restore", restore)

@@ -46,7 +46,7 @@ def recovered(story: Story, driver: Driver, thinking: float = 1.0, command: Comm
 
 def orders_set(story: Story) -> list[tuple[int, ...]]:
     """The assignment orders that the engine asked for."""
-    return [ballot.order for asked in story.chronicle.requests("designate") for ballot in asked.ballots]
+    return [request.order for asked in story.chronicle.requests("designate") for request in asked.requests]
 
 
 @DRIVERS
@@ -129,9 +129,9 @@ def test_histories_end_as_by_order_and_no_order_is_ever_touched(seed: int) -> No
     assert by_request.findings == ()
     assert leaders(by_request) == leaders(by_order)
     told = [
-        ballot
+        request
         for what in ("designate", "restore")
         for asked in by_request.story.requests(what)
-        for ballot in asked.ballots
+        for request in asked.requests
     ]
     assert told == []

@@ -18,8 +18,7 @@ from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.controller_requests import Change, ControllerRequests
 from kafka_recovery.cluster.errors import ClusterUnavailable
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
-from kafka_recovery.decision import judgement, planner, recheck
-from kafka_recovery.decision import scene as around
+from kafka_recovery.decision import cluster_index, judgement, planner, recheck
 from kafka_recovery.decision.checks import MERITS
 from kafka_recovery.domain.election import ElectionAnswer
 from kafka_recovery.domain.ids import TopicPartition
@@ -121,7 +120,7 @@ SILENT_LEADER = incident(
 # Approvals.
 
 
-def approval_carried_over_to_an_equal_ballot(patch: pytest.MonkeyPatch) -> None:
+def approval_carried_over_to_an_equal_request(patch: pytest.MonkeyPatch) -> None:
     """Only the leaders are compared, not what they were chosen on."""
     honest = ApprovalGate.ask
     remembered: dict[tuple[object, ...], str | None] = {}
@@ -231,13 +230,13 @@ BACK_WHILE_ASKED = incident(
 
 
 def the_first_rule_for_all(patch: pytest.MonkeyPatch) -> None:
-    honest = around.scene
+    honest = cluster_index.index_of
 
-    def scene(cluster: Any, policy: Policy, guard: Any) -> Any:
+    def index_of(cluster: Any, policy: Policy, guard: Any) -> Any:
         return honest(cluster, replace(policy, rules=(replace(policy.rules[0], topics=TopicSelector()),)), guard)
 
     for module in (planner, recheck):
-        patch.setattr(module, "scene", scene)
+        patch.setattr(module, "index_of", index_of)
 
 
 def newest_epoch_first_for_all(patch: pytest.MonkeyPatch) -> None:
@@ -335,8 +334,8 @@ CORNERS = (
     Corner("no time limit", no_time_limit, TWO_TURNS, "the_deadline_is_kept"),
     Corner("waits ten minutes", waits_ten_minutes_for_every_leader, SILENT_LEADER, "the_deadline_is_kept"),
     Corner(
-        "approval of an equal ballot",
-        approval_carried_over_to_an_equal_ballot,
+        "approval of an equal request",
+        approval_carried_over_to_an_equal_request,
         PLANNED_TWICE,
         "approval_is_for_this_plan",
     ),

@@ -167,7 +167,7 @@ def approval_carried_over(patch: pytest.MonkeyPatch) -> None:
 
 
 def approval_never_asked(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(supervision.Mandate, "wants_approval", lambda self, decision: False)
+    patch.setattr(supervision.Permission, "wants_approval", lambda self, decision: False)
 
 
 def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import by_topic
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Unseen
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Unseen
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
@@ -56,14 +56,14 @@ class AssignmentOrderElection:
     deadline: timedelta = DEADLINE
     permit: Permit = always
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Answers:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Answers:
         """Set the orders that put the designated replica first, where they are not the present ones anyway."""
-        wrong = {b.id: _not_by_order(b) for b in ballots if b.order != b.assignment and b.order[0] != b.designated}
-        answers = dict.fromkeys((ballot.id for ballot in ballots), ACCEPTED) | wrong
-        to_set = {b.id: b.order for b in ballots if b.order != b.assignment and b.id not in wrong}
+        wrong = {b.id: _not_by_order(b) for b in requests if b.order != b.assignment and b.order[0] != b.designated}
+        answers = dict.fromkeys((request.id for request in requests), ACCEPTED) | wrong
+        to_set = {b.id: b.order for b in requests if b.order != b.assignment and b.id not in wrong}
         return {**answers, **await self._order(to_set)}
 
-    async def elect(self, ballots: Sequence[Ballot], until: float | None = None) -> Answers:
+    async def elect(self, requests: Sequence[ElectionRequest], until: float | None = None) -> Answers:
         """One unclean election of them all: each takes the first acceptable replica of its order.
 
         `until` (monotonic seconds): if it can't be sent by then, it is not held; soon, if nothing is said.
@@ -71,30 +71,30 @@ class AssignmentOrderElection:
         make = ElectLeadersRequest
         until = soon() if until is None else until
         try:
-            alive = await self._alive_before(ballots, timedelta(seconds=until - loop_time()))
+            alive = await self._alive_before(requests, timedelta(seconds=until - loop_time()))
         except ClusterError as error:
-            return dict.fromkeys((ballot.id for ballot in ballots), ElectionAnswer(Answer.CHANGED, error.reason))
-        wrong = {b.id: _not_by_order(b) for b in ballots if alive.intersection(_before(b))}
-        ids = [ballot.id for ballot in ballots if ballot.id not in wrong]
+            return dict.fromkeys((request.id for request in requests), ElectionAnswer(Answer.CHANGED, error.reason))
+        wrong = {b.id: _not_by_order(b) for b in requests if alive.intersection(_before(b))}
+        ids = [request.id for request in requests if request.id not in wrong]
         if not ids:
             return wrong
         topics = [make.TopicPartitions(topic=name, partitions=indexes) for name, indexes in by_topic(ids).items()]
-        requests = self._requests
-        request = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=requests.timeout_ms)
-        change = Change(request, (1, 2), elected, attempts=1, needs=_NEEDS, until=until)
-        return {**await requests.decided(ids, change), **wrong}
+        controller = self._requests
+        message = make(election_type=_UNCLEAN, topic_partitions=topics, timeout_ms=controller.timeout_ms)
+        change = Change(message, (1, 2), elected, attempts=1, needs=_NEEDS, until=until)
+        return {**await controller.decided(ids, change), **wrong}
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Answers:
-        """Put back the orders that are still the ballots'; the others are left as they are.
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Answers:
+        """Put back the orders that are still the requests'; the others are left as they are.
 
         One that could not be seen may be ours still: it is answered with Changed.
         """
-        altered = [ballot for ballot in ballots if ballot.order != ballot.assignment]
-        answers = dict.fromkeys((ballot.id for ballot in ballots), ACCEPTED)
+        altered = [request for request in requests if request.order != request.assignment]
+        answers = dict.fromkeys((request.id for request in requests), ACCEPTED)
         if not altered:
             return answers
         try:
-            found = await self.cluster.read_current([ballot.id for ballot in altered], self.deadline)
+            found = await self.cluster.read_current([request.id for request in altered], self.deadline)
         except ClusterError as error:
             return answers | dict.fromkeys((b.id for b in altered), ElectionAnswer(Answer.CHANGED, error.reason))
         absent = {b.id: found.absent(b.id) for b in altered if b.id not in found.states}
@@ -106,9 +106,9 @@ class AssignmentOrderElection:
         }
         return {**answers, **unseen, **await self._order(ours)}
 
-    async def _alive_before(self, ballots: Sequence[Ballot], deadline: timedelta) -> frozenset[BrokerId]:
+    async def _alive_before(self, requests: Sequence[ElectionRequest], deadline: timedelta) -> frozenset[BrokerId]:
         """Of the brokers that stand before a designated one, those that an election would take."""
-        before = {broker for ballot in ballots for broker in _before(ballot)}
+        before = {broker for request in requests for broker in _before(request)}
         return await self.cluster.alive(before, deadline) if before else frozenset()
 
     @property
@@ -119,7 +119,7 @@ class AssignmentOrderElection:
         make = AlterPartitionReassignmentsRequest
         if not orders:
             return {}
-        requests = self._requests
+        controller = self._requests
         try:
             at = await self.cluster.route(self.deadline)
             version = await self.cluster.brokers.version_for(at, make, _REASSIGNMENT_VERSIONS, self.deadline)
@@ -137,13 +137,13 @@ class AssignmentOrderElection:
             )
             for name, indexes in by_topic(orders).items()
         ]
-        request = make(
-            timeout_ms=requests.timeout_ms,
+        message = make(
+            timeout_ms=controller.timeout_ms,
             topics=topics,
             **({"allow_replication_factor_change": False} if version >= 1 else {}),
         )
-        change = Change(request, _REASSIGNMENT_VERSIONS, _reassigned, self.attempts, needs=_NEEDS, repeatable=True)
-        return await self._named(orders, await requests.decided(orders, change))
+        change = Change(message, _REASSIGNMENT_VERSIONS, _reassigned, self.attempts, needs=_NEEDS, repeatable=True)
+        return await self._named(orders, await controller.decided(orders, change))
 
     async def _named(self, orders: Mapping[TopicPartition, tuple[BrokerId, ...]], answers: Answers) -> Answers:
         """The answers, saying of those that an unregistered broker stands in the way of which broker that is."""
@@ -155,15 +155,16 @@ class AssignmentOrderElection:
         return {**answers, **refused}
 
 
-def _before(ballot: Ballot) -> Sequence[BrokerId]:
+def _before(request: ElectionRequest) -> Sequence[BrokerId]:
     """The replicas that stand before the designated one."""
-    return ballot.order[: ballot.order.index(ballot.designated)] if ballot.designated in ballot.order else ballot.order
+    order = request.order
+    return order[: order.index(request.designated)] if request.designated in order else order
 
 
-def _not_by_order(ballot: Ballot) -> ElectionAnswer:
+def _not_by_order(request: ElectionRequest) -> ElectionAnswer:
     message = (
-        f"{ballot.id} was planned to be elected without another assignment order, but by the one it has, "
-        f"{list(ballot.order)}, another replica than broker {ballot.designated} would lead; make a new plan"
+        f"{request.id} was planned to be elected without another assignment order, but by the one it has, "
+        f"{list(request.order)}, another replica than broker {request.designated} would lead; make a new plan"
     )
     return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))
 

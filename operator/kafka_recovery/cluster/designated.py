@@ -28,7 +28,7 @@ from kafka_recovery.cluster.errors import ClusterError, UnsupportedRequest
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import DESIGNATED, DESIGNATED_VERSIONS, PARTITIONS_A_REQUEST, ElectLeadersRequest
 from kafka_recovery.cluster.metadata import by_topic
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.reason import Reason
 
@@ -57,29 +57,29 @@ class DesignatedElection:
             return False
         return True
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Answers:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Answers:
         """Nothing to do."""
-        return {ballot.id: _altering(ballot) if alters_order(ballot) else ACCEPTED for ballot in ballots}
+        return {request.id: _altering(request) if alters_order(request) else ACCEPTED for request in requests}
 
-    async def elect(self, ballots: Sequence[Ballot], until: float | None = None) -> Answers:
+    async def elect(self, requests: Sequence[ElectionRequest], until: float | None = None) -> Answers:
         """Each request has as many elections as a controller serves; they are sent soon, or not at all.
 
         `until` (monotonic seconds): what is not sent by then is not sent.
         """
-        answers = {ballot.id: _altering(ballot) for ballot in ballots if alters_order(ballot)}
-        mine = [ballot for ballot in ballots if ballot.id not in answers]
-        requests = ControllerRequests(self.cluster, self.deadline, self.permit)
+        answers = {request.id: _altering(request) for request in requests if alters_order(request)}
+        mine = [request for request in requests if request.id not in answers]
+        controller = ControllerRequests(self.cluster, self.deadline, self.permit)
         until = soon() if until is None else until
         for part in _parts(mine):
-            request = _request(part, requests.timeout_ms)
-            change = Change(request, DESIGNATED_VERSIONS, elected, self.attempts, needs=_NEEDS, until=until)
-            answers |= await requests.decided([ballot.id for ballot in part], change)
+            message = _request(part, controller.timeout_ms)
+            change = Change(message, DESIGNATED_VERSIONS, elected, self.attempts, needs=_NEEDS, until=until)
+            answers |= await controller.decided([request.id for request in part], change)
         return answers
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Answers:
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Answers:
         """Nothing of its own; what the other driver left behind in an earlier run is put back."""
         by_order = AssignmentOrderElection(self.cluster, self.attempts, self.deadline, self.permit)
-        return await by_order.restore(ballots)
+        return await by_order.restore(requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,29 +89,29 @@ class ElectionAsPlanned:
     by_order: AssignmentOrderElection
     by_request: DesignatedElection
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Answers:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Answers:
         """Set the orders that were planned to be set."""
-        plain = [ballot for ballot in ballots if not alters_order(ballot)]
-        altering = [ballot for ballot in ballots if alters_order(ballot)]
+        plain = [request for request in requests if not alters_order(request)]
+        altering = [request for request in requests if alters_order(request)]
         return {**await self.by_request.designate(plain), **await self.by_order.designate(altering)}
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Answers:
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Answers:
         """By the request where no order was altered and brokers take it, else by order."""
         until = soon()
-        plain = [ballot for ballot in ballots if not alters_order(ballot)]
+        plain = [request for request in requests if not alters_order(request)]
         try:
             offered = bool(plain) and await self.by_request.offered()
         except ClusterError as error:
-            return dict.fromkeys((ballot.id for ballot in ballots), ElectionAnswer(Answer.CHANGED, error.reason))
-        others = [ballot for ballot in ballots if not offered or alters_order(ballot)]
+            return dict.fromkeys((request.id for request in requests), ElectionAnswer(Answer.CHANGED, error.reason))
+        others = [request for request in requests if not offered or alters_order(request)]
         return {
             **(await self.by_order.elect(others, until) if others else {}),
             **(await self.by_request.elect(plain, until) if offered else {}),
         }
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Answers:
-        """Put back the orders that are still the ballots'."""
-        return await self.by_order.restore(ballots)
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Answers:
+        """Put back the orders that are still the requests'."""
+        return await self.by_order.restore(requests)
 
 
 def election_in(
@@ -129,25 +129,25 @@ def election_in(
             return ElectionAsPlanned(by_order, by_request)
 
 
-def alters_order(ballot: Ballot) -> bool:
+def alters_order(request: ElectionRequest) -> bool:
     """Whether the plan wants another order to stand during the election."""
-    return ballot.order != ballot.assignment
+    return request.order != request.assignment
 
 
-def _altering(ballot: Ballot) -> ElectionAnswer:
+def _altering(request: ElectionRequest) -> ElectionAnswer:
     message = (
-        f"{ballot.id} was planned to be elected by the assignment order {list(ballot.order)}, which the driver "
+        f"{request.id} was planned to be elected by the assignment order {list(request.order)}, which the driver "
         "designated does not set; make a new plan, or give the driver assignment-order"
     )
     return ElectionAnswer(Answer.CHANGED, Reason("PlannedForAnotherDriver", message))
 
 
-def _parts(ballots: Sequence[Ballot]) -> Iterator[Sequence[Ballot]]:
-    return (ballots[i : i + PARTITIONS_A_REQUEST] for i in range(0, len(ballots), PARTITIONS_A_REQUEST))
+def _parts(requests: Sequence[ElectionRequest]) -> Iterator[Sequence[ElectionRequest]]:
+    return (requests[i : i + PARTITIONS_A_REQUEST] for i in range(0, len(requests), PARTITIONS_A_REQUEST))
 
 
-def _request(ballots: Sequence[Ballot], timeout_ms: int) -> Any:
-    leaders = {ballot.id: ballot.designated for ballot in ballots}
+def _request(requests: Sequence[ElectionRequest], timeout_ms: int) -> Any:
+    leaders = {request.id: request.designated for request in requests}
     make = ElectLeadersRequest
     topics = [
         make.TopicPartitions(

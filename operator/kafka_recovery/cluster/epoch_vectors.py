@@ -13,8 +13,8 @@ from typing import Any
 
 from kafka.protocol.consumer import FetchRequest
 
+from kafka_recovery.cluster.broker_reader import ANY_EPOCH, BrokerReader
 from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
-from kafka_recovery.cluster.interview import ANY_EPOCH, Interview
 from kafka_recovery.cluster.metadata import PartitionState, by_topic, topic_id_text, topic_uuid
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector, ReplicaLog
 from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicPartition
@@ -104,7 +104,7 @@ Asked = tuple[Probe, int]
 class EpochVectors:
     """The vectors of one broker's replicas, all at once: a request a step."""
 
-    interview: Interview
+    reader: BrokerReader
 
     async def read(self, probes: Sequence[Probe]) -> None:
         """Note each replica's vector, log start and high watermark. Raises ClusterError; what was noted stands."""
@@ -138,7 +138,7 @@ class EpochVectors:
                 epoch_and_end = found.get(probe.id)
                 if epoch_and_end is None:
                     what = f"epoch {asked} was gone from the log of {probe.id} while its vector was read"
-                    probe.unreadable = Reason("NoEpochVector", f"broker {self.interview.broker}: {what}")
+                    probe.unreadable = Reason("NoEpochVector", f"broker {self.reader.broker}: {what}")
                 elif _one_step_down(probe, epoch_and_end):
                     further.append((probe, epoch_and_end[0] - 1))
                 else:
@@ -148,7 +148,7 @@ class EpochVectors:
     async def _ends_of_epochs(self, asked: Sequence[Asked]) -> Mapping[TopicPartition, tuple[int, int] | None]:
         """For each (replica, epoch E): the largest epoch ≤ E and its end offset; None where E is above the latest."""
         by_id = {probe.id: (probe, epoch) for probe, epoch in asked}
-        answer = await self.interview.ask(_fetch(by_id), versions=_VERSIONS)
+        answer = await self.reader.ask(_fetch(by_id), versions=_VERSIONS)
         if answer.error_code:
             self._left_unread(by_id.values(), answer.error_code)
             return {}
@@ -159,7 +159,7 @@ class EpochVectors:
             for part in entry.partitions:
                 pair = by_id.get(TopicPartition(topic_name, part.partition_index))
                 if pair is None:
-                    raise InvalidAnswer(self.interview.at, "Fetch answered about a partition that was not asked")
+                    raise InvalidAnswer(self.reader.at, "Fetch answered about a partition that was not asked")
                 self._note_epoch(pair[0], pair[1], part, found)
         self._left_unread([pair for id, pair in by_id.items() if id not in found and pair[0].unreadable is None], 0)
         return found
@@ -167,7 +167,7 @@ class EpochVectors:
     def _note_epoch(
         self, probe: Probe, asked: int, part: Any, found: dict[TopicPartition, tuple[int, int] | None]
     ) -> None:
-        id, diverging, broker = probe.id, part.diverging_epoch, self.interview.broker
+        id, diverging, broker = probe.id, part.diverging_epoch, self.reader.broker
         if part.error_code == _OUT_OF_RANGE:
             found[id] = None
         elif part.error_code != _NONE:
@@ -184,7 +184,7 @@ class EpochVectors:
                 probe.high_watermark = part.high_watermark
 
     def _left_unread(self, pairs: Iterable[Asked], code: int) -> None:
-        broker = self.interview.broker
+        broker = self.reader.broker
         for probe, _ in pairs:
             left_out = Reason("NoEpochVector", f"broker {broker} left out {probe.id}")
             probe.unreadable = reason_for(code, f"Fetch of {probe.id} at broker {broker}") if code else left_out

@@ -24,7 +24,7 @@ _ASKED_AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
+class BrokerPulse:
     """One broker in one pulse.
 
     `reachable` None: it has not been asked this time, or may still answer in time. `applied`: the metadata offset that
@@ -41,7 +41,7 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Pulse:
-    """One cheap look. `beats`: the brokers that the newest metadata list, which are those of `view_from`.
+    """One cheap look. `brokers`: those that the newest metadata list, which are those of `view_from`.
 
     `disagreement`: another broker, its metadata as new, counts other brokers as alive. `committed`: what the controller
     says to have committed, or why it does not; None: it was not asked.
@@ -50,7 +50,7 @@ class Pulse:
     cluster_id: str
     view_from: Address
     lists_fenced: bool
-    beats: Mapping[BrokerId, Beat]
+    brokers: Mapping[BrokerId, BrokerPulse]
     disagreement: Reason | None = None
     committed: int | Reason | None = None
     took: timedelta = timedelta(0)
@@ -95,7 +95,7 @@ class Pulses:
             cluster_id=cluster.cluster_id,
             view_from=at,
             lists_fenced=cluster.lists_fenced,
-            beats={id: self._beat(entry, answers) for id, entry in sorted(cluster.brokers.items())},
+            brokers={id: self._of_broker(entry, answers) for id, entry in sorted(cluster.brokers.items())},
             disagreement=disagreement,
             committed=committed,
             took=timedelta(seconds=loop_time() - began),
@@ -147,12 +147,12 @@ class Pulses:
         self._asked |= {place(entry): self._turn for entry in chosen}
         self._members.listing.asking.ask(chosen, deadline)
 
-    def _beat(self, entry: BrokerEntry, answers: Mapping[Place, ApiVersions | ClusterError]) -> Beat:
+    def _of_broker(self, entry: BrokerEntry, answers: Mapping[Place, ApiVersions | ClusterError]) -> BrokerPulse:
         offset = self._members.listing.asking.applied_by(entry.id)
         answer, known = answers.get(place(entry)), None if offset < 0 else offset
         if isinstance(answer, ClusterError):
-            return Beat(entry, False, known, answer.reason, isinstance(answer, BrokerUnreachable))
-        return Beat(entry, None if answer is None else True, known)
+            return BrokerPulse(entry, False, known, answer.reason, isinstance(answer, BrokerUnreachable))
+        return BrokerPulse(entry, None if answer is None else True, known)
 
 
 def _listed_by(views: Mapping[Address, ClusterEntry]) -> dict[Place, BrokerEntry]:

@@ -12,10 +12,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from kafka_recovery.cluster.broker_reader import (
+    ANY_EPOCH,
+    DEBUGGING_CONSUMER,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    BrokerReader,
+)
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
 from kafka_recovery.cluster.errors import BrokerSilent, reason_for
-from kafka_recovery.cluster.interview import ANY_EPOCH, DEBUGGING_CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP, Interview
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import PartitionState
 from kafka_recovery.cluster.replica_log_info import LogInfo, ReplicaLogInfo
@@ -70,10 +77,10 @@ class ReplicaSurvey:
         nothing, other ClusterErrors if the broker can't be asked.
         """
         began = loop_time()
-        interview = self._interview()
+        reader = self._interview()
         probes = [Probe(state, above=state.leader_epoch + 1) for state in states]
         try:
-            await together(*(self._measure(interview, chunk, may_lead, known or {}) for chunk in _chunks(probes)))
+            await together(*(self._measure(reader, chunk, may_lead, known or {}) for chunk in _chunks(probes)))
         except BrokerSilent as silence:
             if all(probe.end is None for probe in probes):
                 raise BrokerSilent(self.at, self.deadline, silence.request) from silence
@@ -88,37 +95,37 @@ class ReplicaSurvey:
 
         Raises ClusterError if the broker can't be asked.
         """
-        interview = self._interview()
-        parts = await together(*(interview.leading(chunk) for chunk in _chunks(list(partitions))))
+        reader = self._interview()
+        parts = await together(*(reader.leading(chunk) for chunk in _chunks(list(partitions))))
         return {id: lead for part in parts for id, lead in part.items()}
 
-    def _interview(self) -> Interview:
-        return Interview.lasting(self.deadline, self.brokers, self.broker, self.at)
+    def _interview(self) -> BrokerReader:
+        return BrokerReader.lasting(self.deadline, self.brokers, self.broker, self.at)
 
     async def _measure(
-        self, interview: Interview, probes: Sequence[Probe], may_lead: bool, known: Mapping[TopicPartition, ReplicaLog]
+        self, reader: BrokerReader, probes: Sequence[Probe], may_lead: bool, known: Mapping[TopicPartition, ReplicaLog]
     ) -> None:
         new = [probe for probe in probes if probe.id not in known]
-        await together(self._log_ends(interview, probes), self._hints(interview, new))
+        await together(self._log_ends(reader, probes), self._hints(reader, new))
         changed = [probe for probe in probes if probe.id in known and not probe.is_still(known[probe.id])]
-        await self._hints(interview, changed)
+        await self._hints(reader, changed)
         for probe in probes:
             if probe.id in self._begun:
                 probe.go_on_from(self._begun.pop(probe.id))
         doubtful = {probe.id: probe for probe in probes if may_lead or not probe.knows_current_epoch}
-        for id in await interview.led(doubtful):
+        for id in await reader.led(doubtful):
             doubtful[id].leads = True
         measured = [probe for probe in probes if probe.end is not None and probe.same is None]
-        await EpochVectors(interview).read(measured)
-        await self._settle(interview, [probe for probe in measured if probe.end_by_fetch not in (None, probe.end)])
-        await self._log_starts(interview, [probe for probe in measured if probe.start is None])
+        await EpochVectors(reader).read(measured)
+        await self._settle(reader, [probe for probe in measured if probe.end_by_fetch not in (None, probe.end)])
+        await self._log_starts(reader, [probe for probe in measured if probe.start is None])
 
-    async def _settle(self, interview: Interview, probes: Sequence[Probe]) -> None:
+    async def _settle(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """Ask once more where those logs end of which the broker has said two things; who still does is not believed.
 
         A log that nobody leads, of a replica that knows that, can't have grown or been cut in between.
         """
-        await self._log_ends(interview, probes)
+        await self._log_ends(reader, probes)
         for probe in probes:
             other = probe.end_by_fetch
             if other not in (None, probe.end):
@@ -150,12 +157,12 @@ class ReplicaSurvey:
         )
         return Replica(self.broker, log, probe.problem or probe.unreadable, probe.leads)
 
-    async def _log_ends(self, interview: Interview, probes: Sequence[Probe]) -> None:
+    async def _log_ends(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """Log end under the current leader epoch; where the broker does not know that epoch, without it."""
         pending = {probe.id: probe for probe in probes}
         give_up_at = loop_time() + _METADATA_LAG.total_seconds()
         while pending:
-            answers = await self._asked_for_ends(interview, pending)
+            answers = await self._asked_for_ends(reader, pending)
             for id, probe in pending.items():
                 self._note_end(probe, answers.get(id))
             late = {
@@ -166,19 +173,19 @@ class ReplicaSurvey:
             pending = late
             await asyncio.sleep(0.1)
         others = {probe.id: probe for probe in probes if probe.problem and probe.problem.code == "OtherLeaderEpoch"}
-        anyway = await self._asked_for_ends(interview, others, any_epoch=True)
+        anyway = await self._asked_for_ends(reader, others, any_epoch=True)
         for id, answer in anyway.items():
             if answer.error_code == _NONE:
                 others[id].end = answer.offset
 
     async def _asked_for_ends(
-        self, interview: Interview, probes: Mapping[TopicPartition, Probe], *, any_epoch: bool = False
+        self, reader: BrokerReader, probes: Mapping[TopicPartition, Probe], *, any_epoch: bool = False
     ) -> Mapping[TopicPartition, Any]:
         """Each log end, or the error, such as that the broker knows another leader epoch than the current one."""
         epochs = {id: ANY_EPOCH if any_epoch else probe.state.leader_epoch for id, probe in probes.items()}
         if self.log_info is None:
-            return await interview.list_offsets(epochs, LATEST, DEBUGGING_CONSUMER)
-        told = await self.log_info.ask(interview, [probe.state for probe in probes.values()])
+            return await reader.list_offsets(epochs, LATEST, DEBUGGING_CONSUMER)
+        told = await self.log_info.ask(reader, [probe.state for probe in probes.values()])
         return {id: _held_to(epochs[id], info) for id, info in told.items()}
 
     def _note_end(self, probe: Probe, answer: Any) -> None:
@@ -199,19 +206,19 @@ class ReplicaSurvey:
             problem = reason_for(answer.error_code, what, needs=needs)
             probe.problem = Reason(LOG_DIR_OFFLINE, problem.message) if offline else problem
 
-    async def _hints(self, interview: Interview, probes: Sequence[Probe]) -> None:
+    async def _hints(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """The newest record by timestamp tells its epoch: where timestamps rise, the latest. A hint, never a proof."""
         by_id = {probe.id: probe for probe in probes}
         asked = dict.fromkeys(by_id, ANY_EPOCH)
-        for id, answer in (await interview.list_offsets(asked, MAX_TIMESTAMP, DEBUGGING_CONSUMER)).items():
+        for id, answer in (await reader.list_offsets(asked, MAX_TIMESTAMP, DEBUGGING_CONSUMER)).items():
             if answer.error_code == _NONE:
                 by_id[id].known = min(answer.leader_epoch, by_id[id].above - 1)
 
-    async def _log_starts(self, interview: Interview, probes: Sequence[Probe]) -> None:
+    async def _log_starts(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """The log start of replicas whose vector could not tell it: an empty one, or one that may not be read."""
         by_id = {probe.id: probe for probe in probes}
         asked = dict.fromkeys(by_id, ANY_EPOCH)
-        for id, answer in (await interview.list_offsets(asked, EARLIEST, DEBUGGING_CONSUMER)).items():
+        for id, answer in (await reader.list_offsets(asked, EARLIEST, DEBUGGING_CONSUMER)).items():
             if answer.error_code == _NONE:
                 by_id[id].start = answer.offset
 

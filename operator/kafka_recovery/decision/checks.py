@@ -17,7 +17,7 @@ from kafka_recovery.domain.policy import CandidateOrder, Limits, Rule
 from kafka_recovery.domain.reason import Reason
 
 if TYPE_CHECKING:
-    from kafka_recovery.decision.scene import Scene
+    from kafka_recovery.decision.cluster_index import ClusterIndex
 
 
 def is_alive(broker: Broker) -> bool:
@@ -61,59 +61,59 @@ def replica_objection(replica: Replica, partition: PartitionEvidence, rule: Rule
     return None
 
 
-def cluster_objection(scene: Scene, limits: Limits) -> Reason | None:
-    if scene.counts.controller_present is False:
-        return Reason("NoController", refusals.controller_present.explain(scene, limits))
-    if scene.counts.view_advances is False:
-        return Reason("ViewIsStale", refusals.view_advances.explain(scene, limits))
-    if limits.brokers_down_percent * scene.counts.brokers_known < 100 * scene.counts.brokers_down:
-        return Reason("TooManyBrokersDown", refusals.enough_brokers_up.explain(scene, limits))
+def cluster_objection(index: ClusterIndex, limits: Limits) -> Reason | None:
+    if index.counts.controller_present is False:
+        return Reason("NoController", refusals.controller_present.explain(index, limits))
+    if index.counts.view_advances is False:
+        return Reason("ViewIsStale", refusals.view_advances.explain(index, limits))
+    if limits.brokers_down_percent * index.counts.brokers_known < 100 * index.counts.brokers_down:
+        return Reason("TooManyBrokersDown", refusals.enough_brokers_up.explain(index, limits))
     return None
 
 
-def partition_objection(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Reason | None:
+def partition_objection(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Reason | None:
     if len(partition.replicas) < rule.min_replication_factor:
-        return Reason("ReplicationFactorTooLow", refusals.enough_replicas.explain(partition, rule, scene))
+        return Reason("ReplicationFactorTooLow", refusals.enough_replicas.explain(partition, rule, index))
     if not partition.reassignment_known:
-        return Reason("ReassignmentUnknown", refusals.reassignment_known.explain(partition, rule, scene))
+        return Reason("ReassignmentUnknown", refusals.reassignment_known.explain(partition, rule, index))
     if partition.reassignment is not None:
-        return Reason("ReassignmentOngoing", refusals.not_reassigned.explain(partition, rule, scene))
+        return Reason("ReassignmentOngoing", refusals.not_reassigned.explain(partition, rule, index))
     for replica in partition.replicas:
         if replica.leads:
-            return Reason("OldLeaderAnswers", refusals.no_old_leader.explain(replica, partition, rule, scene))
-    moment_0 = scene.cluster.observed_at - rule.evidence.max_age
+            return Reason("OldLeaderAnswers", refusals.no_old_leader.explain(replica, partition, rule, index))
+    moment_0 = index.cluster.observed_at - rule.evidence.max_age
     for replica in partition.replicas:
         if replica.log is not None and replica.log.observed_at < moment_0:
-            return Reason("EvidenceTooOld", refusals.fresh.explain(replica, partition, rule, scene))
+            return Reason("EvidenceTooOld", refusals.fresh.explain(replica, partition, rule, index))
     if rule.evidence.required_answers == "All":
         for replica in partition.replicas:
-            if (replica.log is None) and replica.broker in scene.alive:
-                return Reason("PromisedMissing", refusals.not_silent.explain(replica, partition, rule, scene))
+            if (replica.log is None) and replica.broker in index.alive:
+                return Reason("PromisedMissing", refusals.not_silent.explain(replica, partition, rule, index))
             if (
                 (replica.log is not None)
                 and replica.log.answered_under != partition.leader_epoch
-                and replica.broker in scene.alive
+                and replica.broker in index.alive
             ):
-                return Reason("NotPromised", refusals.comparably_promised.explain(replica, partition, rule, scene))
+                return Reason("NotPromised", refusals.comparably_promised.explain(replica, partition, rule, index))
             if (
                 (replica.log is not None)
                 and ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"))
-                and replica.broker in scene.alive
+                and replica.broker in index.alive
             ):
-                return Reason("EpochUnknown", refusals.comparably_ranked.explain(replica, partition, rule, scene))
+                return Reason("EpochUnknown", refusals.comparably_ranked.explain(replica, partition, rule, index))
     return None
 
 
-def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> Reason | None:
+def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, waited: timedelta) -> Reason | None:
     if (
         (
-            not scene.back.isdisjoint(partition.isr)
-            or (partition.elr is not None and not scene.back.isdisjoint(partition.elr))
+            not index.back.isdisjoint(partition.isr)
+            or (partition.elr is not None and not index.back.isdisjoint(partition.elr))
         )
         and waited < rule.patience
         and not any(replica.leads for replica in partition.replicas)
     ):
-        return Reason("CleanMemberReturning", refusals.clean_return.explain(partition, rule, scene, waited))
+        return Reason("CleanMemberReturning", refusals.clean_return.explain(partition, rule, index, waited))
     return None
 
 

@@ -129,7 +129,7 @@ class SomeReplica:
 
 @dataclass(frozen=True, slots=True)
 class Brokers:
-    """The brokers of which a condition about `broker` is true; a scene keeps them under this name."""
+    """The brokers of which a condition about `broker` is true; a index keeps them under this name."""
 
     name: str
     condition: Condition

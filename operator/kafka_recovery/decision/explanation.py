@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.checks import broker_objection
+from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
 from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.order import FACTS, ORDERS
 from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
-from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Decision, Lack, Loss, LossClass, Plan, Verdict
@@ -68,7 +68,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
     partition = next((p for p in plan.evidence.partitions if p.id == topic_partition), None)
     if decision is None or partition is None:
         raise KeyError(f"the plan has no decision about {topic_partition}")
-    around = scene(plan.evidence.cluster, plan.policy, broker_objection)
+    around = index_of(plan.evidence.cluster, plan.policy, broker_objection)
     rule = plan.policy.rule_for(topic_partition.topic) or Rule("")
     ranking = rank(partition, rule, around)
     return Explanation(
@@ -88,7 +88,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
     )
 
 
-def _rows(decision: Decision, partition: PartitionEvidence, ranking: Ranking, around: Scene) -> Iterator[Row]:
+def _rows(decision: Decision, partition: PartitionEvidence, ranking: Ranking, around: ClusterIndex) -> Iterator[Row]:
     replicas = {replica.broker: replica for replica in partition.replicas}
     leader = replicas.get(decision.leader) if decision.leader is not None else None
     for place, broker in enumerate(ranking.best_first, start=1):
@@ -99,7 +99,7 @@ def _rows(decision: Decision, partition: PartitionEvidence, ranking: Ranking, ar
 
 def _row(
     place: int | None, replica: Replica, reason: Reason | None, decision: Decision, partition: PartitionEvidence,
-    leader: Replica | None, around: Scene,
+    leader: Replica | None, around: ClusterIndex,
 ) -> Row:  # fmt: skip
     seen, log = around.brokers.get(replica.broker), replica.log
     return Row(
@@ -140,7 +140,7 @@ def _records(lack: Lack) -> str:
     return f"{lack.records} record{'s' * (lack.records != 1)} from offset {lack.from_offset} on"
 
 
-def _state(replica: Replica, partition: PartitionEvidence, around: Scene) -> str:
+def _state(replica: Replica, partition: PartitionEvidence, around: ClusterIndex) -> str:
     """Membership and broker state, in words."""
     broker = around.brokers.get(replica.broker)
     words = {
@@ -191,7 +191,7 @@ def _value(value: int | None) -> str:
     return "unknown" if value is None else str(value)
 
 
-def _order_warning(partition: PartitionEvidence, ranking: Ranking, rule: Rule, around: Scene) -> Iterator[str]:
+def _order_warning(partition: PartitionEvidence, ranking: Ranking, rule: Rule, around: ClusterIndex) -> Iterator[str]:
     """Neither order proves anything; where they disagree a person should look (docs/guarantees.md)."""
     if not ranking.best_first:
         return

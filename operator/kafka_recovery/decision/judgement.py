@@ -6,11 +6,11 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from kafka_recovery.decision.checks import MERITS, clean_return, partition_objection, replica_objection
+from kafka_recovery.decision.cluster_index import ClusterIndex
 from kafka_recovery.decision.logs import equal
 from kafka_recovery.decision.loss import classify
 from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
-from kafka_recovery.decision.scene import Scene
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Loss, Verdict
@@ -49,26 +49,26 @@ class Standing(NamedTuple):
     loss: Loss | None = None
 
 
-def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, waited: timedelta) -> Standing:
+def judge(partition: PartitionEvidence, index: ClusterIndex, obstacle: Reason | None, waited: timedelta) -> Standing:
     """Nothing if it has a leader; wait for an ISR or ELR member that is back; refuse; else elect one of the equals.
 
     `obstacle` is what stands against any election in this cluster.
     """
-    rule = scene.rules[partition.id.topic]
+    rule = index.rules[partition.id.topic]
     if partition.leader is not None:
         return Standing(partition, rule or OBSERVED_ONLY, Verdict.NOTHING)
     if rule is None:
         return Standing(partition, OBSERVED_ONLY, Verdict.REFUSE, no_rule(partition.id.topic))
-    reason = clean_return(partition, rule, scene, waited)
+    reason = clean_return(partition, rule, index, waited)
     if reason is not None:
         return Standing(partition, rule, Verdict.WAIT, reason)
     if obstacle is not None:
         return Standing(partition, rule, Verdict.REFUSE, obstacle)
-    reason = partition_objection(partition, rule, scene)
+    reason = partition_objection(partition, rule, index)
     if reason is not None:
-        rejections = rank(partition, rule, scene).rejections
+        rejections = rank(partition, rule, index).rejections
         return Standing(partition, rule, Verdict.REFUSE, reason, Ranking((), (), rejections, None))
-    ranking = rank(partition, rule, scene)
+    ranking = rank(partition, rule, index)
     best = ranking.best
     if best is None or best.log is None:
         return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
@@ -76,12 +76,12 @@ def judge(partition: PartitionEvidence, scene: Scene, obstacle: Reason | None, w
     return Standing(partition, rule, Verdict.ELECT, None, ranking, ranking.equals, best.log.end, loss)
 
 
-def rank(partition: PartitionEvidence, rule: Rule, scene: Scene) -> Ranking:
+def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranking:
     """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
     worth = MERITS[rule.candidate_order]
     ranked: list[tuple[tuple[float, ...], Replica, ReplicaLog]] = []
     rejections: tuple[Rejection, ...] = ()
-    rejected = scene.rejected
+    rejected = index.rejected
     for position, replica in enumerate(partition.replicas):
         if rejection := rejected[replica.broker]:
             rejections += (rejection,)

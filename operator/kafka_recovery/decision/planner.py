@@ -12,12 +12,12 @@ from operator import attrgetter
 
 from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
+from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, by_broker, classify
 from kafka_recovery.decision.present_order import elects, passed_over, stands_right, unregistered
 from kafka_recovery.decision.quickly import made_quickly
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
-from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
 from kafka_recovery.domain.election import Ranked
@@ -61,7 +61,7 @@ def _planned(
     evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking, histories: Histories
 ) -> Plan:
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
-    around = scene(evidence.cluster, policy, broker_objection)
+    around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
     standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
     if designated or ranked:
@@ -150,7 +150,7 @@ def _prove(standing: Standing, histories: Histories) -> Standing:
     return standing._replace(candidates=candidates, loss=None)
 
 
-def _electable_by_order(standing: Standing, around: Scene) -> Standing:
+def _electable_by_order(standing: Standing, around: ClusterIndex) -> Standing:
     """Kafka takes no order that names an unregistered broker: only whom the present one elects may be chosen then."""
     partition = standing.partition
     if not standing.candidates or around.alive.issuperset(partition.assignment):
@@ -191,7 +191,7 @@ def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
     return [tier for tier in ordered if tier]
 
 
-def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: Scene) -> list[BrokerId]:
+def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: ClusterIndex) -> list[BrokerId]:
     """By place in the standings; tier by tier, so that the later ones take the load of the urgent ones into account."""
     loads = no_load({id_: broker.rack for id_, broker in around.brokers.items()})
     leaders = [NOBODY_LEADS] * len(standings)
@@ -211,7 +211,7 @@ def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[
 
 
 def _decisions(
-    standings: Sequence[Standing], leaders: Sequence[BrokerId], histories: Histories, around: Scene
+    standings: Sequence[Standing], leaders: Sequence[BrokerId], histories: Histories, around: ClusterIndex
 ) -> Iterator[Decision]:
     orders = _Orders(around)
     for standing, chosen in zip(standings, leaders, strict=True):
@@ -259,7 +259,7 @@ class _Orders(dict[_Orders_Key, _Orders_Made]):
 
     __slots__ = ("_around",)
 
-    def __init__(self, around: Scene) -> None:
+    def __init__(self, around: ClusterIndex) -> None:
         super().__init__()
         self._around = around
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
+from kafka_recovery.decision.cluster_index import ClusterIndex, back, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import IF_INTACT
-from kafka_recovery.decision.scene import Scene, back, scene
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
@@ -27,8 +27,8 @@ PATIENCE_OVER = timedelta.max
 class Before:
     """What a plan was made on, for one of its partitions.
 
-    `back`: the brokers that were back then, see `scene.back`. `epochs`: of the brokers that told theirs. `by_request`:
-    whether brokers took designated leaders (KIP-1275).
+    `back`: the brokers that were back then, see `cluster_index.back`. `epochs`: of the brokers that told theirs.
+    `by_request`: whether brokers took designated leaders (KIP-1275).
     """
 
     partition: PartitionEvidence
@@ -55,7 +55,7 @@ class LastLook:
         self._fresh = fresh
         self._designated = designated
         self._partitions = {partition.id: partition for partition in fresh.partitions}
-        around = scene(fresh.cluster, policy, broker_objection)
+        around = index_of(fresh.cluster, policy, broker_objection)
         obstacle = cluster_objection(around, policy.limits)
         self._around, self._obstacle = around, obstacle
 
@@ -81,7 +81,7 @@ def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
 
     KIP-343: what a broker shows that is cut off from the controllers may be arbitrarily old.
     """
-    around = scene(evidence.cluster, policy, broker_objection)
+    around = index_of(evidence.cluster, policy, broker_objection)
     if around.counts.controller_present is False or around.counts.view_advances is False:
         return cluster_objection(around, policy.limits)
     return None
@@ -91,7 +91,7 @@ def _judged(
     decision: Decision,
     planned: Before,
     partition: PartitionEvidence,
-    around: Scene,
+    around: ClusterIndex,
     obstacle: Reason | None,
     history: PartitionHistory | None,
 ) -> Reason | None:
@@ -200,7 +200,7 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
         )
 
 
-def _same_incarnation(decision: Decision, planned: Before, around: Scene) -> Reason | None:
+def _same_incarnation(decision: Decision, planned: Before, around: ClusterIndex) -> Reason | None:
     """KIP-903: a broker that registered anew may have lost what it had, whatever its log end is now."""
     if decision.leader is None or decision.leader not in planned.epochs:
         return None
@@ -242,7 +242,9 @@ def _still_best(decision: Decision, standing: Standing) -> Reason | None:
     )
 
 
-def _present_order_elects(decision: Decision, planned: Before, seen: PartitionEvidence, around: Scene) -> Reason | None:
+def _present_order_elects(
+    decision: Decision, planned: Before, seen: PartitionEvidence, around: ClusterIndex
+) -> Reason | None:
     """An order that was left as it stands elects the leader only as long as nobody before it can be elected."""
     if planned.by_request or decision.order != decision.assignment or decision.leader is None:
         return None

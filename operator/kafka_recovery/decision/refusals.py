@@ -32,15 +32,15 @@ from kafka_recovery.domain.policy import Limits, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 
 if TYPE_CHECKING:
-    from kafka_recovery.decision.scene import Scene
+    from kafka_recovery.decision.cluster_index import ClusterIndex
 
 # The cluster: judged once a plan; an objection refuses every partition.
 
 
 @objects("NoController", when=Same("counts.controller_present", Value(False)))
-def controller_present(scene: Scene, limits: Limits) -> str:
+def controller_present(index: ClusterIndex, limits: Limits) -> str:
     """Without a controller brokers still answer, from stale metadata, and no election can be held."""
-    asked = [b for b in scene.brokers.values() if b.reachable and b.metadata_advances is not None]
+    asked = [b for b in index.brokers.values() if b.reachable and b.metadata_advances is not None]
     seen = ", ".join(f"broker {b.id} at {b.metadata_offset}" for b in sorted(asked, key=lambda b: b.id)[:5])
     return (
         f"the metadata of all {len(asked)} brokers that answered stands still ({seen}): there is no active "
@@ -49,9 +49,9 @@ def controller_present(scene: Scene, limits: Limits) -> str:
 
 
 @objects("ViewIsStale", when=Same("counts.view_advances", Value(False)))
-def view_advances(scene: Scene, limits: Limits) -> str:
+def view_advances(index: ClusterIndex, limits: Limits) -> str:
     """KIP-343: metadata from a broker that is cut off from the controller may be arbitrarily old."""
-    view = scene.brokers[scene.cluster.view_from]
+    view = index.brokers[index.cluster.view_from]
     return (
         f"leaders, ISR and assignments were read from broker {view.id}, whose metadata stands still at offset "
         f"{view.metadata_offset}: it is cut off from the controller. Look again through another broker."
@@ -62,12 +62,12 @@ def view_advances(scene: Scene, limits: Limits) -> str:
     "TooManyBrokersDown",
     when=Less(Times("limits.brokers_down_percent", "counts.brokers_known"), Times(Value(100), "counts.brokers_down")),
 )
-def enough_brokers_up(scene: Scene, limits: Limits) -> str:
+def enough_brokers_up(index: ClusterIndex, limits: Limits) -> str:
     """With many brokers down it is rather an outage of network, rack or controller, which ends without any loss."""
-    down = sorted(id_ for id_ in scene.brokers if id_ not in scene.alive)
+    down = sorted(id_ for id_ in index.brokers if id_ not in index.alive)
     named = ", ".join(str(id_) for id_ in down[:10]) + (" …" if len(down) > 10 else "")
     return (
-        f"{len(down)} of {len(scene.brokers)} brokers are fenced or not registered ({named}), more than "
+        f"{len(down)} of {len(index.brokers)} brokers are fenced or not registered ({named}), more than "
         f"limits.brokersDownPercent: {limits.brokers_down_percent}. Start brokers first, each with its own, intact "
         "disk. Those whose disks are lost stay down until other brokers lead; if too few are left, raise the limit."
     )
@@ -80,7 +80,7 @@ CLUSTER_GUARDS = (controller_present, view_advances, enough_brokers_up)
 
 
 @objects("ReplicationFactorTooLow", when=Less(Size("partition.replicas"), "rule.min_replication_factor"))
-def enough_replicas(partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def enough_replicas(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """A single-replica partition in a rolling restart just waits: nobody else could know its records."""
     return (
         f"{partition.id} has {len(partition.replicas)} replicas, rule {rule.name} recovers from "
@@ -90,7 +90,7 @@ def enough_replicas(partition: PartitionEvidence, rule: Rule, scene: Scene) -> s
 
 
 @objects("ReassignmentUnknown", when=Not(Holds("partition.reassignment_known")))
-def reassignment_known(partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def reassignment_known(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """An election altering the assignment order would cancel a reassignment nobody told us of (KIP-455)."""
     return (
         f"the controller did not say whether {partition.id} is being reassigned. Look again; "
@@ -99,7 +99,7 @@ def reassignment_known(partition: PartitionEvidence, rule: Rule, scene: Scene) -
 
 
 @objects("ReassignmentOngoing", when=Not(Unknown("partition.reassignment")))
-def not_reassigned(partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def not_reassigned(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """KIP-455: while a reassignment goes on the replica set is not settled, and altering it would cancel that."""
     ongoing = partition.reassignment or Reassignment((), ())
     return (
@@ -109,7 +109,7 @@ def not_reassigned(partition: PartitionEvidence, rule: Rule, scene: Scene) -> st
 
 
 @objects("OldLeaderAnswers", when=Holds("replica.leads"))
-def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """KIP-343's self-fencing never came to KRaft: a leader the controller fenced goes on serving whom it can reach."""
     return (
         f"broker {replica.broker} still answers as leader of {partition.id}, though the controller shows none: "
@@ -120,9 +120,9 @@ def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, sc
 
 
 @objects("EvidenceTooOld", when=Less("replica.log.observed_at", Before("cluster.observed_at", "rule.evidence.max_age")))
-def fresh(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def fresh(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """An old measurement is no evidence: the log may have been truncated or written since."""
-    now = scene.cluster.observed_at
+    now = index.cluster.observed_at
     measured = replica.log.observed_at if replica.log else now
     return (
         f"broker {replica.broker}'s log of {partition.id} was measured at {measured:%H:%M:%S}, "
@@ -132,9 +132,9 @@ def fresh(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Sce
 
 
 @objects("PromisedMissing", when=Unknown("replica.log"))
-def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """A broker that lives but stays silent may hold what no other replica does."""
-    broker = scene.brokers[replica.broker]
+    broker = index.brokers[replica.broker]
     problem = replica.problem or broker.problem
     evidence = rule.evidence
     why = problem.message if problem else "no reason known"
@@ -149,10 +149,12 @@ def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, scene
     )
 
 
-def comparable(guard: Guard[[Replica, PartitionEvidence, Rule]]) -> Guard[[Replica, PartitionEvidence, Rule, Scene]]:
+def comparable(
+    guard: Guard[[Replica, PartitionEvidence, Rule]],
+) -> Guard[[Replica, PartitionEvidence, Rule, ClusterIndex]]:
     """The same objection for the sake of the other replicas: an answer that can't be ranked may hide a better log."""
 
-    def explain(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+    def explain(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
         return (
             f"{guard.explain(replica, partition, rule)} Until then it can't be compared with the others, and "
             f"requiredAnswers: {RequiredAnswers.ALL} lets nobody be elected over it."
@@ -207,14 +209,14 @@ def beyond_limit(partition: TopicPartition, limit: int, wanted: int) -> Reason:
         Not(SomeReplica(Holds("replica.leads"))),
     ),
 )
-def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited: timedelta) -> str:
+def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, waited: timedelta) -> str:
     """An ISR or ELR member that is back is elected by the controller itself (KIP-966), whatever is on its disk.
 
     Not while an old leader still answers as leader: it would go on writing alone, so there is nothing good to wait for.
     """
-    broker = min(partition.clean_members & scene.back)
+    broker = min(partition.clean_members & index.back)
     where = "ISR" if broker in partition.isr else "ELR"
-    seen = "is alive," if broker in scene.alive else "answers again, though it is still fenced,"
+    seen = "is alive," if broker in index.alive else "answers again, though it is still fenced,"
     return (
         f"broker {broker} is in the {where} and {seen} so the controller will elect it by itself: {IF_INTACT}. "
         "On an empty or replaced disk it would be elected as well: stop it then. "
@@ -222,9 +224,9 @@ def clean_return(partition: PartitionEvidence, rule: Rule, scene: Scene, waited:
     )
 
 
-def _last_known_leader(partition: PartitionEvidence, scene: Scene) -> str | None:
+def _last_known_leader(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
     """KAFKA-19522: 4.0 with ELR may elect the last known leader though it is fenced, not the designated replica."""
-    last_known, cluster = partition.last_known_elr, scene.cluster
+    last_known, cluster = partition.last_known_elr, index.cluster
     if last_known and cluster.elr_enabled and (cluster.release or "").startswith("4.0"):
         return (
             f"Kafka {cluster.release} with ELR may elect the last known leader, broker {_listed(last_known)}, though "
@@ -232,7 +234,7 @@ def _last_known_leader(partition: PartitionEvidence, scene: Scene) -> str | None
         )
 
 
-def _kafka_elects_by_itself(partition: PartitionEvidence, scene: Scene) -> str | None:
+def _kafka_elects_by_itself(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
     """`unclean.leader.election.enable`: the controller takes the first living replica, whoever plans what."""
     if partition.unclean_election_enabled:
         return (
@@ -241,15 +243,15 @@ def _kafka_elects_by_itself(partition: PartitionEvidence, scene: Scene) -> str |
         )
 
 
-def _tiered(partition: PartitionEvidence, scene: Scene) -> str | None:
+def _tiered(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
     """KIP-405: what is in the remote tier is not seen here, and a leader without its metadata may not find it."""
     if partition.tiered:
         return "the topic has remote storage: only local logs were compared, what is in the remote tier was not"
 
 
-def _old_leader_not_asked(partition: PartitionEvidence, scene: Scene) -> str | None:
+def _old_leader_not_asked(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
     """Before 4.0 DescribeCluster lists no fenced brokers: one that was never seen has no address to ask at."""
-    unseen = tuple(sorted(broker for broker in partition.isr if broker not in scene.brokers))
+    unseen = tuple(sorted(broker for broker in partition.isr if broker not in index.brokers))
     if unseen:
         return (
             f"the address of broker {_listed(unseen)} in the ISR is not known (this release lists unfenced brokers "
@@ -260,12 +262,12 @@ def _old_leader_not_asked(partition: PartitionEvidence, scene: Scene) -> str | N
 _WARNINGS = (_last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_not_asked)
 
 
-def warnings(partition: PartitionEvidence, scene: Scene) -> tuple[str, ...]:
+def warnings(partition: PartitionEvidence, index: ClusterIndex) -> tuple[str, ...]:
     """What a person should know before this partition is elected, though it refuses nothing."""
     said = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
-    if not said and all(map(scene.brokers.__contains__, partition.isr)):  # usual, and quick to see
+    if not said and all(map(index.brokers.__contains__, partition.isr)):  # usual, and quick to see
         return ()
-    return tuple(text for warning in _WARNINGS if (text := warning(partition, scene)))
+    return tuple(text for warning in _WARNINGS if (text := warning(partition, index)))
 
 
 def _listed(brokers: tuple[BrokerId, ...]) -> str:

@@ -80,7 +80,7 @@ class Ranked(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Ballot:
+class ElectionRequest:
     """One election: `designated` is to lead, `order` puts it first, `assignment` stands before and after."""
 
     id: TopicPartition
@@ -92,7 +92,7 @@ class Ballot:
 
 
 class Answer(StrEnum):
-    """What the controller said to one ballot or restore."""
+    """What the controller said to one request or restore."""
 
     ACCEPTED = "Accepted"
     NOT_NEEDED = "NotNeeded"

@@ -9,7 +9,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import Approvals
-from kafka_recovery.recovery.supervision import Mandate, unapproved
+from kafka_recovery.recovery.supervision import Permission, unapproved
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,14 +21,14 @@ class ApprovalGate:
 
     approvals: Approvals
 
-    async def ask(self, plan: Plan, digest: str, elected: Iterable[Decision], now: Mandate) -> str | None:
+    async def ask(self, plan: Plan, digest: str, elected: Iterable[Decision], now: Permission) -> str | None:
         """Who approves, if anybody has to."""
         if any(now.wants_approval(decision) for decision in elected):
             return await self.approvals.granted(plan, digest)
         return None
 
     async def denied(
-        self, plan: Plan, digest: str, members: Iterable[Decision], now: Mandate
+        self, plan: Plan, digest: str, members: Iterable[Decision], now: Permission
     ) -> dict[TopicPartition, Reason]:
         """Those that want a yes where none stands at this moment, and why; their approvals may still come."""
         wanting = [decision for decision in members if now.wants_approval(decision)]

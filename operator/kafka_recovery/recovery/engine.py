@@ -34,7 +34,7 @@ from kafka_recovery.recovery.ports import (
 )
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import Session
-from kafka_recovery.recovery.supervision import Mandate, Supervision, Unsupervised
+from kafka_recovery.recovery.supervision import Permission, Supervision, Unsupervised
 from kafka_recovery.recovery.wave import Timing
 
 
@@ -89,7 +89,7 @@ class Engine:
             self._observer,
             self._timing,
             self._histories,
-            self._mandate,
+            self._permission,
             stages or Stages(),
         )
         self._began = self._clock.monotonic()
@@ -103,7 +103,7 @@ class Engine:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
         histories = await self._histories.known(evidence.partitions)
-        policy = (await self._mandate()).policy
+        policy = (await self._permission()).policy
         return decide(evidence, policy, designated=designated or {}, histories=histories)
 
     async def recover(
@@ -127,7 +127,7 @@ class Engine:
             again = self._worth_trying(plan, again, session)
             if again:
                 await self._clock.sleep(self._effort.pause)
-            halted = (await self._mandate()).halted
+            halted = (await self._permission()).halted
             if halted:
                 for id, reason in again.items():
                     session.refuse(id, Reason(halted.code, f"{halted.message}; last seen: {reason}"))
@@ -153,7 +153,7 @@ class Engine:
         session.held = await self._end_earlier_runs(session, but=digest)
         begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
         if begun:
-            by = await self._gate.ask(plan, digest, plan.elections.values(), await self._mandate())
+            by = await self._gate.ask(plan, digest, plan.elections.values(), await self._permission())
             await self._journal.approved(digest, by)
             await self._execution.take_over(begun, session, go_on=True)
             return session.report()
@@ -187,7 +187,7 @@ class Engine:
 
     async def _gather(self, scope: Scope) -> Evidence:
         """Look at everything. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
-        policy = (await self._mandate()).policy
+        policy = (await self._permission()).policy
         evidence = await self._cluster.gather(scope, policy.widest_evidence_rules)
         nothing = scope.partitions is None and not evidence.partitions
         if nothing and (old := stands_still(evidence, policy)):
@@ -197,7 +197,7 @@ class Engine:
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         histories = await self._histories.known(evidence.partitions)
-        now = await self._mandate()
+        now = await self._permission()
         began = self._clock.monotonic()
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, histories=histories)
         plan = deciding()
@@ -246,9 +246,9 @@ class Engine:
         reason = Reason("OrderStillAltered", message)
         return {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
 
-    async def _mandate(self) -> Mandate:
+    async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""
-        now = await self._supervision.mandate()
+        now = await self._supervision.permission()
         return replace(now, halt=self._over() or now.halt)
 
     def _over(self) -> Reason | None:

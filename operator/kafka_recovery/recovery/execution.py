@@ -31,7 +31,7 @@ from kafka_recovery.recovery.ports import (
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
-from kafka_recovery.recovery.supervision import Mandate, unapproved
+from kafka_recovery.recovery.supervision import Permission, unapproved
 from kafka_recovery.recovery.wave import Timing, WaveSteps, settle
 
 
@@ -55,7 +55,7 @@ class Execution:
     observer: Observer
     timing: Timing
     histories: Histories
-    mandate: Callable[[], Awaitable[Mandate]]
+    permission: Callable[[], Awaitable[Permission]]
     stages: Stages
 
     async def carry_out(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
@@ -97,7 +97,7 @@ class Execution:
         self, plan: Plan, digest: str, elected: Mapping[TopicPartition, Decision], session: Session
     ) -> dict[TopicPartition, Decision]:
         """The elections that may be held; the others are concluded as refused."""
-        now = await self.mandate()
+        now = await self.permission()
         if now.halted:
             for id in elected:
                 session.refuse(id, now.halted)
@@ -146,7 +146,7 @@ class Execution:
             session.refuse(id, reason)
         in_order = [id for wave in steps.plan.waves for id in wave if id in elected and id not in lost]
         runs = session.begin(steps.plan, [elected[id] for id in in_order])
-        rollout = Rollout(steps, session, numbers, self.mandate, self.gate, begun=begun)
+        rollout = Rollout(steps, session, numbers, self.permission, self.gate, begun=begun)
         again = await rollout.run(tuple(runs.values()))
         unfinished = await self._go_through("after", self.stages.after, steps, session.recovered(in_order))
         for id, reason in unfinished.items():
@@ -181,7 +181,7 @@ class Execution:
 
     async def check_cluster(self, plan: Plan) -> ClusterState:
         """The cluster that answers; raises PlanForAnotherCluster if the plan was not made for it."""
-        rules = (await self.mandate()).policy.widest_evidence_rules
+        rules = (await self.permission()).policy.widest_evidence_rules
         found = (await self.cluster.gather(Scope(()), rules)).cluster
         if found.cluster_id != plan.cluster_id:
             raise PlanForAnotherCluster(plan.cluster_id, found.cluster_id)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol, Self
 
-from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Relay, Scope, Sighting
+from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
@@ -66,19 +66,19 @@ class Election(Protocol):
     `designated` (KIP-1275) has nothing to restore.
     """
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         """Prepare these elections: after an accepted answer, `elect` makes the designated replica the leader.
 
-        An answer for every ballot, always. It changes no leader, and `restore` takes it back.
+        An answer for every request, always. It changes no leader, and `restore` takes it back.
         """
         ...
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """Hold elections whose designation was accepted, in one go; an answer for every ballot, always."""
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Hold elections whose designation was accepted, in one go; an answer for every request, always."""
         ...
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        """Put back the original order where the present one is the ballot's; an order that is neither is left alone.
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        """Put back the original order where the present one is the request's; an order that is neither is left alone.
 
         Accepted means that the present order was read from metadata as new as the controller's, and is not ours now,
         or that there is no such partition any more. What could not be seen is answered with Changed.

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from kafka_recovery.decision.present_order import elects, passed_over
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.formats.documents import InvalidDocument
 
 
-def request_of(decision: Decision) -> Ballot:
+def request_of(decision: Decision) -> ElectionRequest:
     """The election a decision asks for; raises ValueError for a decision without a leader."""
     if decision.leader is None:
         raise ValueError(f"{decision.id} has no designated leader (verdict {decision.verdict})")
-    return Ballot(
+    return ElectionRequest(
         decision.id, decision.topic_id, decision.leader_epoch, decision.leader, decision.order, decision.assignment
     )
 

@@ -17,7 +17,7 @@ from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.outcomes import outcome_of
 from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
 from kafka_recovery.recovery.session import Session
-from kafka_recovery.recovery.supervision import Mandate, beyond_limit, outruled
+from kafka_recovery.recovery.supervision import Permission, beyond_limit, outruled
 from kafka_recovery.recovery.wave import Wave, WaveSteps
 
 CREDIT = 100
@@ -36,7 +36,7 @@ NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have
 class Rollout:
     """One plan's waves; outcomes go to the session.
 
-    `mandate` says what is allowed, `gate` who approved it: both are read before a wave's orders are set, and again
+    `permission` says what is allowed, `gate` who approved it: both are read before a wave's orders are set, and again
     before its elections are held. Each size of the policy's waves is unlocked by a wave that verified:
     a canary that dropped out before it was elected has shown nothing, and another one takes its place. Never more
     elections than the size that is unlocked are held and not verified; the last size is used up in batches.
@@ -47,7 +47,7 @@ class Rollout:
         steps: WaveSteps,
         session: Session,
         numbers: Iterator[int],
-        mandate: Callable[[], Awaitable[Mandate]],
+        permission: Callable[[], Awaitable[Permission]],
         gate: ApprovalGate,
         *,
         begun: Iterable[TopicPartition] = (),
@@ -56,7 +56,7 @@ class Rollout:
         self._steps = steps
         self._session = session
         self._numbers = numbers
-        self._mandate = mandate
+        self._permission = permission
         self._gate = gate
         self._begun = set(begun)
         self._policy = steps.plan.policy
@@ -188,7 +188,7 @@ class Rollout:
             return fault.reason
 
     async def _prepare(self) -> Wave | Reason:
-        now = await self._mandate()
+        now = await self._permission()
         halted = self._halted([run.id for run in self._rest], now)
         if halted:
             return halted
@@ -228,13 +228,13 @@ class Rollout:
         return members
 
     async def _elect(self, wave: Wave) -> None:
-        now = await self._mandate()
+        now = await self._permission()
         if self._steps.is_outdated(wave, now.policy) and await self._settled():
-            now = await self._mandate()
+            now = await self._permission()
         self._policy = now.policy
         if self._stumbled() or self._excess(wave):
             await self._all_ended()
-            now = await self._mandate()
+            now = await self._permission()
             self._policy = now.policy
         members = wave.begun()
         halted = self._halted([run.id for run in members], now)
@@ -295,7 +295,7 @@ class Rollout:
         """What follows for the rest: where what stopped the waves is decided again, the rest is too, a canary first."""
         return Ending.AGAIN if self._decide_again else Ending.REFUSED
 
-    def _halted(self, ids: Sequence[TopicPartition], now: Mandate) -> Reason | None:
+    def _halted(self, ids: Sequence[TopicPartition], now: Permission) -> Reason | None:
         """Why these must not be elected: told to stop, out of time, or an earlier wave that did not verify."""
         open_ones = {id for id in ids if id not in self._session}
         self._session.postponed -= open_ones  # a halt that was met when they were to be prepared may be over
@@ -304,7 +304,7 @@ class Rollout:
             return now.halted
         return self._failed
 
-    async def _barred(self, members: Sequence[PartitionRun], now: Mandate) -> dict[TopicPartition, Reason]:
+    async def _barred(self, members: Sequence[PartitionRun], now: Permission) -> dict[TopicPartition, Reason]:
         """Those that may not be elected though they were planned, and what changed; an approval may still come."""
         decisions = [run.decision for run in members]
         outlawed = {d.id: reason for d in decisions if (reason := outruled(d, now.policy))}

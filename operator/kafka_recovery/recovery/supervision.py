@@ -25,7 +25,7 @@ class Authority(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Mandate:
+class Permission:
     """What is allowed at one moment. `halt`: why no further wave may begin, if its owners suspended the run."""
 
     policy: Policy
@@ -50,7 +50,7 @@ class Mandate:
 class Supervision(Protocol):
     """Asking a run's owners what they want now. The operator reads its resources; the command line has one policy."""
 
-    async def mandate(self) -> Mandate:
+    async def permission(self) -> Permission:
         """What is allowed now, as new as it can be had: a change holds from the next wave on.
 
         It must not raise. Whoever can't find out says so with a `halt`: silence is no permission.
@@ -64,9 +64,9 @@ class Unsupervised:
 
     policy: Policy
 
-    async def mandate(self) -> Mandate:
+    async def permission(self) -> Permission:
         """The same, always."""
-        return Mandate(self.policy)
+        return Permission(self.policy)
 
 
 def outruled(decision: Decision, policy: Policy) -> Reason | None:
@@ -81,7 +81,7 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
     return None
 
 
-def unapproved(decision: Decision, now: Mandate, digest: str, why: Reason | None = None) -> Reason | None:
+def unapproved(decision: Decision, now: Permission, digest: str, why: Reason | None = None) -> Reason | None:
     """What wants a person to say yes, where nobody's yes stands. `why`: what keeps one that was said from it."""
     if not now.wants_approval(decision):
         return None

@@ -9,8 +9,8 @@ from datetime import timedelta
 from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.domain.election import (
     Answer,
-    Ballot,
     ElectionAnswer,
+    ElectionRequest,
     Gone,
     Lead,
     Leadership,
@@ -55,7 +55,7 @@ from kafka_recovery.recovery.requests import request_of
 FRESH = timedelta(seconds=2)
 """A last look that began longer ago than this is taken again before its wave is elected."""
 
-Ask = Callable[[Sequence[Ballot]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
+Ask = Callable[[Sequence[ElectionRequest]], Awaitable[Mapping[TopicPartition, ElectionAnswer]]]
 
 Settled = Callable[[], Awaitable[bool]]
 """Waits until no new leader is waited for; whether one was."""

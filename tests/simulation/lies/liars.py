@@ -107,11 +107,11 @@ class Liar:
         self.tells(self.story.kept, lambda kept: bool(kept.outcomes), outcomes=lambda kept: other(kept.outcomes))
 
     def asks(self, what: str, **values: Any) -> None:
-        """Requests of one kind are about other ballots."""
+        """Requests of one kind are about other requests."""
         self.tells(
             self.story.asked,
             lambda asked: asked.what == what,
-            ballots=lambda asked: tuple(_with(ballot, values) for ballot in asked.ballots),
+            requests=lambda asked: tuple(_with(request, values) for request in asked.requests),
         )
 
     def reports(self, which: Callable[[Ran], bool] = lambda ran: ran.report is not None, **values: Any) -> None:
@@ -159,8 +159,8 @@ def together(*tells: Tell) -> Tell:
 
 
 def is_about(id: TopicPartition) -> Callable[[Any], bool]:
-    """Whether a fact is about this partition: it names it, or a ballot of it."""
-    return lambda fact: getattr(fact, "id", None) == id or any(b.id == id for b in getattr(fact, "ballots", ()))
+    """Whether a fact is about this partition: it names it, or a request of it."""
+    return lambda fact: getattr(fact, "id", None) == id or any(b.id == id for b in getattr(fact, "requests", ()))
 
 
 def _with(fact: Fact, values: Mapping[str, Any]) -> Fact:

@@ -44,8 +44,8 @@ def _is(process: str) -> Callable[[Ran], bool]:
 
 def _at_once(it: Liar) -> None:
     """Both partitions are elected by one request."""
-    both = tuple(ballot for asked in it.story.requests("elect") for ballot in asked.ballots)
-    it.tells(it.story.asked, lambda asked: asked.what == "elect", ballots=both)
+    both = tuple(request for asked in it.story.requests("elect") for request in asked.requests)
+    it.tells(it.story.asked, lambda asked: asked.what == "elect", requests=both)
 
 
 LIES = (

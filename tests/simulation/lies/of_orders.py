@@ -53,7 +53,7 @@ def _dies_with_its_last_wave(it: Liar) -> None:
     it.hides(it.story.kept, _file("wave-0002-ended.json"))
     it.tells(it.story.ran, lambda ran: ran.process == "engine-1", report=None)
     asked = next(asked for asked in it.story.asked if asked.what == "restore" and is_about(SECOND)(asked))
-    it.story.asked.append(Asked(asked.at + 20, "engine-2", asked.machine, "restore", asked.ballots))
+    it.story.asked.append(Asked(asked.at + 20, "engine-2", asked.machine, "restore", asked.requests))
 
 
 LIES = (

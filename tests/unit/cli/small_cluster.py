@@ -12,8 +12,8 @@ from kafka_recovery.cli.cluster.wiring import Connection, Target
 from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable
 from kafka_recovery.domain.election import (
     Answer,
-    Ballot,
     ElectionAnswer,
+    ElectionRequest,
     Gone,
     Lead,
     Leadership,
@@ -153,34 +153,34 @@ class SmallCluster:
             id: Lead(candidates[id], LeaderEpoch(p.epoch), Offset(p.logs[candidates[id]] or 0)) for id, p in led.items()
         }
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        return {ballot.id: self._designate(ballot) for ballot in ballots}
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        return {request.id: self._designate(request) for request in requests}
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        self.before_election([str(ballot.id) for ballot in ballots])
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        self.before_election([str(request.id) for request in requests])
         await asyncio.sleep(self.election_takes)
-        return {ballot.id: self._elect(ballot) for ballot in ballots}
+        return {request.id: self._elect(request) for request in requests}
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         if self.vanished:
-            return {ballot.id: ElectionAnswer(Answer.CHANGED, self.vanished) for ballot in ballots}
-        for ballot in ballots:
-            if self._partitions[ballot.id].assignment == ballot.order:
-                self._partitions[ballot.id].assignment = ballot.assignment
-                self.changes.append(f"restore {ballot.id}")
-        return {ballot.id: ElectionAnswer(Answer.ACCEPTED) for ballot in ballots}
+            return {request.id: ElectionAnswer(Answer.CHANGED, self.vanished) for request in requests}
+        for request in requests:
+            if self._partitions[request.id].assignment == request.order:
+                self._partitions[request.id].assignment = request.assignment
+                self.changes.append(f"restore {request.id}")
+        return {request.id: ElectionAnswer(Answer.ACCEPTED) for request in requests}
 
-    def _designate(self, ballot: Ballot) -> ElectionAnswer:
-        if ballot.id in self.refuses:
+    def _designate(self, request: ElectionRequest) -> ElectionAnswer:
+        if request.id in self.refuses:
             return ElectionAnswer(Answer.REFUSED, Reason("ClusterAuthorizationFailed", "our principal lacks ALTER"))
-        self._partitions[ballot.id].assignment = ballot.order
+        self._partitions[request.id].assignment = request.order
         return ElectionAnswer(Answer.ACCEPTED)
 
-    def _elect(self, ballot: Ballot) -> ElectionAnswer:
-        partition = self._partitions[ballot.id]
-        partition.leader = ballot.designated
-        partition.isr, partition.epoch = (ballot.designated,), partition.epoch + 1
-        self.changes.append(f"elect {ballot.designated} for {ballot.id}")
+    def _elect(self, request: ElectionRequest) -> ElectionAnswer:
+        partition = self._partitions[request.id]
+        partition.leader = request.designated
+        partition.isr, partition.epoch = (request.designated,), partition.epoch + 1
+        self.changes.append(f"elect {request.designated} for {request.id}")
         return ElectionAnswer(Answer.ACCEPTED)
 
     def _state(self) -> ClusterState:

@@ -28,7 +28,7 @@ from kafka_recovery.cluster.kip_1275 import ElectLeadersResponse, GetReplicaLogI
 from kafka_recovery.cluster.metadata import PartitionState, topic_id_text
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.cluster.sockets import Address
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from unit.cluster.stage import OFFERED, Heard, StagedBroker, api_versions
 
@@ -62,10 +62,10 @@ def offline(
     return PartitionState(**(fields | changes))
 
 
-def ballot(id: TopicPartition = ORDERS, order: tuple[int, ...] = (3, 1, 2)) -> Ballot:
+def request(id: TopicPartition = ORDERS, order: tuple[int, ...] = (3, 1, 2)) -> ElectionRequest:
     """An election of the first of `order`, of a partition whose assignment is 1, 2, 3."""
     designated, *_ = ours = tuple(map(BrokerId, order))
-    return Ballot(id, topic_id_text(TOPIC_ID), EPOCH, designated, ours, tuple(map(BrokerId, (1, 2, 3))))
+    return ElectionRequest(id, topic_id_text(TOPIC_ID), EPOCH, designated, ours, tuple(map(BrokerId, (1, 2, 3))))
 
 
 @dataclass

@@ -18,7 +18,7 @@ from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.domain.election import Answer, Relay
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.reason import Reason
-from unit.cluster.play import ORDERS, PATIENCE, SOON, Play, ballot, offline
+from unit.cluster.play import ORDERS, PATIENCE, SOON, Play, offline, request
 from unit.cluster.stage import Heard
 
 OTHER = TopicPartition("orders", 1)
@@ -48,14 +48,14 @@ class TestElecting:
     )
     async def test_what_the_controller_said_is_taken_for_what_it_can_mean(self, code: int, answer: Answer) -> None:
         async with electing(Play(election=[code])) as election:
-            assert (await election.elect([ballot()]))[ORDERS].answer is answer
+            assert (await election.elect([request()]))[ORDERS].answer is answer
 
     @pytest.mark.parametrize("code", [41, -1])
     async def test_an_election_by_a_controller_that_resigned_is_never_held_again(self, code: int) -> None:
         """Its records may have gone to Raft before it failed the request: the successor may commit them."""
         play = Play(election=[code, 0])
         async with electing(play) as election:
-            await election.elect([ballot()])
+            await election.elect([request()])
 
         assert len(play.asked("ElectLeaders")) == 1
 
@@ -73,7 +73,7 @@ class TestElecting:
                 return play.api_versions(2, heard)
 
             play.members[2].roles["ApiVersions"] = late
-            found = (await election.elect([ballot()]))[ORDERS]
+            found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
         assert found.reason
@@ -83,7 +83,7 @@ class TestElecting:
     async def test_a_partition_that_the_answer_leaves_out_may_have_been_elected(self) -> None:
         play = Play(left_out={OTHER})
         async with electing(play) as election:
-            answers = await election.elect([ballot(), ballot(OTHER)])
+            answers = await election.elect([request(), request(OTHER)])
 
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.ACCEPTED, Answer.UNANSWERED)
         reason = answers[OTHER].reason
@@ -94,11 +94,11 @@ class TestElecting:
         play = Play()
         async with electing(play) as election:
             play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
-            assert (await election.elect([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+            assert (await election.elect([request()]))[ORDERS].answer is Answer.UNANSWERED
 
     async def test_a_replica_behind_dead_ones_is_elected_by_the_order_that_stands(self) -> None:
         play = Play(fenced={1})
-        stands = replace(ballot(order=(1, 2, 3)), designated=BrokerId(2))
+        stands = replace(request(order=(1, 2, 3)), designated=BrokerId(2))
         async with play.staged(1, 2, 3), play.cluster() as cluster:
             election = AssignmentOrderElection(cluster, deadline=PATIENCE)
             assert (await election.designate([stands]))[ORDERS].answer is Answer.ACCEPTED
@@ -108,7 +108,7 @@ class TestElecting:
 
     async def test_but_not_behind_one_that_came_back_meanwhile(self) -> None:
         play = Play()
-        stands = replace(ballot(order=(1, 2, 3)), designated=BrokerId(2))
+        stands = replace(request(order=(1, 2, 3)), designated=BrokerId(2))
         async with play.staged(1, 2, 3), play.cluster() as cluster:
             held = (await AssignmentOrderElection(cluster, deadline=PATIENCE).elect([stands]))[ORDERS]
 
@@ -119,7 +119,7 @@ class TestElecting:
         play = Play()
         async with electing(play) as election:
             play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
-            relay = (await election.elect([ballot()]))[ORDERS].relay
+            relay = (await election.elect([request()]))[ORDERS].relay
 
             assert relay is not None
             assert relay == Relay(BrokerId(2), *play.address(2))
@@ -139,7 +139,7 @@ class TestElecting:
             await cluster.route(PATIENCE)
             before = play.members[2].connections
             election = AssignmentOrderElection(cluster, deadline=PATIENCE, permit=permit)
-            answer = (await getattr(election, change)([ballot()]))[ORDERS]
+            answer = (await getattr(election, change)([request()]))[ORDERS]
 
         assert (answer.answer, answer.reason) == (Answer.CHANGED, Reason("Suspended", "somebody suspended it"))
         assert not play.asked("ElectLeaders") + play.asked("AlterPartitionReassignments")
@@ -169,7 +169,7 @@ class TestDesignating:
         """Kafka refuses it then, if somebody has added one since the order was thought up (KIP-860)."""
         play = Play()
         async with electing(play) as election:
-            await election.designate([ballot()])
+            await election.designate([request()])
 
         (heard,) = play.asked("AlterPartitionReassignments")
         assert heard.message.allow_replication_factor_change is False
@@ -177,7 +177,7 @@ class TestDesignating:
     async def test_an_order_that_stands_already_is_not_set(self) -> None:
         play = Play()
         async with electing(play) as election:
-            answers = await election.designate([ballot(order=(1, 2, 3))])
+            answers = await election.designate([request(order=(1, 2, 3))])
 
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert not play.asked("AlterPartitionReassignments")
@@ -185,14 +185,14 @@ class TestDesignating:
     async def test_an_order_is_set_again_when_a_controller_has_resigned(self) -> None:
         play = Play(reassignment=[41, 41, 0])
         async with electing(play) as election:
-            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.ACCEPTED
+            assert (await election.designate([request()]))[ORDERS].answer is Answer.ACCEPTED
 
         assert len(play.asked("AlterPartitionReassignments")) == 3
 
     async def test_if_all_controllers_resign_it_is_unknown_whether_the_order_is_set(self) -> None:
         play = Play(reassignment=[41])
         async with electing(play) as election:
-            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+            assert (await election.designate([request()]))[ORDERS].answer is Answer.UNANSWERED
 
         assert len(play.asked("AlterPartitionReassignments")) == 3
 
@@ -205,12 +205,12 @@ class TestDesignating:
 
         async with electing(play) as election:
             play.members[2].roles["AlterPartitionReassignments"] = last_words
-            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+            assert (await election.designate([request()]))[ORDERS].answer is Answer.UNANSWERED
 
     async def test_an_unknown_server_error_is_not_tried_again(self) -> None:
         play = Play(reassignment=[-1, 0])
         async with electing(play) as election:
-            assert (await election.designate([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+            assert (await election.designate([request()]))[ORDERS].answer is Answer.UNANSWERED
 
         assert len(play.asked("AlterPartitionReassignments")) == 1
 
@@ -227,7 +227,7 @@ class TestDesignating:
 
         async with electing(play) as election:
             play.members[2].roles["AlterPartitionReassignments"] = mixed
-            answers = await election.designate([ballot(), ballot(OTHER)])
+            answers = await election.designate([request(), request(OTHER)])
 
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.UNANSWERED, Answer.ACCEPTED)
         assert len(play.asked("AlterPartitionReassignments")) == 1
@@ -239,7 +239,7 @@ class TestRestoring:
         play.add(offline(replicas=(3, 1, 2)))
         play.add(offline(OTHER, replicas=(2, 1, 3)))
         async with electing(play) as election:
-            answers = await election.restore([ballot(), ballot(OTHER)])
+            answers = await election.restore([request(), request(OTHER)])
 
         assert {answer.answer for answer in answers.values()} == {Answer.ACCEPTED}
         (heard,) = play.asked("AlterPartitionReassignments")
@@ -249,7 +249,7 @@ class TestRestoring:
     async def test_the_order_of_a_topic_that_was_made_anew_is_left_alone(self) -> None:
         play = Play()
         play.add(offline(replicas=(3, 1, 2)))
-        of_before = replace(ballot(), topic_id=topic_id_text(uuid4()))
+        of_before = replace(request(), topic_id=topic_id_text(uuid4()))
         async with electing(play) as election:
             answers = await election.restore([of_before])
 
@@ -261,7 +261,7 @@ class TestRestoring:
         play = Play(hidden={"orders": 29})
         play.add(offline(replicas=(3, 1, 2)))
         async with electing(play) as election:
-            answer = (await election.restore([ballot()]))[ORDERS]
+            answer = (await election.restore([request()]))[ORDERS]
 
         assert answer.answer is Answer.CHANGED
         assert answer.reason
@@ -269,14 +269,14 @@ class TestRestoring:
 
     async def test_a_topic_that_is_gone_has_no_order_of_ours(self) -> None:
         async with electing(Play()) as election:
-            assert (await election.restore([ballot()]))[ORDERS].answer is Answer.ACCEPTED
+            assert (await election.restore([request()]))[ORDERS].answer is Answer.ACCEPTED
 
     async def test_an_unregistered_broker_in_the_way_is_named_with_what_to_do(self) -> None:
         """Kafka takes no assignment that names such a broker, whatever its order; asking again does not help."""
         play = Play(reassignment=[39])
         play.add(offline(replicas=(3, 1, 2)))
         async with electing(play) as election:
-            answer = (await election.restore([ballot()]))[ORDERS]
+            answer = (await election.restore([request()]))[ORDERS]
 
         assert answer.answer is Answer.REFUSED
         assert answer.reason
@@ -289,7 +289,7 @@ class TestRestoring:
         play.add(offline(replicas=(3, 1, 2)))
         async with play.staged(1, 2), play.cluster() as cluster:
             play.members[1].roles["DescribeTopicPartitions"] = lambda heard: heard.cut()
-            answers = await AssignmentOrderElection(cluster, deadline=PATIENCE).restore([ballot()])
+            answers = await AssignmentOrderElection(cluster, deadline=PATIENCE).restore([request()])
 
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert len(play.asked("AlterPartitionReassignments")) == 1
@@ -299,7 +299,7 @@ class TestRestoring:
         play = Play(applied={2: 90}, watermark=100)
         play.add(offline(replicas=(3, 1, 2)))
         async with play.staged(2), play.cluster() as cluster:
-            answers = await AssignmentOrderElection(cluster, deadline=timedelta(seconds=1)).restore([ballot()])
+            answers = await AssignmentOrderElection(cluster, deadline=timedelta(seconds=1)).restore([request()])
 
         reason = answers[ORDERS].reason
         assert answers[ORDERS].answer is Answer.CHANGED
@@ -314,7 +314,7 @@ class TestRestoring:
             for member in play.members.values():
                 member.roles["DescribeTopicPartitions"] = lambda heard: None
             election = AssignmentOrderElection(cluster, deadline=SOON)
-            answers = await election.restore([ballot(), ballot(OTHER, (1, 2, 3))])
+            answers = await election.restore([request(), request(OTHER, (1, 2, 3))])
 
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.CHANGED, Answer.ACCEPTED)
         assert answers[ORDERS].reason

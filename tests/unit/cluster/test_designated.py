@@ -17,7 +17,7 @@ from kafka_recovery.cluster.errors import InvalidConfiguration, UnsupportedReque
 from kafka_recovery.cluster.kip_1275 import DESIGNATED, ElectLeadersRequest
 from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.cluster.versions import require_carried, require_safe
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot
+from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionRequest
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, TOPIC_ID, Log, Play, offline
@@ -29,12 +29,12 @@ REPLICAS = tuple(map(BrokerId, (1, 2, 3)))
 RULES = EvidenceRules(deadline=PATIENCE)
 
 
-def ballot(id: TopicPartition = ORDERS, leader: int = 3, order: tuple[BrokerId, ...] = REPLICAS) -> Ballot:
+def request(id: TopicPartition = ORDERS, leader: int = 3, order: tuple[BrokerId, ...] = REPLICAS) -> ElectionRequest:
     """Broker 3 is named, and the order stays as it is."""
-    return Ballot(id, topic_id_text(TOPIC_ID), EPOCH, BrokerId(leader), order, REPLICAS)
+    return ElectionRequest(id, topic_id_text(TOPIC_ID), EPOCH, BrokerId(leader), order, REPLICAS)
 
 
-BY_ORDER = ballot(order=tuple(map(BrokerId, (3, 1, 2))))
+BY_ORDER = request(order=tuple(map(BrokerId, (3, 1, 2))))
 """The same election as the other driver plans it."""
 
 
@@ -58,7 +58,7 @@ class TestElecting:
     async def test_each_partition_gets_the_leader_that_was_named_for_it(self) -> None:
         play = Play()
         async with electing(play) as election:
-            answers = await election.elect([ballot(PAYMENTS, 1), ballot(OTHER, 2), ballot()])
+            answers = await election.elect([request(PAYMENTS, 1), request(OTHER, 2), request()])
 
         (heard,) = play.asked("ElectLeaders")
         assert (heard.version, heard.message.election_type) == (3, DESIGNATED)
@@ -68,20 +68,20 @@ class TestElecting:
     async def test_no_request_has_more_than_are_served(self) -> None:
         """Kafka serves the first 1000, and says nothing about the others."""
         play = Play()
-        ballots = [ballot(TopicPartition("orders", n)) for n in range(2001)]
+        requests = [request(TopicPartition("orders", n)) for n in range(2001)]
         async with electing(play) as election:
-            answers = await election.elect(ballots)
+            answers = await election.elect(requests)
 
-        requests = play.asked("ElectLeaders")
-        assert [len(designations(heard)) for heard in requests] == [1000, 1000, 1]
-        assert {answers[each.id].answer for each in ballots} == {Answer.ACCEPTED}
+        sent = play.asked("ElectLeaders")
+        assert [len(designations(heard)) for heard in sent] == [1000, 1000, 1]
+        assert {answers[each.id].answer for each in requests} == {Answer.ACCEPTED}
 
     async def test_nothing_is_prepared_and_nothing_put_back(self) -> None:
         play = Play()
         play.add(offline())
         async with electing(play) as election:
-            prepared = await election.designate([ballot()])
-            restored = await election.restore([ballot()])
+            prepared = await election.designate([request()])
+            restored = await election.restore([request()])
 
         assert prepared[ORDERS].answer is restored[ORDERS].answer is Answer.ACCEPTED
         assert not play.asked("AlterPartitionReassignments")
@@ -102,14 +102,14 @@ class TestElecting:
     ) -> None:
         play = Play(election=[code, 0])
         async with electing(play) as election:
-            assert (await election.elect([ballot()]))[ORDERS].answer is answer
+            assert (await election.elect([request()]))[ORDERS].answer is answer
 
         assert len(play.asked("ElectLeaders")) == 1
 
     async def test_who_may_not_designate_is_told_the_acl_that_is_missing(self) -> None:
         play = Play(election=[31])
         async with electing(play) as election:
-            found = (await election.elect([ballot()]))[ORDERS]
+            found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is Answer.REFUSED
         assert "CLUSTER_ACTION" in str(found.reason)
@@ -117,7 +117,7 @@ class TestElecting:
     async def test_a_partition_that_the_answer_leaves_out_may_have_been_elected(self) -> None:
         play = Play(left_out={OTHER})
         async with electing(play) as election:
-            answers = await election.elect([ballot(), ballot(OTHER)])
+            answers = await election.elect([request(), request(OTHER)])
 
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.ACCEPTED, Answer.UNANSWERED)
 
@@ -138,7 +138,7 @@ class TestElecting:
                 )
 
             play.members[2].roles["ApiVersions"] = refusing
-            found = (await election.elect([ballot()]))[ORDERS]
+            found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is answer
         assert len(play.asked("ElectLeaders")) == (answer is Answer.ACCEPTED)
@@ -147,7 +147,7 @@ class TestElecting:
         play = Play()
         async with electing(play) as election:
             play.members[2].roles["ElectLeaders"] = lambda heard: heard.cut()
-            assert (await election.elect([ballot()]))[ORDERS].answer is Answer.UNANSWERED
+            assert (await election.elect([request()]))[ORDERS].answer is Answer.UNANSWERED
 
         assert len(play.asked("ElectLeaders")) == 1
 
@@ -155,7 +155,7 @@ class TestElecting:
         """The second request waits for the first one's answer; the last look is too old by then."""
         monkeypatch.setattr(controller_requests, "SENT_WITHIN", SOON)
         play = Play()
-        ballots = [ballot(TopicPartition("orders", n)) for n in range(1001)]
+        requests = [request(TopicPartition("orders", n)) for n in range(1001)]
         async with electing(play) as election:
 
             async def late(heard: Heard) -> Any:
@@ -163,9 +163,9 @@ class TestElecting:
                 return play.elect(heard)
 
             play.members[2].roles["ElectLeaders"] = late
-            answers = await election.elect(ballots)
+            answers = await election.elect(requests)
 
-        last = answers[ballots[-1].id]
+        last = answers[requests[-1].id]
         assert answers[ORDERS].answer is Answer.ACCEPTED
         assert last.answer is Answer.CHANGED
         assert last.reason
@@ -176,7 +176,7 @@ class TestElecting:
         """At an older version the leaders' names would be dropped, and anybody elected."""
         play = Play()
         async with play.staged(2), play.cluster() as cluster:
-            found = (await DesignatedElection(cluster, deadline=PATIENCE).elect([ballot()]))[ORDERS]
+            found = (await DesignatedElection(cluster, deadline=PATIENCE).elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
         assert found.reason
@@ -201,7 +201,7 @@ class TestAnothersPlan:
         play = Play()
         async with play.staged(2), play.cluster() as cluster:
             election = AssignmentOrderElection(cluster, deadline=PATIENCE)
-            held = await election.elect([ballot(), ballot(OTHER, 2)])
+            held = await election.elect([request(), request(OTHER, 2)])
 
         assert (held[ORDERS].answer, held[OTHER].answer) == (Answer.CHANGED, Answer.ACCEPTED)
         (heard,) = play.asked("ElectLeaders")
@@ -229,8 +229,8 @@ class TestAuto:
     async def test_each_election_is_held_as_it_was_planned(self) -> None:
         play = Play(designates={2})
         async with self.electing(play) as election:
-            prepared = await election.designate([BY_ORDER, ballot(OTHER)])
-            answers = await election.elect([BY_ORDER, ballot(OTHER)])
+            prepared = await election.designate([BY_ORDER, request(OTHER)])
+            answers = await election.elect([BY_ORDER, request(OTHER)])
 
         assert {answer.answer for answer in (*prepared.values(), *answers.values())} == {Answer.ACCEPTED}
         assert len(play.asked("AlterPartitionReassignments")) == 1
@@ -250,7 +250,7 @@ class TestAuto:
                 return play.elect(heard)
 
             play.members[2].roles["ElectLeaders"] = late
-            answers = await election.elect([BY_ORDER, ballot(OTHER)])
+            answers = await election.elect([BY_ORDER, request(OTHER)])
 
         assert answers[BY_ORDER.id].answer is Answer.ACCEPTED
         assert answers[OTHER].answer is Answer.CHANGED
@@ -260,7 +260,7 @@ class TestAuto:
     async def test_where_brokers_do_not_offer_it_any_more_nobody_else_is_elected(self) -> None:
         play = Play()
         async with self.electing(play) as election:
-            found = (await election.elect([ballot()]))[ORDERS]
+            found = (await election.elect([request()]))[ORDERS]
 
         assert found.answer is Answer.CHANGED
         assert found.reason
@@ -270,7 +270,7 @@ class TestAuto:
     async def test_an_order_that_elects_the_right_one_as_it_is_needs_no_more(self) -> None:
         play = Play()
         async with self.electing(play) as election:
-            assert (await election.elect([ballot(leader=1)]))[ORDERS].answer is Answer.ACCEPTED
+            assert (await election.elect([request(leader=1)]))[ORDERS].answer is Answer.ACCEPTED
 
         (heard,) = play.asked("ElectLeaders")
         assert heard.message.election_type == 1

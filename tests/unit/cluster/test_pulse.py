@@ -37,7 +37,7 @@ async def on_stage(play: Play, *brokers: int) -> AsyncIterator[KafkaCluster]:
 
 
 def reachable(pulse: Pulse) -> dict[int, bool | None]:
-    return {int(id): beat.reachable for id, beat in pulse.beats.items()}
+    return {int(id): told.reachable for id, told in pulse.brokers.items()}
 
 
 def is_whole(pulse: Pulse) -> bool:
@@ -61,8 +61,8 @@ class TestPulse:
             pulse = await cluster.pulse(PATIENCE)
 
         assert reachable(pulse) == {1: True, 2: True, 3: True}
-        assert {id: beat.applied for id, beat in pulse.beats.items()} == {1: 100, 2: 98, 3: 40}
-        assert [id for id, beat in pulse.beats.items() if beat.entry.fenced] == [3]
+        assert {id: told.applied for id, told in pulse.brokers.items()} == {1: 100, 2: 98, 3: 40}
+        assert [id for id, told in pulse.brokers.items() if told.entry.fenced] == [3]
         assert (pulse.cluster_id, pulse.lists_fenced, pulse.disagreement) == ("a-play", True, None)
 
     async def test_it_asks_two_brokers_who_there_is_and_nobody_about_topics(self) -> None:
@@ -102,16 +102,16 @@ class TestPulse:
         async with on_stage(play, 1, 2) as cluster:
             await cluster.pulse(SOON)
             play.members[2].roles["ApiVersions"] = silence
-            beat = None
+            told = None
             until = time.monotonic() + 5
-            while (beat is None or beat.reachable is None) and time.monotonic() < until:
-                beat = (await cluster.pulse(SOON)).beats[BrokerId(2)]
+            while (told is None or told.reachable is None) and time.monotonic() < until:
+                told = (await cluster.pulse(SOON)).brokers[BrokerId(2)]
 
-        assert beat
-        assert (beat.reachable, beat.refused) == (False, False)
-        assert beat.fault
-        assert beat.fault.code == "BrokerSilent"
-        assert beat.applied == 100, "what it said last"
+        assert told
+        assert (told.reachable, told.refused) == (False, False)
+        assert told.fault
+        assert told.fault.code == "BrokerSilent"
+        assert told.applied == 100, "what it said last"
 
     async def test_a_pause_of_this_process_is_no_silence_of_the_brokers(self) -> None:
         play = Play()
@@ -142,9 +142,9 @@ class TestPulse:
             play.members[1].roles["DescribeCluster"] = lambda heard: copy(answer)
             await play.members[2].__aexit__(None, None, None)
             await cluster.pulse(PATIENCE)
-            beat = (await cluster.pulse(PATIENCE)).beats[BrokerId(2)]
+            told = (await cluster.pulse(PATIENCE)).brokers[BrokerId(2)]
 
-        assert (beat.reachable, beat.refused) == (False, True)
+        assert (told.reachable, told.refused) == (False, True)
 
     async def test_whoever_hangs_when_asked_who_there_is_is_passed_over(self) -> None:
         play = Play()
@@ -164,7 +164,7 @@ class TestPulse:
             pulses = [await whole_pulse(cluster) for _ in range(5)]
             assert {pulse.view_from for pulse in pulses} <= {play.address(2), play.address(3)}
 
-        assert not any(beat.entry.fenced for pulse in pulses for beat in pulse.beats.values())
+        assert not any(told.entry.fenced for pulse in pulses for told in pulse.brokers.values())
         assert [pulse.disagreement for pulse in pulses] == [None] * 5, "it knows less: that is no disagreement"
 
     async def test_even_the_first_pulse_is_not_taken_from_a_broker_that_is_cut_off(self) -> None:
@@ -175,7 +175,7 @@ class TestPulse:
                 async with KafkaCluster([play.address(1)], PLAINTEXT) as cluster:
                     first = await cluster.pulse(PATIENCE)
 
-        assert not any(beat.entry.fenced for beat in first.beats.values())
+        assert not any(told.entry.fenced for told in first.brokers.values())
 
     async def test_brokers_that_know_as_much_and_see_others_alive_disagree_until_they_agree_again(self) -> None:
         play = Play()
@@ -198,7 +198,7 @@ class TestPulse:
             play.fenced.add(3)
             after = await cluster.pulse(PATIENCE)
 
-        assert (set(before.beats), set(after.beats)) == ({1, 2, 3}, {1, 2})
+        assert (set(before.brokers), set(after.brokers)) == ({1, 2, 3}, {1, 2})
         assert not after.lists_fenced
 
     async def test_a_broker_that_is_new_is_asked_in_the_pulse_that_finds_it(self) -> None:

@@ -73,7 +73,7 @@ class TestOneClusterInTheDark:
                 journal = await asyncio.to_thread(lambda: "written")
 
             assert not names.speaks.is_set()
-            assert [beat.reachable for beat in pulse.beats.values()] == [True, True]
+            assert [told.reachable for told in pulse.brokers.values()] == [True, True]
             assert journal == "written"
 
     async def test_it_keeps_a_few_threads_and_what_nobody_waits_for_is_not_looked_up(self, names: NameServer) -> None:

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from kafka_recovery.decision.chains import Guard, Told, each_replica, objects
 from kafka_recovery.decision.checks import broker_objection
+from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.conditions import ALIVE, Holds, Not, On, Same, Unknown, Value
-from kafka_recovery.decision.scene import Scene, scene
 from kafka_recovery.domain.evidence import Broker, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
@@ -15,7 +15,7 @@ from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import broker, dead, evidence, log, partition
 from unit.decision.written import objection
 
-Objection = Callable[[PartitionEvidence, Rule, Scene], Reason | None]
+Objection = Callable[[PartitionEvidence, Rule, ClusterIndex], Reason | None]
 
 
 @objects("Fenced", when=Holds("broker.fenced"))
@@ -29,17 +29,17 @@ def silent(broker: Broker) -> str:
 
 
 @objects(Told("replica.problem.code", otherwise="NotMeasured"), when=Unknown("replica.log"))
-def unmeasured(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def unmeasured(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     return f"broker {replica.broker} of {partition.id} by {rule.name}"
 
 
 @objects("Leads", when=Holds("replica.leads"))
-def leading(replica: Replica, partition: PartitionEvidence, rule: Rule, scene: Scene) -> str:
+def leading(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     return f"broker {replica.broker} leads"
 
 
-def around(*brokers: Broker) -> Scene:
-    return scene(evidence(partition({}), brokers=brokers).cluster, Policy(), broker_objection)
+def around(*brokers: Broker) -> ClusterIndex:
+    return index_of(evidence(partition({}), brokers=brokers).cluster, Policy(), broker_objection)
 
 
 def test_the_order_of_a_chain_decides_who_speaks() -> None:

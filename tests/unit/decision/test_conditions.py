@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_recovery.decision.checks import broker_objection
+from kafka_recovery.decision.cluster_index import index_of
 from kafka_recovery.decision.conditions import (
     ALIVE,
     ALWAYS,
@@ -29,7 +30,6 @@ from kafka_recovery.decision.conditions import (
     Unknown,
     Value,
 )
-from kafka_recovery.decision.scene import scene
 from kafka_recovery.domain.evidence import Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
@@ -96,9 +96,9 @@ def test_lists_are_counted_and_searched() -> None:
     assert not predicate(OneOf("replica.broker", "partition.elr"), *about)(seen, Replica(BrokerId(1), None))
 
 
-def test_brokers_are_looked_up_in_the_scene() -> None:
-    around = scene(evidence(partition({}), brokers=(dead(1), broker(2))).cluster, Policy(), broker_objection)
-    about = ("partition", "replica", "scene")
+def test_brokers_are_looked_up_in_the_index() -> None:
+    around = index_of(evidence(partition({}), brokers=(dead(1), broker(2))).cluster, Policy(), broker_objection)
+    about = ("partition", "replica", "index")
     seen = partition({}, isr=(1, 2), elr=None)
 
     alive = {id: predicate(On(ALIVE), *about)(seen, Replica(BrokerId(id), None), around) for id in (1, 2, 7)}
@@ -110,8 +110,8 @@ def test_brokers_are_looked_up_in_the_scene() -> None:
 
 def test_an_instant_is_compared_with_one_a_while_before_another() -> None:
     late = Less("replica.log.observed_at", Before("cluster.observed_at", "rule.evidence.max_age"))
-    around = scene(evidence(partition({}), brokers=(broker(2),)).cluster, Policy(), broker_objection)
-    asks = predicate(late, "replica", "rule", "scene")
+    around = index_of(evidence(partition({}), brokers=(broker(2),)).cluster, Policy(), broker_objection)
+    asks = predicate(late, "replica", "rule", "index")
 
     assert not asks(Replica(TWO, log(9, observed_at=NOON - timedelta(seconds=60))), Rule("all"), around)
     assert asks(Replica(TWO, log(9, observed_at=NOON - timedelta(seconds=61))), Rule("all"), around)

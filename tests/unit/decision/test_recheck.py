@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.decision.cluster_index import back
 from kafka_recovery.decision.recheck import Before, LastLook
-from kafka_recovery.decision.scene import back
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId

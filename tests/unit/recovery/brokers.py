@@ -17,8 +17,8 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from kafka_recovery.domain.election import (
     Answer,
-    Ballot,
     ElectionAnswer,
+    ElectionRequest,
     Gone,
     Lead,
     Leadership,
@@ -233,7 +233,7 @@ class FakeKafka:
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
         self.elected: list[tuple[TopicPartition, int]] = []
-        self.ballots: list[Ballot] = []
+        self.requests: list[ElectionRequest] = []
 
     def kill(self, broker: int) -> None:
         """Its process dies; the controller learns of it when the session ends."""
@@ -326,20 +326,20 @@ class FakeKafka:
         }
 
     @port
-    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         fate = self.designate_fates.pop(0) if self.designate_fates else Fate.ANSWERED
-        return self._fated(fate, ballots, self._designate)
+        return self._fated(fate, requests, self._designate)
 
     @port
-    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        self.ballots.extend(ballots)
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        self.requests.extend(requests)
         fate = self.elect_fates.pop(0) if self.elect_fates else Fate.ANSWERED
-        return self._fated(fate, ballots, self._elect)
+        return self._fated(fate, requests, self._elect)
 
     @port
-    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         fate = self.restore_fates.pop(0) if self.restore_fates else Fate.ANSWERED
-        return self._fated(fate, ballots, self._restore)
+        return self._fated(fate, requests, self._restore)
 
     def leads(self, id: TopicPartition, broker: int) -> bool:
         """Whether this broker answers as the partition's leader."""
@@ -347,24 +347,24 @@ class FakeKafka:
         return held is not None and held.leader == broker and node.answers and not node.busy
 
     def _fated(
-        self, fate: Fate, ballots: Sequence[Ballot], do: Callable[[Ballot], ElectionAnswer]
+        self, fate: Fate, requests: Sequence[ElectionRequest], do: Callable[[ElectionRequest], ElectionAnswer]
     ) -> dict[TopicPartition, ElectionAnswer]:
         if fate is Fate.ANSWERED:
-            return {ballot.id: do(ballot) for ballot in ballots}
+            return {request.id: do(request) for request in requests}
         if fate is Fate.DONE:
-            for ballot in ballots:
-                do(ballot)
+            for request in requests:
+                do(request)
         if fate is Fate.LATE:
-            for ballot in ballots:
-                self.clock.later(LATE, partial(do, ballot))
+            for request in requests:
+                self.clock.later(LATE, partial(do, request))
         unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("NoAnswer", "no answer within 20s"), self.relay)
-        return {ballot.id: unanswered for ballot in ballots}
+        return {request.id: unanswered for request in requests}
 
-    def _designate(self, ballot: Ballot) -> ElectionAnswer:
-        held = self.partitions.get(ballot.id)
-        if held is None or sorted(held.assignment) != sorted(ballot.order):
+    def _designate(self, request: ElectionRequest) -> ElectionAnswer:
+        held = self.partitions.get(request.id)
+        if held is None or sorted(held.assignment) != sorted(request.order):
             return ElectionAnswer(Answer.CHANGED, Reason("InvalidReplicaAssignment", "another replica set"))
-        self._assign(held, ballot.order)
+        self._assign(held, request.order)
         return ElectionAnswer(Answer.ACCEPTED)
 
     def _assign(self, held: Held, order: tuple[int, ...]) -> None:
@@ -373,31 +373,31 @@ class FakeKafka:
             self.clock.later(self.lag, partial(setattr, held, "shown", None))
         held.assignment = order
 
-    def _elect(self, ballot: Ballot) -> ElectionAnswer:
-        held = self.partitions.get(ballot.id)
+    def _elect(self, request: ElectionRequest) -> ElectionAnswer:
+        held = self.partitions.get(request.id)
         if held is None:
             return ElectionAnswer(Answer.CHANGED, Reason("UnknownTopicOrPartition", "it is gone"))
-        if ballot.id in self.denied:
-            return ElectionAnswer(self.denied[ballot.id], Reason("Denied", "the controller said no"))
+        if request.id in self.denied:
+            return ElectionAnswer(self.denied[request.id], Reason("Denied", "the controller said no"))
         if held.leader is not None:
             return ElectionAnswer(Answer.NOT_NEEDED, Reason("ElectionNotNeeded", "it has a leader"))
-        wanted = (ballot.designated,) if self.designates else held.assignment
+        wanted = (request.designated,) if self.designates else held.assignment
         acceptable = [broker for broker in wanted if not self.nodes[broker].fenced]
         if not acceptable:
             return ElectionAnswer(Answer.CHANGED, Reason("EligibleLeadersNotAvailable", "none acceptable"))
         _lead(held, acceptable[0])
-        self.elected.append((ballot.id, acceptable[0]))
+        self.elected.append((request.id, acceptable[0]))
         return ElectionAnswer(Answer.ACCEPTED)
 
-    def _restore(self, ballot: Ballot) -> ElectionAnswer:
-        if ballot.id in self.hidden and ballot.order != ballot.assignment:
+    def _restore(self, request: ElectionRequest) -> ElectionAnswer:
+        if request.id in self.hidden and request.order != request.assignment:
             return ElectionAnswer(Answer.CHANGED, Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE"))
-        held = self.partitions.get(ballot.id)
+        held = self.partitions.get(request.id)
         if held is not None and (held.topic_id, held.shown or held.assignment) == (
-            ballot.topic_id,
-            ballot.order,
+            request.topic_id,
+            request.order,
         ):
-            self._assign(held, ballot.assignment)
+            self._assign(held, request.assignment)
         return ElectionAnswer(Answer.ACCEPTED)
 
     def _view(self) -> BrokerId:

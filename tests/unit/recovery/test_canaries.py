@@ -8,13 +8,13 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer
+from kafka_recovery.domain.election import ALL_OFFLINE, ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.policy import Approval, Policy
 from kafka_recovery.recovery import rollout
 from kafka_recovery.recovery.engine import Effort
-from kafka_recovery.recovery.supervision import Mandate
+from kafka_recovery.recovery.supervision import Permission
 from unit.recovery.brokers import Fate
 from unit.recovery.world import AUTO, World, code, policy
 
@@ -142,11 +142,11 @@ def restore_late(world: World) -> None:
     restore, prepared = world.kafka.restore, asyncio.Event()
     world.after("designate", prepared.set, nth=2)
 
-    async def late(ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def late(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         await prepared.wait()
         for _ in range(100):
             await asyncio.sleep(0)
-        return await restore(ballots)
+        return await restore(requests)
 
     world.kafka.restore = late  # type: ignore[method-assign]
 
@@ -375,10 +375,10 @@ class Owners:
     def want(self, policy: Policy) -> None:
         self._policy = policy
 
-    async def mandate(self) -> Mandate:
+    async def permission(self) -> Permission:
         self._calls -= 1
         if self._calls == -1:
             self._meanwhile()
             self.pondered |= not self._until.is_set()
             await self._until.wait()
-        return Mandate(self._policy)
+        return Permission(self._policy)

@@ -69,7 +69,7 @@ async def test_only_the_part_that_needs_approval_waits_for_it(world: World) -> N
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert code(report, PAYMENTS) == "ApprovalMissing"
-    assert {ballot.id for ballot in world.kafka.ballots} == {ORDERS}
+    assert {request.id for request in world.kafka.requests} == {ORDERS}
 
 
 async def test_the_part_that_was_denied_can_be_approved_later(world: World) -> None:

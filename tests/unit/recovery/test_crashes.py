@@ -146,13 +146,13 @@ async def test_resume_goes_on_from_any_point(trouble: Trouble, moments: Moments,
 @taking_no_time
 async def test_undo_puts_every_order_back_from_any_point(trouble: Trouble, moments: Moments, memory: Path) -> None:
     async for world in crashed(memory, trouble, moments):
-        elected = len(world.kafka.ballots)
+        elected = len(world.kafka.requests)
 
         report = await world.undo()
 
         assert world.kept_its_promises()
         assert await world.open_runs() == []
-        assert len(world.kafka.ballots) == elected
+        assert len(world.kafka.requests) == elected
         assert all(outcome.order_restored for outcome in report.outcomes)
 
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Ballot, ElectionAnswer, Scope
+from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionAnswer, ElectionRequest, Scope
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
@@ -259,10 +259,10 @@ async def test_an_order_that_is_seen_altered_again_while_another_is_restored_doe
     world.offline({3: 8, 4: 9}, PAYMENTS)
     held, restore = world.kafka.partitions, world.kafka.restore
 
-    async def only_payments_at_first(ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        answers = await restore(ballots)
+    async def only_payments_at_first(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        answers = await restore(requests)
         if ORDERS not in answers or PAYMENTS not in answers:
-            altered = next(ballot.order for ballot in world.kafka.ballots if ballot.id == PAYMENTS)
+            altered = next(request.order for request in world.kafka.requests if request.id == PAYMENTS)
             held[PAYMENTS].shown = tuple(altered)
             world.clock.later(timedelta(seconds=2), lambda: setattr(held[PAYMENTS], "shown", None))
             return answers

@@ -238,7 +238,7 @@ async def test_a_wave_that_does_not_verify_stops_the_later_ones(world: World) ->
 
     assert report[ORDERS].outcome is Outcome.FAILED
     assert code(report, PAYMENTS) == "EarlierWaveFailed"
-    assert [ballot.id for ballot in world.kafka.ballots] == [ORDERS]
+    assert [request.id for request in world.kafka.requests] == [ORDERS]
 
 
 async def test_waves_are_counted_for_whoever_watches(world: World) -> None:
@@ -349,7 +349,7 @@ async def test_only_partitions_of_the_plan_are_touched(world: World) -> None:
 
     await world.recover(scope=Scope((ORDERS,)))
 
-    assert {ballot.id for ballot in world.kafka.ballots} == {ORDERS}
+    assert {request.id for request in world.kafka.requests} == {ORDERS}
     assert world.leader(PAYMENTS) is None
     assert world.kafka.partitions[SHIPMENTS].epoch == 5
 

@@ -14,7 +14,7 @@ from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Limits, Policy, TopicSelector
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.recovery.supervision import Authority, Mandate
+from kafka_recovery.recovery.supervision import Authority, Permission
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, code, crash, policy
 
@@ -28,10 +28,10 @@ class Owners:
     """Port `Supervision`, changed by tests. `interrupted`: so many of the next readings find the run suspended."""
 
     def __init__(self, policy: Policy) -> None:
-        self.now = Mandate(policy)
+        self.now = Permission(policy)
         self.interrupted = 0
 
-    async def mandate(self) -> Mandate:
+    async def permission(self) -> Permission:
         if self.interrupted:
             self.interrupted -= 1
             return replace(self.now, halt=SUSPENDED)
@@ -164,7 +164,7 @@ async def test_whoever_is_suspended_from_the_beginning_asks_nobody_and_begins_no
 async def test_owners_that_can_not_be_asked_halt_the_run_and_are_not_taken_for_a_policy_without_rules(
     world: World, owners: Owners
 ) -> None:
-    owners.now = Mandate(Policy(()), halt=Reason("KubernetesUnreachable", "the API server does not answer"))
+    owners.now = Permission(Policy(()), halt=Reason("KubernetesUnreachable", "the API server does not answer"))
 
     report = await recover(world, owners)
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TypeVar
 
-from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, ElectionAnswer, Scope
+from kafka_recovery.domain.election import ALL_OFFLINE, ElectionAnswer, ElectionRequest, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
@@ -69,7 +69,7 @@ class PromptStorage(LocalStorage):
 class WatchedJournal(FileJournal):
     """The real journal; its calls are steps like all others, and what it holds is what may be elected."""
 
-    def __init__(self, directory: Path, cluster_id: str, steps: Steps, durable: set[Ballot]) -> None:
+    def __init__(self, directory: Path, cluster_id: str, steps: Steps, durable: set[ElectionRequest]) -> None:
         super().__init__(PromptStorage(directory, cluster_id), SystemClock().now)
         self.steps = steps
         self._durable = durable
@@ -116,7 +116,7 @@ class WatchedJournal(FileJournal):
 class WatchedKafka(FakeKafka):
     """The small Kafka, with an eye on promises: nobody from silence, nothing that is not in a durable plan."""
 
-    def __init__(self, steps: Steps, clock: FakeClock, durable: set[Ballot]) -> None:
+    def __init__(self, steps: Steps, clock: FakeClock, durable: set[ElectionRequest]) -> None:
         super().__init__(steps, clock)
         self.broken: list[str] = []
         self._durable = durable
@@ -134,17 +134,17 @@ class WatchedKafka(FakeKafka):
                     self._answered.add((partition.id, partition.leader_epoch, replica.broker))
         return evidence
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        self.broken += [f"{b.id}: an order that no durable plan holds" for b in ballots if b not in self._durable]
-        return await super().designate(ballots)
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        self.broken += [f"{b.id}: an order that no durable plan holds" for b in requests if b not in self._durable]
+        return await super().designate(requests)
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
-        for ballot in ballots:
-            if (ballot.id, ballot.leader_epoch, ballot.designated) not in self._answered:
-                self.broken.append(f"{ballot.id}: broker {ballot.designated} was elected from silence")
-            if ballot not in self._durable:
-                self.broken.append(f"{ballot.id}: an election that no durable plan holds")
-        return await super().elect(ballots)
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        for request in requests:
+            if (request.id, request.leader_epoch, request.designated) not in self._answered:
+                self.broken.append(f"{request.id}: broker {request.designated} was elected from silence")
+            if request not in self._durable:
+                self.broken.append(f"{request.id}: an election that no durable plan holds")
+        return await super().elect(requests)
 
 
 class World:
@@ -154,7 +154,7 @@ class World:
         self.directory = directory
         self.steps = Steps()
         self.clock = FakeClock(self.steps)
-        self.durable: set[Ballot] = set()
+        self.durable: set[ElectionRequest] = set()
         self.kafka = WatchedKafka(self.steps, self.clock, self.durable)
         self.approver: str | None = "ann"
         self.approved: dict[str, str] = {}

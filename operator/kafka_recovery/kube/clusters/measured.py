@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Ballot, ElectionAnswer, Lead, Relay, Scope, Sighting
+from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
@@ -66,18 +66,18 @@ class MeasuredElection:
         self._election = election
         self._metrics = metrics
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         """See the port."""
-        return await self._election.designate(ballots)
+        return await self._election.designate(requests)
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         """See the port."""
         with self._metrics.timing(Step.ELECT):
-            return await self._election.elect(ballots)
+            return await self._election.elect(requests)
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Mapping[TopicPartition, ElectionAnswer]:
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
         """See the port."""
-        return await self._election.restore(ballots)
+        return await self._election.restore(requests)
 
 
 def tell_of(plan: Plan, metrics: Metrics, label: str) -> None:

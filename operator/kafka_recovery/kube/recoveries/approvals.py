@@ -121,7 +121,7 @@ class KubeApprovals:
         """
         self.void = None
         self.progress.planned(plan, digest)
-        now = await self.supervision.mandate()
+        now = await self.supervision.permission()
         if digest not in self._asked and any(not now.wants_approval(decision) for decision in plan.elections.values()):
             self._asked.add(digest)
             return None
@@ -129,7 +129,7 @@ class KubeApprovals:
         shown = plan_now(plan, digest, look.expires_at)
         while True:
             self.wake.clear()
-            now = await self.supervision.mandate()
+            now = await self.supervision.permission()
             if now.halted:
                 return None
             said, reason = await self._said(shown)

@@ -199,8 +199,8 @@ class RecoveryRun:
         """One try; whether the next one should follow at once."""
         if self.journal.never_shown:
             await self.journal.unfinished()  # a person may have taken away by now what nobody was shown
-        mandate = await self.supervision.mandate()
-        halt = mandate.halted
+        permission = await self.supervision.permission()
+        halt = permission.halted
         if halt and halt.code in OVER:
             return await self._call_off(halt)
         if refused := await self.approvals.hear():
@@ -209,7 +209,7 @@ class RecoveryRun:
         if halt and (self._restored or self._step is not _Step.RESUME):
             self._hold(halt)
             return False
-        if self._step is not _Step.RESUME and (unknown := await self.name_leaders(mandate.policy)):
+        if self._step is not _Step.RESUME and (unknown := await self.name_leaders(permission.policy)):
             self.progress.enter(Phase.HELD if may_pass(unknown) else Phase.STUCK, unknown)
             return False
         tried = self._step
@@ -266,7 +266,7 @@ class RecoveryRun:
             await self.journal.settle()
             await self._end_well()
             return True
-        halt = (await self.supervision.mandate()).halted
+        halt = (await self.supervision.permission()).halted
         reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
         if self.approvals.void:
             await self._discard_unbegun(replaced=True)

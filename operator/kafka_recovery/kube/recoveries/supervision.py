@@ -14,7 +14,7 @@ from kafka_recovery.kube.machinery.api import ApiError, NotFound
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.kube.resources.objects import Key, Objects
-from kafka_recovery.recovery.supervision import Authority, Mandate
+from kafka_recovery.recovery.supervision import Authority, Permission
 
 T = TypeVar("T")
 
@@ -69,33 +69,33 @@ class KubeSupervision:
         self.caution: Reason | None = None
         """Why a person is asked though the rules don't want one; None if the rules decide."""
 
-    async def mandate(self) -> Mandate:
+    async def permission(self) -> Permission:
         """What is allowed now. Whatever can't be read halts: silence is no permission."""
         try:
             return await self._read()
         except NotFound as missing:
-            return Mandate(self._last, halt=self._missing(missing))
+            return Permission(self._last, halt=self._missing(missing))
         except InvalidDocument as wrong:
-            return Mandate(self._last, halt=Reason("InvalidResource", str(wrong)))
+            return Permission(self._last, halt=Reason("InvalidResource", str(wrong)))
         except ApiError as error:
             message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
-            return Mandate(self._last, halt=Reason("KubernetesUnreachable", message))
+            return Permission(self._last, halt=Reason("KubernetesUnreachable", message))
 
-    async def _read(self) -> Mandate:
+    async def _read(self) -> Permission:
         """All of it is asked for at once: an election waits for half a dozen of these."""
         looked = await asyncio.gather(
             self._objects.recovery(self._key), self._house(), self._ruled(), return_exceptions=True
         )
         recovery = _held(looked[0])
         if over := self._over(recovery):
-            return Mandate(self._last, halt=over)
+            return Permission(self._last, halt=over)
         house, (cluster, policy) = _held(looked[1]), _held(looked[2])
         if unruled := _unruled(recovery, cluster):
-            return Mandate(self._last, halt=unruled)
+            return Permission(self._last, halt=unruled)
         if policy is not None:
             self._last = policy.policy
         halt = self._refused() or self._halt(house, recovery, cluster)
-        return Mandate(self._last, self._authority(house, cluster), halt)
+        return Permission(self._last, self._authority(house, cluster), halt)
 
     async def _ruled(self) -> tuple[WatchedCluster, RecoveryPolicy | None]:
         """The cluster and its policy, if it names one: in one round trip, if it is the same one as the last time."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from kafka_recovery.cluster.scan import OfflinePartition
-from kafka_recovery.decision.scene import Rules
+from kafka_recovery.decision.cluster_index import Rules
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason

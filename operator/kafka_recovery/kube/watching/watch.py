@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
 
-from kafka_recovery.cluster.pulse import Beat, Pulse
+from kafka_recovery.cluster.pulse import BrokerPulse, Pulse
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy
@@ -80,7 +80,7 @@ class WatchedBroker:
 class _Sighting:
     """What is remembered of a broker besides what it shows. `refused`: whoever comes back is another process."""
 
-    beat: Beat
+    told: BrokerPulse
     reachable: bool = True
     refused: bool = False
 
@@ -170,11 +170,11 @@ class Watch:
 
     def _note_movement(self, pulse: Pulse, at: timedelta) -> None:
         """Whether any broker has applied something since we asked it last, or had nothing to apply."""
-        known = {id: sighting.beat.applied for id, sighting in self._sightings.items()}
-        newest = max((beat.applied for beat in pulse.beats.values() if beat.applied is not None), default=None)
+        known = {id: sighting.told.applied for id, sighting in self._sightings.items()}
+        newest = max((told.applied for told in pulse.brokers.values() if told.applied is not None), default=None)
         moved = any(
-            beat.reachable and beat.applied is not None and beat.applied > (known.get(id) or -1)
-            for id, beat in pulse.beats.items()
+            told.reachable and told.applied is not None and told.applied > (known.get(id) or -1)
+            for id, told in pulse.brokers.items()
         )
         idle = newest is not None and isinstance(pulse.committed, int) and newest >= pulse.committed - 1
         if moved or idle or self._moved_at is None:
@@ -182,10 +182,10 @@ class Watch:
 
     def _note_brokers(self, pulse: Pulse, at: timedelta) -> None:
         brokers: dict[BrokerId, WatchedBroker] = {}
-        for id, beat in pulse.beats.items():
-            brokers[id] = self._seen(id, beat, at)
+        for id, told in pulse.brokers.items():
+            brokers[id] = self._seen(id, told, at)
         for id, broker in self.brokers.items():
-            if id not in pulse.beats:
+            if id not in pulse.brokers:
                 gone = BrokerState.UNREGISTERED if pulse.lists_fenced else BrokerState.FENCED
                 brokers[id] = _turned(broker, gone, None, at)
                 self._sightings[id].refused |= pulse.lists_fenced
@@ -193,19 +193,19 @@ class Watch:
             del brokers[id], self._sightings[id]
         self.brokers = dict(sorted(brokers.items()))
 
-    def _seen(self, id: BrokerId, beat: Beat, at: timedelta) -> WatchedBroker:
-        sighting = self._sightings.setdefault(id, _Sighting(beat))
-        moved = sighting.beat.entry.address != beat.entry.address
-        sighting.beat = beat
-        sighting.refused |= beat.refused or moved
-        if beat.reachable is not None:
-            sighting.reachable = beat.reachable
-        state = _state(beat, sighting.reachable)
+    def _seen(self, id: BrokerId, told: BrokerPulse, at: timedelta) -> WatchedBroker:
+        sighting = self._sightings.setdefault(id, _Sighting(told))
+        moved = sighting.told.entry.address != told.entry.address
+        sighting.told = told
+        sighting.refused |= told.refused or moved
+        if told.reachable is not None:
+            sighting.reachable = told.reachable
+        state = _state(told, sighting.reachable)
         known = self.brokers.get(id) or WatchedBroker(id, state, at)
-        if sighting.refused and beat.reachable and state is BrokerState.ONLINE:
+        if sighting.refused and told.reachable and state is BrokerState.ONLINE:
             sighting.refused = False
             known = replace(known, incarnation=known.incarnation + 1)
-        return _turned(known, state, known.problem if beat.reachable is None else beat.fault, at)
+        return _turned(known, state, known.problem if told.reachable is None else told.fault, at)
 
     def _suspicion(self, pulse: Pulse, at: timedelta) -> Reason | None:
         """The first reason not to trust what we see."""
@@ -323,8 +323,8 @@ class Watch:
 _ALIVE = frozenset({BrokerState.ONLINE, BrokerState.UNREACHABLE})
 
 
-def _state(beat: Beat, reachable: bool) -> BrokerState:
-    if beat.entry.fenced:
+def _state(told: BrokerPulse, reachable: bool) -> BrokerState:
+    if told.entry.fenced:
         return BrokerState.FENCED
     return BrokerState.ONLINE if reachable else BrokerState.UNREACHABLE
 

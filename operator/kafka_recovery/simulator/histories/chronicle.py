@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
@@ -143,17 +143,17 @@ class Chronicle:
         """The changes of one kind that engines asked for."""
         return (asked for asked in self.asked if asked.what == what)
 
-    def decision(self, asked: Asked, ballot: Ballot) -> tuple[str, Decision] | None:
+    def decision(self, asked: Asked, request: ElectionRequest) -> tuple[str, Decision] | None:
         """Digest and decision that a request stands on: of the plan of whose waves the partition was in the newest.
 
         None: no begun plan of the machine allows it. Another plan that wants exactly the same is no excuse.
         """
         mine = [kept for kept in self.kept if kept.machine == asked.machine and kept.at <= asked.at]
-        newest = next((kept for kept in reversed(mine) if ballot.id in kept.wave), None)
+        newest = next((kept for kept in reversed(mine) if request.id in kept.wave), None)
         if newest is None or not any((kept.name, kept.digest) == ("begun.json", newest.digest) for kept in mine):
             return None
-        decision = next((d for d in self.plan(newest.digest).decisions if d.id == ballot.id), None)
-        return None if decision is None or _wanted(decision) != ballot else (newest.digest, decision)
+        decision = next((d for d in self.plan(newest.digest).decisions if d.id == request.id), None)
+        return None if decision is None or _wanted(decision) != request else (newest.digest, decision)
 
     def wishes(self, since: float, until: float) -> tuple[Wished, ...]:
         """What the owners wanted at any moment of this time, oldest first."""
@@ -265,11 +265,11 @@ class Chronicle:
             self.step(step, disk.name, *self._first_of(digest, wave))
 
 
-def _wanted(decision: Decision) -> Ballot | None:
+def _wanted(decision: Decision) -> ElectionRequest | None:
     """The election that a decision wants, if it wants one."""
     if decision.leader is None:
         return None
-    return Ballot(
+    return ElectionRequest(
         decision.id, decision.topic_id, decision.leader_epoch, decision.leader, decision.order, decision.assignment
     )
 
@@ -288,15 +288,15 @@ class Ears:
         self.chronicle.looked.append(Looked(self.chronicle.now, self.process, evidence, copies))
         self.chronicle.step("looked", self.machine)
 
-    def asked(self, what: str, ballots: Sequence[Ballot]) -> None:
+    def asked(self, what: str, requests: Sequence[ElectionRequest]) -> None:
         """A change is about to be sent."""
-        if not ballots:
+        if not requests:
             return
-        told = ", ".join(f"{b.id} {list(b.assignment if what == 'restore' else b.order)}" for b in ballots)
+        told = ", ".join(f"{b.id} {list(b.assignment if what == 'restore' else b.order)}" for b in requests)
         self.chronicle.kafka.note(self.process, f"asks to {what}: {told}")
-        asked = Asked(self.chronicle.now, self.process, self.machine, what, tuple(ballots))
+        asked = Asked(self.chronicle.now, self.process, self.machine, what, tuple(requests))
         self.chronicle.asked.append(asked)
-        self.chronicle.step(what, self.machine, ballots[0].id, ballots[0].designated)
+        self.chronicle.step(what, self.machine, requests[0].id, requests[0].designated)
 
     def decided(self, plan: Plan, took: timedelta) -> None:
         """Nothing: what will be done is told when it is durable."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
@@ -115,7 +115,7 @@ class Asked:
     process: str
     machine: str
     what: str
-    ballots: tuple[Ballot, ...]
+    requests: tuple[ElectionRequest, ...]
 
 
 @dataclass(frozen=True, slots=True)

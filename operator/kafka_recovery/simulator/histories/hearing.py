@@ -10,7 +10,16 @@ from kafka.protocol.admin import AlterPartitionReassignmentsRequest
 
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer, Lead, Leadership, Relay, Scope, Sighting
+from kafka_recovery.domain.election import (
+    Answer,
+    ElectionAnswer,
+    ElectionRequest,
+    Lead,
+    Leadership,
+    Relay,
+    Scope,
+    Sighting,
+)
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
@@ -116,15 +125,15 @@ class HeardCluster:
 class Requests:
     """The changes of one process: what its driver was told to do, and which requests it then sends for that.
 
-    `asked` hears of a request just before it is sent: "designate", "elect" or "restore", and for which ballots.
+    `asked` hears of a request just before it is sent: "designate", "elect" or "restore", and for which requests.
     """
 
-    asked: Callable[[str, Sequence[Ballot]], object]
-    _told: dict[tuple[str, TopicPartition], Ballot] = field(default_factory=dict)
+    asked: Callable[[str, Sequence[ElectionRequest]], object]
+    _told: dict[tuple[str, TopicPartition], ElectionRequest] = field(default_factory=dict)
 
-    def told(self, what: str, ballots: Sequence[Ballot]) -> None:
+    def told(self, what: str, requests: Sequence[ElectionRequest]) -> None:
         """The driver is about to do this."""
-        self._told |= {(what, ballot.id): ballot for ballot in ballots}
+        self._told |= {(what, request.id): request for request in requests}
 
     def sending(self, frame: bytes) -> None:
         """A frame with its length is about to be sent."""
@@ -132,22 +141,22 @@ class Requests:
         if key == _ELECTIONS:
             named = ElectLeadersRequest.decode(frame[_LENGTH:], version=version, header=True).topic_partitions
             ids = {TopicPartition(topic.topic, index) for topic in named or () for index in topic.partitions}
-            told = [ballot for (what, _), ballot in self._told.items() if what == "elect"]
-            self._tell("elect", [ballot for ballot in told if named is None or ballot.id in ids])
+            told = [request for (what, _), request in self._told.items() if what == "elect"]
+            self._tell("elect", [request for request in told if named is None or request.id in ids])
         elif key == _ORDERS:
             orders = tuple(_orders(frame[_LENGTH:], version))
             for what in ("designate", "restore"):
-                self._tell(what, [ballot for id, order in orders if (ballot := self._wanted(what, id, order))])
+                self._tell(what, [request for id, order in orders if (request := self._wanted(what, id, order))])
 
-    def _wanted(self, what: str, id: TopicPartition, order: tuple[BrokerId, ...]) -> Ballot | None:
-        """The ballot that this order is set for; the original order is set by restoring, every other by designating."""
-        ballot = self._told.get((what, id))
-        restored = ballot is not None and order == ballot.assignment
-        return ballot if restored == (what == "restore") else None
+    def _wanted(self, what: str, id: TopicPartition, order: tuple[BrokerId, ...]) -> ElectionRequest | None:
+        """The request that this order is set for; the original order is set by restoring, others by designating."""
+        request = self._told.get((what, id))
+        restored = request is not None and order == request.assignment
+        return request if restored == (what == "restore") else None
 
-    def _tell(self, what: str, ballots: Sequence[Ballot]) -> None:
-        if ballots:
-            self.asked(what, ballots)
+    def _tell(self, what: str, requests: Sequence[ElectionRequest]) -> None:
+        if requests:
+            self.asked(what, requests)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,24 +169,27 @@ class HeardElection:
     process: str
     machine: str
 
-    async def designate(self, ballots: Sequence[Ballot]) -> Answers:
+    async def designate(self, requests: Sequence[ElectionRequest]) -> Answers:
         """As the driver does."""
-        return await self._heard("designate", ballots, self.driver.designate)
+        return await self._heard("designate", requests, self.driver.designate)
 
-    async def elect(self, ballots: Sequence[Ballot]) -> Answers:
+    async def elect(self, requests: Sequence[ElectionRequest]) -> Answers:
         """As the driver does."""
-        return await self._heard("elect", ballots, self.driver.elect)
+        return await self._heard("elect", requests, self.driver.elect)
 
-    async def restore(self, ballots: Sequence[Ballot]) -> Answers:
+    async def restore(self, requests: Sequence[ElectionRequest]) -> Answers:
         """As the driver does."""
-        return await self._heard("restore", ballots, self.driver.restore)
+        return await self._heard("restore", requests, self.driver.restore)
 
     async def _heard(
-        self, what: str, ballots: Sequence[Ballot], ask: Callable[[Sequence[Ballot]], Awaitable[Answers]]
+        self,
+        what: str,
+        requests: Sequence[ElectionRequest],
+        ask: Callable[[Sequence[ElectionRequest]], Awaitable[Answers]],
     ) -> Answers:
-        self.requests.told(what, ballots)
+        self.requests.told(what, requests)
         asked_at = self.story.now
-        answers = await ask(ballots)
+        answers = await ask(requests)
         doubtful = frozenset(id for id, answer in answers.items() if answer.answer is Answer.UNANSWERED)
         self.story.answered.append(
             Answered(self.story.now, self.process, self.machine, what, asked_at, frozenset(answers), doubtful)

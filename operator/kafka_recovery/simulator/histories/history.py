@@ -16,7 +16,7 @@ from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
 from kafka_recovery.cluster.security import Security
-from kafka_recovery.domain.election import ALL_OFFLINE, Ballot, Scope
+from kafka_recovery.domain.election import ALL_OFFLINE, ElectionRequest, Scope
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import TopicPartition
@@ -28,7 +28,7 @@ from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.requests import request_of
-from kafka_recovery.recovery.supervision import Authority, Mandate
+from kafka_recovery.recovery.supervision import Authority, Permission
 from kafka_recovery.recovery.wave import Timing
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.facts import ENGINE, LAST, Granted, Paused, Ran, Wished
@@ -291,7 +291,7 @@ class _Result:
     ending: str = "killed"
 
 
-def _ballots(plan: Plan) -> list[Ballot]:
+def _requests(plan: Plan) -> list[ElectionRequest]:
     return [request_of(decision) for decision in plan.elections.values()]
 
 
@@ -302,7 +302,7 @@ def _commanded(
 
     async def plan_and_execute() -> Report:
         plan = await engine.plan(scope)
-        ears.asked("approve", _ballots(plan))
+        ears.asked("approve", _requests(plan))
         await asyncio.sleep(run.thinking)
         result.timed_from = ears.chronicle.now
         return await engine.execute(plan)
@@ -331,7 +331,7 @@ class _Person:
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who approved exactly this digest, or None for no."""
         self.process.step("ask for approval")
-        self.ears.asked("approve", _ballots(plan))
+        self.ears.asked("approve", _requests(plan))
         await asyncio.sleep(self.run.thinking)
         self.process.step("approval answered")
         by = "ann" if self.run.approves else None
@@ -351,11 +351,11 @@ class _Owners:
 
     story: Chronicle
 
-    async def mandate(self) -> Mandate:
+    async def permission(self) -> Permission:
         """As the chronicle has it."""
         wish = self.story.wished[-1]
         halt = Reason("Suspended", "its owners have suspended it") if wish.suspended else None
-        return Mandate(wish.policy, Authority(wish.authority), halt)
+        return Permission(wish.policy, Authority(wish.authority), halt)
 
 
 @dataclass(frozen=True, slots=True)

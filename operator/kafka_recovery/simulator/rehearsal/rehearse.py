@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import partial
 
 from kafka_recovery.cluster.drivers import Driver
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
@@ -167,16 +167,16 @@ def without_engine(scenario: Scenario, *, elects: bool) -> Chronicle:
 def _elect_as_kafka_would(story: Chronicle) -> None:
     """`kafka-leader-election --election-type unclean` for every partition without a leader."""
     kafka, state = story.kafka, story.kafka.controllers.state
-    ballots = []
+    requests = []
     for id in tuple(state.leaderless):
         partition = state.partitions[id]
         first = next((broker for broker in partition.replicas if state.acceptable(broker, id)), None)
         if first is not None:
             order = partition.replicas
-            ballots.append(Ballot(id, partition.topic_id, partition.leader_epoch, first, order, order))
-    Ears(story, PERSON, "desk").asked("elect", ballots)
-    for ballot in ballots:
-        kafka.elect(ballot.id, ElectionType.UNCLEAN, by=PERSON)
+            requests.append(ElectionRequest(id, partition.topic_id, partition.leader_epoch, first, order, order))
+    Ears(story, PERSON, "desk").asked("elect", requests)
+    for request in requests:
+        kafka.elect(request.id, ElectionType.UNCLEAN, by=PERSON)
 
 
 def _topics_of(policy: Policy, rule: Rule) -> tuple[str, ...]:

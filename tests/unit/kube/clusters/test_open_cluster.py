@@ -21,7 +21,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.process.lease import LeaseLost
 from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL, Meta, WatchedCluster
 from kafka_recovery.kube.watching.watcher import WatchView
-from unit.cluster.play import Play, ballot, offline
+from unit.cluster.play import Play, offline, request
 from unit.kube.journal.journals import CONFIG_MAPS, NAMESPACE, RECOVERY, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
@@ -147,6 +147,6 @@ async def test_nothing_is_sent_to_kafka_once_the_lease_may_be_another_s(change: 
         cluster.kafka, cluster.fence = kafka, closed
         election = cluster.election()
         with pytest.raises(LeaseLost):
-            await getattr(election, change)([ballot()])
+            await getattr(election, change)([request()])
 
     assert not play.asked("ElectLeaders") + play.asked("AlterPartitionReassignments")

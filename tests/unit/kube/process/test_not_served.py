@@ -55,7 +55,7 @@ async def test_nothing_is_begun_for_a_recovery_of_such_a_kind_and_it_is_not_call
     owners = Operated(World(tmp_path), inhabited())
     owners.api.__class__ = WithoutRecoveries
 
-    halted = (await owners.supervision().mandate()).halted
+    halted = (await owners.supervision().permission()).halted
 
     assert halted
     assert halted.code == "KubernetesUnreachable"

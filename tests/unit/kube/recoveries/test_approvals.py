@@ -97,7 +97,7 @@ def operated(tmp_path: Path) -> Operated:
 
 
 async def asked(operated: Operated) -> Asked:
-    now = await operated.supervision().mandate()
+    now = await operated.supervision().permission()
     question = Asked(operated, await operated.world.plan(now.policy))
     await asyncio.sleep(0.1)
     assert question.approvals.progress.phase is Phase.AWAITING_APPROVAL
@@ -253,7 +253,7 @@ async def test_a_plan_with_both_kinds_is_carried_out_first_as_far_as_nobody_is_n
     rules = [{"name": "pay", "topics": {"names": ["payments"]}}, {"name": "rest", "approval": "AutoApprove"}]
     operated.api.change(POLICIES, "rules", rules=rules)
 
-    now = await operated.supervision().mandate()
+    now = await operated.supervision().permission()
     first = Asked(operated, await operated.world.plan(now.policy))
     without_anybody = await first.after(1)
     first.task = asyncio.ensure_future(first.approvals.granted(first.plan, first.digest))
@@ -270,7 +270,7 @@ def standing(operated: Operated, *names: str, **fields: Any) -> tuple[str | Reas
     """What counts for a wave of a plan about which these objects speak, and who ended the recovery."""
 
     async def tell() -> tuple[str | Reason | None, Reason | None]:
-        plan = await operated.world.plan((await operated.supervision().mandate()).policy)
+        plan = await operated.world.plan((await operated.supervision().permission()).policy)
         for name in names:
             operated.api.approve(digest(plan), name, **fields)
         approvals = operated.process().approvals
@@ -408,7 +408,7 @@ async def test_a_plan_that_changed_is_void_however_fresh_its_approval(operated: 
 @taking_no_time
 async def test_a_plan_of_long_ago_is_looked_at_anew_before_anybody_s_yes_counts(operated: Operated) -> None:
     """Evidence has the age that it has: after a restart or a suspension the plan is old when somebody is asked."""
-    now = await operated.supervision().mandate()
+    now = await operated.supervision().permission()
     plan = await operated.world.plan(now.policy)
     operated.world.clock.advance(timedelta(minutes=2))
     operated.world.kafka.partitions[ORDERS].ends[3] = 40
@@ -421,7 +421,7 @@ async def test_a_plan_of_long_ago_is_looked_at_anew_before_anybody_s_yes_counts(
 
 @taking_no_time
 async def test_a_plan_of_long_ago_is_not_void_because_kafka_is_silent_for_a_moment(operated: Operated) -> None:
-    now = await operated.supervision().mandate()
+    now = await operated.supervision().permission()
     plan = await operated.world.plan(now.policy)
     operated.world.clock.advance(timedelta(minutes=20))
     for node in operated.world.kafka.nodes.values():

@@ -13,7 +13,7 @@ from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.supervision import OVER
 from kafka_recovery.kube.resources.house import House, read_house
 from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
-from kafka_recovery.recovery.supervision import Authority, Mandate
+from kafka_recovery.recovery.supervision import Authority, Permission
 from unit.kube.journal.journals import NAME
 from unit.kube.operated import Operated
 from unit.kube.our_objects import SILENT, OurObjects, inhabited
@@ -29,8 +29,8 @@ def owners(tmp_path: Path) -> Operated:
     return Operated(World(tmp_path), inhabited())
 
 
-async def mandate(owners: Operated, **known: Any) -> Mandate:
-    return await owners.supervision(**known).mandate()
+async def permission(owners: Operated, **known: Any) -> Permission:
+    return await owners.supervision(**known).permission()
 
 
 def deletion(owners: Operated) -> None:
@@ -86,7 +86,7 @@ HALTS: dict[str, tuple[Callable[[Operated], object], str]] = {
 async def test_what_halts_a_recovery(owners: Operated, happens: Callable[[Operated], object], code: str) -> None:
     happens(owners)
 
-    halted = (await mandate(owners)).halted
+    halted = (await permission(owners)).halted
 
     assert (halted.code if halted else "") == code
 
@@ -97,10 +97,10 @@ async def test_what_halts_later_halts_as_well(
 ) -> None:
     """What was read once is not believed again."""
     supervision = owners.supervision()
-    await supervision.mandate()
+    await supervision.permission()
     happens(owners)
 
-    halted = (await supervision.mandate()).halted
+    halted = (await supervision.permission()).halted
 
     assert (halted.code if halted else "") == code
 
@@ -111,11 +111,11 @@ def test_only_what_can_not_be_taken_back_ends_a_recovery() -> None:
 
 async def test_a_cluster_may_be_given_another_policy(owners: Operated) -> None:
     supervision = owners.supervision()
-    await supervision.mandate()
+    await supervision.permission()
     owners.api.put(POLICIES, "strict", {"rules": [{"name": "strict"}]})
     owners.api.change(CLUSTERS, "prod", policyRef={"name": "strict"})
 
-    assert [rule.name for rule in (await supervision.mandate()).policy.rules] == ["strict"]
+    assert [rule.name for rule in (await supervision.permission()).policy.rules] == ["strict"]
 
 
 async def test_an_operator_that_cannot_read_its_own_settings_may_do_nothing(owners: Operated) -> None:
@@ -125,7 +125,7 @@ async def test_an_operator_that_cannot_read_its_own_settings_may_do_nothing(owne
     supervision = owners.supervision()
     supervision._house = silent
 
-    halted = (await supervision.mandate()).halted
+    halted = (await supervision.permission()).halted
     assert halted
     assert halted.code == "KubernetesUnreachable"
 
@@ -150,7 +150,7 @@ async def test_the_strictest_authority_holds_and_observe_is_shown_as_a_plan(
     owners.api.change(CLUSTERS, "prod", authority=str(cluster))
     supervision = owners.supervision()
 
-    now = await supervision.mandate()
+    now = await supervision.permission()
 
     assert (now.authority, now.halted) == (allowed, None)
     assert (supervision.caution.code if supervision.caution else None) == caution
@@ -159,7 +159,7 @@ async def test_the_strictest_authority_holds_and_observe_is_shown_as_a_plan(
 async def test_what_has_begun_is_halted_under_observe(owners: Operated) -> None:
     owners.house = House(OBSERVE)
 
-    now = await mandate(owners, begun=lambda: True)
+    now = await permission(owners, begun=lambda: True)
 
     assert now.halted
     assert now.halted.code == "ObserveOnly"
@@ -183,7 +183,7 @@ async def test_a_person_is_asked_though_the_rules_want_nobody(
     owners.state.cools = cools
     supervision = owners.supervision(**known)
 
-    now = await supervision.mandate()
+    now = await supervision.permission()
 
     assert (supervision.caution.code if supervision.caution else None) == code
     assert now.authority is (APPROVE if code else AUTOMATIC)
@@ -192,10 +192,10 @@ async def test_a_person_is_asked_though_the_rules_want_nobody(
 async def test_a_caution_that_is_over_is_forgotten(owners: Operated) -> None:
     owners.state.cools = COOLS
     supervision = owners.supervision()
-    await supervision.mandate()
+    await supervision.permission()
     owners.state.cools = None
 
-    now = await supervision.mandate()
+    now = await supervision.permission()
 
     assert (supervision.caution, now.authority) == (None, AUTOMATIC)
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import Answer, Ballot, ElectionAnswer
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome
 from kafka_recovery.domain.reason import Reason
@@ -232,8 +232,8 @@ async def test_who_is_refused_for_hours_does_not_fill_the_cluster_with_plans(
     """Each try looks anew, and so makes another plan."""
     no = Reason("Forbidden", "CLUSTER_AUTHORIZATION_FAILED (31)")
 
-    async def refuse(ballots: Sequence[Ballot]) -> dict[TopicPartition, ElectionAnswer]:
-        return {ballot.id: ElectionAnswer(Answer.REFUSED, no) for ballot in ballots}
+    async def refuse(requests: Sequence[ElectionRequest]) -> dict[TopicPartition, ElectionAnswer]:
+        return {request.id: ElectionAnswer(Answer.REFUSED, no) for request in requests}
 
     monkeypatch.setattr(automatic.world.kafka, "elect", refuse)
 

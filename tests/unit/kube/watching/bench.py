@@ -56,8 +56,8 @@ class FakeKafka:
             self.asked -= 1
         if self.fault:
             raise self.fault
-        beats = {id: replace(beat, applied=len(self.pulses)) for id, beat in self.seen.beats.items()}
-        return replace(self.seen, beats=beats, took=seconds(self.pulse_takes))
+        brokers = {id: replace(told, applied=len(self.pulses)) for id, told in self.seen.brokers.items()}
+        return replace(self.seen, brokers=brokers, took=seconds(self.pulse_takes))
 
     async def scan(self, deadline: timedelta) -> Scan:
         self.scans.append(now(self.clock))

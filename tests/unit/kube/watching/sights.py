@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.cluster.metadata import BrokerEntry
-from kafka_recovery.cluster.pulse import Beat, Pulse
+from kafka_recovery.cluster.pulse import BrokerPulse, Pulse
 from kafka_recovery.cluster.scan import OfflinePartition
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
@@ -32,19 +32,19 @@ def pulse(
     **more: Any,
 ) -> Pulse:
     """Brokers that are alive and answer, unless they are among those that do not. `moved`: to another address."""
-    beats = {}
+    brokers: dict[BrokerId, BrokerPulse] = {}
     for id in sorted({*alive, *fenced}):
         entry = BrokerEntry(BrokerId(id), Address(f"b{id}" + "x" * (id in moved), 9092), None, id in fenced)
         offset = applied if isinstance(applied, int) else applied.get(id)
-        beat = Beat(entry, True, offset)
+        told = BrokerPulse(entry, True, offset)
         if id in silent:
-            beat = Beat(entry, False, offset, SILENT)
+            told = BrokerPulse(entry, False, offset, SILENT)
         if id in refusing:
-            beat = Beat(entry, False, offset, REFUSED, refused=True)
+            told = BrokerPulse(entry, False, offset, REFUSED, refused=True)
         if id in late:
-            beat = Beat(entry, None, offset)
-        beats[entry.id] = beat
-    fields = {"cluster_id": "abc", "view_from": Address("b1", 9092), "lists_fenced": True, "beats": beats}
+            told = BrokerPulse(entry, None, offset)
+        brokers[entry.id] = told
+    fields = {"cluster_id": "abc", "view_from": Address("b1", 9092), "lists_fenced": True, "brokers": brokers}
     return Pulse(**{**fields, **more})
 
 

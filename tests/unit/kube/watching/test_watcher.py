@@ -299,7 +299,7 @@ class Counted:
     async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
         self.times.append(now(SystemClock()))
         found = await self.cluster.pulse(deadline, ask_controller=ask_controller)
-        return replace(found, beats={id: replace(b, applied=len(self.times)) for id, b in found.beats.items()})
+        return replace(found, brokers={id: replace(b, applied=len(self.times)) for id, b in found.brokers.items()})
 
     async def scan(self, deadline: timedelta) -> Scan:
         return await self.cluster.scan(deadline)

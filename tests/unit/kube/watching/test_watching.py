@@ -38,8 +38,10 @@ class Watching:
         """Whether a scan is due then."""
         if applying:
             self._offset += 1
-            beats = {id: replace(b, applied=self._offset if b.reachable else b.applied) for id, b in seen.beats.items()}
-            seen = replace(seen, beats=beats)
+            brokers = {
+                id: replace(b, applied=self._offset if b.reachable else b.applied) for id, b in seen.brokers.items()
+            }
+            seen = replace(seen, brokers=brokers)
         return self.watch.pulsed(seen, seconds(at))
 
     def scans(self, at: float, *found: OfflinePartition, took: float = 0) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from kafka_recovery.cluster.drivers import Driver
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Plan
@@ -26,9 +26,9 @@ WISHES = 2.5
 
 def nobody_from_silence(story: Chronicle, scenario: Scenario) -> Examined:
     """Who is named in an election answered a moment ago, under the current epoch, and may lead."""
-    for asked, ballot, looked in _elections(story):
-        problem = "it never looked at it" if looked is None else _untrustworthy(asked, ballot, looked)
-        text = f"{asked.process} asks to elect broker {ballot.designated} for {ballot.id}, but {problem}"
+    for asked, request, looked in _elections(story):
+        problem = "it never looked at it" if looked is None else _untrustworthy(asked, request, looked)
+        text = f"{asked.process} asks to elect broker {request.designated} for {request.id}, but {problem}"
         yield unless(problem is None, asked.at, text)
 
 
@@ -44,15 +44,15 @@ def nothing_forbids_it(story: Chronicle, scenario: Scenario) -> Examined:
             if decision.leader is not None:
                 why = forbidden(seen[decision.id], plan.evidence.cluster, plan.policy)
                 yield unless(why is None, kept.at, f"plan {kept.digest[:8]} elects {decision.id}, though {why}")
-    for asked, ballot, looked in _elections(story):
-        partition = looked.partition(ballot.id) if looked else None
+    for asked, request, looked in _elections(story):
+        partition = looked.partition(request.id) if looked else None
         if looked is None or partition is None:
             continue
         cluster = looked.evidence.cluster
         began = looked.at - cluster.took.total_seconds() - WISHES
         policies = [wish.policy for wish in story.wishes(began, asked.at)]
         reasons = [forbidden(partition, cluster, policy) for policy in policies]
-        text = f"{asked.process} asks to elect {ballot.id}, though at its last look {reasons[0]}"
+        text = f"{asked.process} asks to elect {request.id}, though at its last look {reasons[0]}"
         yield unless(None in reasons, asked.at, text)
 
 
@@ -66,16 +66,16 @@ def best_first(story: Chronicle, scenario: Scenario) -> Examined:
                 text = f"plan {kept.digest[:8]} elects broker {decision.leader} for {decision.id}; first by"
                 text = f"{text} {decision.candidate_order} of what it was made on is {sorted(allowed)}"
                 yield unless(decision.leader in allowed, kept.at, text)
-    for asked, ballot, looked in _elections(story):
-        partition = looked.partition(ballot.id) if looked else None
-        stands_on = story.decision(asked, ballot)
+    for asked, request, looked in _elections(story):
+        partition = looked.partition(request.id) if looked else None
+        stands_on = story.decision(asked, request)
         if looked is None or partition is None or stands_on is None:
             continue
         order = stands_on[1].candidate_order
-        allowed = firsts(_as_it_was(partition, ballot), looked.evidence.cluster, order)
-        text = f"{asked.process} elects broker {ballot.designated} for {ballot.id}; first by {order}"
+        allowed = firsts(_as_it_was(partition, request), looked.evidence.cluster, order)
+        text = f"{asked.process} elects broker {request.designated} for {request.id}; first by {order}"
         text = f"{text} of what it saw at {looked.at:.3f} is {sorted(allowed)}"
-        yield unless(ballot.designated in allowed, asked.at, text)
+        yield unless(request.designated in allowed, asked.at, text)
 
 
 def the_rest_in_order(story: Chronicle, scenario: Scenario) -> Examined:
@@ -131,27 +131,27 @@ def the_rule_is_its_topics_own(story: Chronicle, scenario: Scenario) -> Examined
                 yield unless(own, kept.at, f"{text} {decision.candidate_order}, which is not its topic's")
 
 
-def _elections(story: Chronicle) -> Iterator[tuple[Asked, Ballot, Looked | None]]:
+def _elections(story: Chronicle) -> Iterator[tuple[Asked, ElectionRequest, Looked | None]]:
     """Every election that was asked for, with what the engine had seen of it last."""
     for asked in story.requests("elect"):
-        for ballot in asked.ballots:
-            yield asked, ballot, story.last_look(asked, ballot.id)
+        for request in asked.requests:
+            yield asked, request, story.last_look(asked, request.id)
 
 
-def _untrustworthy(asked: Asked, ballot: Ballot, looked: Looked) -> str | None:
+def _untrustworthy(asked: Asked, request: ElectionRequest, looked: Looked) -> str | None:
     """Why the last look does not allow this election."""
-    partition = looked.partition(ballot.id)
-    broker = looked.evidence.cluster.broker(ballot.designated)
-    replica = partition.replica(ballot.designated) if partition else None
+    partition = looked.partition(request.id)
+    broker = looked.evidence.cluster.broker(request.designated)
+    replica = partition.replica(request.designated) if partition else None
     if asked.at - looked.at > LONGEST_TRUST:
         return f"its last look is {asked.at - looked.at:.1f} s old"
-    if partition is None or partition.topic_id != ballot.topic_id:
+    if partition is None or partition.topic_id != request.topic_id:
         return "its last look showed another topic"
     if partition.leader is not None:
         return f"its last look showed broker {partition.leader} leading"
-    if partition.leader_epoch != ballot.leader_epoch:
-        return f"its last look showed epoch {partition.leader_epoch}, the plan is of {ballot.leader_epoch}"
-    if partition.assignment not in (ballot.assignment, ballot.order):
+    if partition.leader_epoch != request.leader_epoch:
+        return f"its last look showed epoch {partition.leader_epoch}, the plan is of {request.leader_epoch}"
+    if partition.assignment not in (request.assignment, request.order):
         return f"its last look showed the assignment {list(partition.assignment)}"
     if replica is None or replica.log is None:
         return "that broker did not answer in its last look"
@@ -164,9 +164,9 @@ def _untrustworthy(asked: Asked, ballot: Ballot, looked: Looked) -> str | None:
     return None
 
 
-def _as_it_was(partition: PartitionEvidence, ballot: Ballot) -> PartitionEvidence:
+def _as_it_was(partition: PartitionEvidence, request: ElectionRequest) -> PartitionEvidence:
     """With the assignment in its original order: while electing, ours stands there."""
-    if partition.assignment != ballot.order:
+    if partition.assignment != request.order:
         return partition
     replicas = {replica.broker: replica for replica in partition.replicas}
-    return replace(partition, replicas=tuple(replicas[broker] for broker in ballot.assignment))
+    return replace(partition, replicas=tuple(replicas[broker] for broker in request.assignment))

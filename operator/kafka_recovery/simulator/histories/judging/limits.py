@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
@@ -28,22 +28,22 @@ def approval_is_for_this_plan(story: Chronicle, scenario: Scenario) -> Examined:
     """
     yes = [(granted.digest, granted.at) for granted in story.granted if granted.by is not None]
     for asked in story.requests("elect"):
-        for ballot in asked.ballots:
-            stands_on = story.decision(asked, ballot)
+        for request in asked.requests:
+            stands_on = story.decision(asked, request)
             if stands_on is None or not _needs_a_person(story, asked, *stands_on):
                 continue
             approved = any(digest == stands_on[0] and at <= asked.at for digest, at in yes)
-            text = f"{asked.process} elects broker {ballot.designated} for {ballot.id} by plan {stands_on[0][:8]}"
+            text = f"{asked.process} elects broker {request.designated} for {request.id} by plan {stands_on[0][:8]}"
             yield unless(approved, asked.at, f"{text}, which nobody approved")
 
 
 def nobody_acts_when_told_not_to(story: Chronicle, scenario: Scenario) -> Examined:
     """While its owners suspend it, or only let it observe, an engine elects nobody; what is under way may end."""
     for asked in story.requests("elect"):
-        looked = story.last_look(asked, asked.ballots[0].id)
+        looked = story.last_look(asked, asked.requests[0].id)
         wishes = story.wishes(_began(looked, asked) - WISHES, asked.at)
         allowed = any(not wish.suspended and wish.authority != "Observe" for wish in wishes)
-        text = f"{asked.process} elects {asked.ballots[0].id}, though its owners suspended it or let it only observe"
+        text = f"{asked.process} elects {asked.requests[0].id}, though its owners suspended it or let it only observe"
         yield unless(allowed, asked.at, text)
 
 
@@ -76,14 +76,16 @@ def waves_hold(story: Chronicle, scenario: Scenario) -> Examined:
             yield unless(len(wave) <= sizes[step], kept.at, text)
             step = min(step + (len(wave) >= sizes[step]), len(sizes) - 1)
     for asked in story.requests("elect"):
-        stands_on = story.decision(asked, asked.ballots[0])
+        stands_on = story.decision(asked, asked.requests[0])
         if stands_on is None:
             continue
         sizes, earlier = story.plan(stands_on[0]).policy.limits.wave_sizes, _earlier_requests(story, asked)
         size = sizes[min(len(earlier), len(sizes) - 1)]
-        open_ones = [ballot for other in earlier for ballot in other.ballots if _is_open(story, other, ballot, asked)]
-        text = f"{asked.process} elects {len(asked.ballots)} partitions with {len(open_ones)} that do not lead yet"
-        yield unless(len(asked.ballots) + len(open_ones) <= size, asked.at, f"{text}; {size} allowed by then")
+        open_ones = [
+            request for other in earlier for request in other.requests if _is_open(story, other, request, asked)
+        ]
+        text = f"{asked.process} elects {len(asked.requests)} partitions with {len(open_ones)} that do not lead yet"
+        yield unless(len(asked.requests) + len(open_ones) <= size, asked.at, f"{text}; {size} allowed by then")
 
 
 def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examined:
@@ -93,15 +95,15 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
     stops it as soon as it tells.
     """
     for asked in story.requests("elect"):
-        earlier, stands_on = _earlier_requests(story, asked), story.decision(asked, asked.ballots[0])
+        earlier, stands_on = _earlier_requests(story, asked), story.decision(asked, asked.requests[0])
         canaries = 0 if stands_on is None else len(story.plan(stands_on[0]).policy.limits.wave_sizes) - 1
         for place, other in enumerate(earlier):
-            for id in {ballot.id for ballot in other.ballots} - {ballot.id for ballot in asked.ballots}:
+            for id in {request.id for request in other.requests} - {request.id for request in asked.requests}:
                 said = _end_of(story, asked.process, id, other.at)
                 in_time = said is not None and (place < canaries or said.at <= asked.at)
                 known = in_time and said is not None and not _led_as_asked(story, other, said, asked)
                 failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
-                text = f"{asked.process} elects {asked.ballots[0].id} though {id}, of an earlier wave, did not verify"
+                text = f"{asked.process} elects {asked.requests[0].id} though {id}, of an earlier wave, did not verify"
                 text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
                 yield unless(not (known and failed), asked.at, text)
 
@@ -122,11 +124,11 @@ def patience_is_kept(story: Chronicle, scenario: Scenario) -> Examined:
             why = f"first seen to be back; patience is {rule.patience.total_seconds():g} s"
             yield unless(kept.at - since >= rule.patience.total_seconds() - _SLACK, kept.at, f"{text} {why}")
     for asked in story.requests("elect"):
-        for ballot in asked.ballots:
-            looked, stands_on = story.last_look(asked, ballot.id), story.decision(asked, ballot)
-            if looked and stands_on and (now := _clean_members_back(looked.evidence, ballot)):
-                new = now - _clean_members_back(story.plan(stands_on[0]).evidence, ballot)
-                text = f"{asked.process} elects {ballot.id}, though {sorted(new)} of the ISR or ELR came back after"
+        for request in asked.requests:
+            looked, stands_on = story.last_look(asked, request.id), story.decision(asked, request)
+            if looked and stands_on and (now := _clean_members_back(looked.evidence, request)):
+                new = now - _clean_members_back(story.plan(stands_on[0]).evidence, request)
+                text = f"{asked.process} elects {request.id}, though {sorted(new)} of the ISR or ELR came back after"
                 yield unless(not new, asked.at, f"{text} its plan was made")
 
 
@@ -151,9 +153,9 @@ def the_deadline_is_kept(story: Chronicle, scenario: Scenario) -> Examined:
 def _begun_too_late(story: Chronicle, ran: Ran, due: float) -> Examined:
     """Elections after the deadline whose last look was not under way by then."""
     late = [asked for asked in story.requests("elect") if asked.process == ran.process and asked.at > due]
-    for asked, ballot in [(request, ballot) for request in late for ballot in request.ballots]:
-        looked = story.last_look(asked, ballot.id)
-        text = f"{ran.process} elects broker {ballot.designated} for {ballot.id}"
+    for asked, request in [(one, request) for one in late for request in one.requests]:
+        looked = story.last_look(asked, request.id)
+        text = f"{ran.process} elects broker {request.designated} for {request.id}"
         in_time = looked is not None and _began(looked, asked) <= due + _SLACK
         yield unless(in_time, asked.at, f"{text}, begun after its time was over at {due:.3f}")
 
@@ -178,29 +180,29 @@ def _excused(story: Chronicle, ran: Ran, due: float) -> float:
 
 def _earlier_requests(story: Chronicle, asked: Asked) -> list[Asked]:
     """The elections that this run has asked for before, by the same plan."""
-    stands_on = story.decision(asked, asked.ballots[0])
+    stands_on = story.decision(asked, asked.requests[0])
     if stands_on is None:
         return []
     found = []
     for other in story.requests("elect"):
         if other.process == asked.process and other.at < asked.at:
-            same = story.decision(other, other.ballots[0])
+            same = story.decision(other, other.requests[0])
             if same is not None and same[0] == stands_on[0]:
                 found.append(other)
     return found
 
 
-def _is_open(story: Chronicle, asked: Asked, ballot: Ballot, until: Asked) -> bool:
+def _is_open(story: Chronicle, asked: Asked, request: ElectionRequest, until: Asked) -> bool:
     """Whether an election was held between two requests, and nobody led by it at the time of the second."""
-    held = any(h.id == ballot.id and h.by == asked.process and asked.at <= h.at <= until.at for h in story.held)
-    led = any(led.id == ballot.id and asked.at <= led.at <= until.at for led in story.led)
+    held = any(h.id == request.id and h.by == asked.process and asked.at <= h.at <= until.at for h in story.held)
+    led = any(led.id == request.id and asked.at <= led.at <= until.at for led in story.led)
     return held and not led
 
 
 def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked) -> bool:
     """Whether the designated leader led between two requests, and what is said of it is about a later epoch."""
     id, epoch = said.outcome.id, said.outcome.leader_epoch
-    leaders = {f"broker {ballot.designated}" for ballot in asked.ballots if ballot.id == id}
+    leaders = {f"broker {request.designated}" for request in asked.requests if request.id == id}
     led = [led for led in story.led if led.id == id and led.broker in leaders and asked.at <= led.at <= until.at]
     return epoch is not None and any(epoch > each.epoch for each in led)
 
@@ -242,7 +244,7 @@ def _waited_for(evidence: Evidence, decision: Decision) -> bool:
     return bool(_clean_members_back(evidence, decision)) and not any(replica.leads for replica in seen.replicas)
 
 
-def _clean_members_back(evidence: Evidence, of: Decision | Ballot) -> set[BrokerId]:
+def _clean_members_back(evidence: Evidence, of: Decision | ElectionRequest) -> set[BrokerId]:
     """ISR and ELR members that are alive or answer."""
     back = {broker.id for broker in evidence.cluster.brokers if broker.reachable or alive(broker)}
     seen = next((partition for partition in evidence.partitions if partition.id == of.id), None)

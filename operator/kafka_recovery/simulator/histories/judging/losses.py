@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Decision, Loss, LossClass
@@ -22,7 +22,7 @@ def loss_stays_in_its_class(story: Chronicle, scenario: Scenario) -> Examined:
     follow nobody older, so no such leader can have enough of them left to acknowledge anything. A class other than
     `Unknown` counts as its number where it has one, and as no loss at all where it has none.
     """
-    for held, ballot, decision in _elected_as_planned(story):
+    for held, request, decision in _elected_as_planned(story):
         loss = decision.loss
         if loss is None or loss.loss_class is LossClass.UNKNOWN:
             continue
@@ -31,7 +31,7 @@ def loss_stays_in_its_class(story: Chronicle, scenario: Scenario) -> Examined:
         yield unless(
             len(lost) <= (loss.at_most or 0),
             held.at,
-            f"{held.by} elected broker {held.leader} for {ballot.id} as {loss.loss_class}, at most {loss.at_most} "
+            f"{held.by} elected broker {held.leader} for {request.id} as {loss.loss_class}, at most {loss.at_most} "
             f"records lost; its log lacks {len(lost)} acknowledged ones ({_some(lost)}; {len(later)} of them "
             f"acknowledged later by the leader it overthrew). Proof: {loss.proof}",
         )
@@ -138,21 +138,21 @@ def _fits(loss: Loss) -> bool:
             return loss.at_most is None
 
 
-def _elected_as_planned(story: Chronicle) -> Iterator[tuple[Held, Ballot, Decision]]:
+def _elected_as_planned(story: Chronicle) -> Iterator[tuple[Held, ElectionRequest, Decision]]:
     """Elections that engines asked for and got, in the epoch they were planned in; Kafka holds later ones as well."""
     for held in story.held:
         if not is_engine(held.by):
             continue
         asked = next(
             (a for a in reversed(story.asked) if a.what == "elect" and a.process == held.by and a.at <= held.at
-             and any(ballot.id == held.id for ballot in a.ballots)), None,
+             and any(request.id == held.id for request in a.requests)), None,
         )  # fmt: skip
         if asked is None:
             continue
-        ballot = next(ballot for ballot in asked.ballots if ballot.id == held.id)
-        stands_on = story.decision(asked, ballot)
-        if stands_on and held.leader == ballot.designated and held.epoch == ballot.leader_epoch + 1:
-            yield held, ballot, stands_on[1]
+        request = next(request for request in asked.requests if request.id == held.id)
+        stands_on = story.decision(asked, request)
+        if stands_on and held.leader == request.designated and held.epoch == request.leader_epoch + 1:
+            yield held, request, stands_on[1]
 
 
 def _some(records: Iterable[object]) -> str:

@@ -177,13 +177,13 @@ def _elections(story: Chronicle) -> Iterator[str]:
             continue
         if held.lost:
             yield "an election lost acknowledged records"
-        request = next((a for a in reversed(story.asked) if _asked_for(a, held.by, held.at) and _names(a, held)), None)
-        ballot = next((b for b in request.ballots if b.id == held.id), None) if request else None
-        if request is None or ballot is None:
+        asked = next((a for a in reversed(story.asked) if _asked_for(a, held.by, held.at) and _names(a, held)), None)
+        request = next((b for b in asked.requests if b.id == held.id), None) if asked else None
+        if asked is None or request is None:
             continue
-        if ballot.designated != held.leader:
+        if request.designated != held.leader:
             yield "another than the designated one was elected"
-        stands_on = story.decision(request, ballot)
+        stands_on = story.decision(asked, request)
         loss = stands_on[1].loss if stands_on else None
         if loss is not None and loss.loss_class is not LossClass.UNKNOWN:
             yield "a class was proven and carried out"
@@ -199,7 +199,7 @@ def _asked_for(asked: Asked, process: str, at: float) -> bool:
 
 
 def _names(asked: Asked, held: Held) -> bool:
-    return any(ballot.id == held.id for ballot in asked.ballots)
+    return any(request.id == held.id for request in asked.requests)
 
 
 def _evidence(story: Chronicle) -> Iterator[str]:

@@ -19,11 +19,11 @@ from kafka_recovery.simulator.histories.scenario import Scenario
 def nothing_without_its_record(story: Chronicle, scenario: Scenario) -> Examined:
     """Before each change its plan is durable and begun, and its process has written down that its wave is under way."""
     for asked in story.asked:
-        for ballot in asked.ballots if asked.what != "approve" else ():
-            text = f"{asked.process} asks to {asked.what} {ballot.id} {list(ballot.order)}, which no durable plan"
-            yield unless(story.decision(asked, ballot) is not None, asked.at, f"{text} with a begun wave holds")
-            begun = any(k.process == asked.process and k.at <= asked.at and ballot.id in k.wave for k in story.kept)
-            text = f"{asked.process} asks to {asked.what} {ballot.id}, and has begun no wave with it"
+        for request in asked.requests if asked.what != "approve" else ():
+            text = f"{asked.process} asks to {asked.what} {request.id} {list(request.order)}, which no durable plan"
+            yield unless(story.decision(asked, request) is not None, asked.at, f"{text} with a begun wave holds")
+            begun = any(k.process == asked.process and k.at <= asked.at and request.id in k.wave for k in story.kept)
+            text = f"{asked.process} asks to {asked.what} {request.id}, and has begun no wave with it"
             yield unless(begun, asked.at, text)
 
 
@@ -36,7 +36,7 @@ def nothing_that_was_not_asked(story: Chronicle, scenario: Scenario) -> Examined
     for held in story.held:
         if is_engine(held.by):
             named = any(
-                asked.process == held.by and asked.at <= held.at and any(b.id == held.id for b in asked.ballots)
+                asked.process == held.by and asked.at <= held.at and any(b.id == held.id for b in asked.requests)
                 for asked in story.requests("elect")
             )
             text = f"{held.by} had broker {held.leader} elected for {held.id}, which no request of it holds"
@@ -52,13 +52,13 @@ def plans_know_the_owners_order(story: Chronicle, scenario: Scenario) -> Examine
         asked = cause_of(story, change)
         if asked is None or asked.what != "designate":
             continue
-        ballot = next(ballot for ballot in asked.ballots if ballot.id == change.id)
+        request = next(request for request in asked.requests if request.id == change.id)
         seen = _seen_at(story, asked, change)
         before = owned_before(story, change)
         if somebody_interfered(story, change, seen):
             continue
-        knows = ballot.assignment == before.wanted or (before.plan is not None and before.machine != asked.machine)
-        text = f"{asked.process} alters the order of {change.id} and takes {list(ballot.assignment)} for the original"
+        knows = request.assignment == before.wanted or (before.plan is not None and before.machine != asked.machine)
+        text = f"{asked.process} alters the order of {change.id} and takes {list(request.assignment)} for the original"
         yield unless(knows, change.at, f"{text} one; its owner wants {list(before.wanted)}{before.told}")
 
 
@@ -68,8 +68,8 @@ def only_own_orders_are_replaced(story: Chronicle, scenario: Scenario) -> Examin
         asked = cause_of(story, change)
         if asked is None or asked.what != "restore" or change.before == change.after:
             continue
-        ballot = next(ballot for ballot in asked.ballots if ballot.id == change.id)
-        own = change.before == ballot.order or somebody_interfered(story, change, asked.at - RACE)
+        request = next(request for request in asked.requests if request.id == change.id)
+        own = change.before == request.order or somebody_interfered(story, change, asked.at - RACE)
         text = f"{change.by} put {change.id} back to {list(change.after)}, but {list(change.before)} stood there"
         yield unless(own, change.at, f"{text}, which is not its plan's order")
 

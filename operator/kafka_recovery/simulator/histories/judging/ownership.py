@@ -72,11 +72,11 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
     wanted = change.before if before is None else before.wanted
     cause = cause_of(story, change)
     if cause is not None and cause.what == "designate":
-        ballot = next(ballot for ballot in cause.ballots if ballot.id == change.id)
-        stands_on = story.decision(cause, ballot)
-        anew = ballot.topic_id != change.topic_id
+        request = next(request for request in cause.requests if request.id == change.id)
+        stands_on = story.decision(cause, request)
+        anew = request.topic_id != change.topic_id
         plan = stands_on[0] if stands_on else "none"
-        return Owned(change.after, change.by, ballot.assignment, plan, cause.machine, anew)
+        return Owned(change.after, change.by, request.assignment, plan, cause.machine, anew)
     if cause is not None:
         right = somebody_interfered(story, change, cause.at - RACE) or _takes_back(story, cause, change)
         return Owned(change.after, change.by, change.after if right else wanted)
@@ -92,9 +92,9 @@ def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
     Another machine may have taken that one for the original meanwhile. Once its journal calls it finished, a plan has
     no order of its own any more.
     """
-    ballot = next(ballot for ballot in cause.ballots if ballot.id == change.id)
+    request = next(request for request in cause.requests if request.id == change.id)
     own = any(
-        kept.machine == cause.machine and change.before == decision.order == ballot.order
+        kept.machine == cause.machine and change.before == decision.order == request.order
         for kept, decision in _begun(story, change)
     )
     return own and any(
@@ -114,9 +114,9 @@ def cause_of(story: Chronicle, change: Ordered) -> Asked | None:
     for asked in reversed(story.asked):
         if asked.process != change.by or asked.at > change.at or asked.what in ("elect", "approve"):
             continue
-        for ballot in asked.ballots:
-            wanted = ballot.assignment if asked.what == "restore" else ballot.order
-            if ballot.id == change.id and change.after == wanted:
+        for request in asked.requests:
+            wanted = request.assignment if asked.what == "restore" else request.order
+            if request.id == change.id and change.after == wanted:
                 return asked
     return None
 

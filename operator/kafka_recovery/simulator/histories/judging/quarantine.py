@@ -26,7 +26,7 @@ def requests_in_doubt_are_waited_out(story: Chronicle, scenario: Scenario) -> Ex
     for first in changes:
         for id, until in _in_doubt(story, first):
             for later in changes:
-                if later.machine == first.machine and later.at > first.at and any(b.id == id for b in later.ballots):
+                if later.machine == first.machine and later.at > first.at and any(b.id == id for b in later.requests):
                     text = (
                         f"{later.process} asks to {later.what} {id} {later.at - first.at:.1f} s after {first.process}"
                     )
@@ -45,12 +45,12 @@ def an_earlier_wave_is_waited_out(story: Chronicle, scenario: Scenario) -> Exami
             continue
         wave = _unended(story, ran)
         mine = [asked for asked in story.asked if asked.process == ran.process and asked.what != "approve"]
-        last = {ballot.id: asked.at for asked in mine for ballot in asked.ballots if ballot.id in wave}
+        last = {request.id: asked.at for asked in mine for request in asked.requests if request.id in wave}
         machine = next((asked.machine for asked in mine), None)
         for later in story.asked:
             if later.process == ran.process or later.machine != machine or later.what == "approve":
                 continue
-            for id in [ballot.id for ballot in later.ballots if later.at > last.get(ballot.id, float("inf"))]:
+            for id in [request.id for request in later.requests if later.at > last.get(request.id, float("inf"))]:
                 text = f"{later.process} asks to {later.what} {id} {later.at - last[id]:.1f} s after {ran.process}"
                 kept = later.at - last[id] >= IN_FORCE - _SLACK
                 yield unless(kept, later.at, f"{text}, which ended in the midst of a wave with it")
@@ -67,9 +67,9 @@ def _in_doubt(story: Chronicle, asked: Asked) -> Iterator[tuple[TopicPartition, 
         ),
         None,
     )
-    for ballot in asked.ballots:
-        if answer is None or ballot.id in answer.doubtful:
-            yield ballot.id, asked.at + IN_FORCE
+    for request in asked.requests:
+        if answer is None or request.id in answer.doubtful:
+            yield request.id, asked.at + IN_FORCE
 
 
 def _unended(story: Chronicle, ran: Ran) -> set[TopicPartition]:

@@ -99,14 +99,14 @@ def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
         if outcome.outcome is Outcome.FAILED and code in _FAILURES:
             yield unless(_FAILURES[code](told), said.at, f"{said.process} says {outcome.id} failed, {outcome.reason}")
         elif outcome.outcome is Outcome.UNKNOWN:
-            asked = any(
-                ballot.id == outcome.id
-                for request in story.asked
-                if request.machine == said.machine and request.at <= said.at and request.what != "approve"
-                for ballot in request.ballots
+            was_asked = any(
+                request.id == outcome.id
+                for asked in story.asked
+                if asked.machine == said.machine and asked.at <= said.at and asked.what != "approve"
+                for request in asked.requests
             )
             text = f"{said.process} says {outcome.id} is Unknown, and nothing was ever asked of it"
-            yield unless(asked or not outcome.order_restored, said.at, text)
+            yield unless(was_asked or not outcome.order_restored, said.at, text)
 
 
 def _told(story: Chronicle, scenario: Scenario, said: Concluded) -> Told:
@@ -270,11 +270,11 @@ def _near(told: Told) -> tuple[PartitionState, ...]:
 
 def _another_leads(told: Told) -> bool:
     mine = [
-        ballot
+        request
         for asked in told.story.requests("elect")
         if asked.machine == told.said.machine and asked.at <= told.said.at
-        for ballot in asked.ballots
-        if ballot.id == told.said.outcome.id
+        for request in asked.requests
+        if request.id == told.said.outcome.id
     ]
     planned = told.planned[1].leader if told.planned else None
     return told.said.outcome.leader != (mine[-1].designated if mine else planned)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_recovery.domain.election import Ballot
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
@@ -197,26 +197,26 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     member of the ISR or ELR that leads in place of the planned one is told as such, and with what it has less.
     """
     outcome = said.outcome
-    elections: list[tuple[Asked, Ballot]] = [
-        (asked, ballot)
+    elections: list[tuple[Asked, ElectionRequest]] = [
+        (asked, request)
         for asked in reversed(story.asked)
         if asked.what == "elect" and asked.machine == said.machine and asked.at <= said.at
-        for ballot in asked.ballots
-        if ballot.id == outcome.id
+        for request in asked.requests
+        if request.id == outcome.id
     ]
     if not elections or outcome.outcome is Outcome.RECOVERED_CLEANLY:
         return
     of_this_leader = (e for e in elections if e[0].process == said.process and e[1].designated == outcome.leader)
-    asked, ballot = next(of_this_leader, elections[0])
-    stands_on = story.decision(asked, ballot)
+    asked, request = next(of_this_leader, elections[0])
+    stands_on = story.decision(asked, request)
     planned = None if stands_on is None else stands_on[1].log_end
-    if outcome.leader != ballot.designated:
+    if outcome.leader != request.designated:
         if stands_on and told_as_member(outcome, story.plan(stands_on[0])):
             return
-        if told_as_handed_over(story, outcome, ballot.designated):
+        if told_as_handed_over(story, outcome, request.designated):
             return
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader}"
-        yield Broken(said.at, f"{text}, planned was broker {ballot.designated}")
+        yield Broken(said.at, f"{text}, planned was broker {request.designated}")
     if planned is not None and outcome.log_end is not None:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
         yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")

@@ -43,7 +43,7 @@ class Rules(dict[str, Rule | None]):
 
 
 @dataclass(frozen=True, slots=True)
-class Scene:
+class ClusterIndex:
     """The cluster around a partition.
 
     `alive`: registered and not fenced, as the controller sees it. `back`: alive or answering us, so about to be.
@@ -58,12 +58,12 @@ class Scene:
     counts: Counts
 
 
-def scene(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Broker], Reason | None]) -> Scene:
+def index_of(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Broker], Reason | None]) -> ClusterIndex:
     """Index the cluster for judging many partitions; `broker_guard` is asked once a broker."""
     brokers = {broker.id: broker for broker in cluster.brokers}
     alive = frozenset(id_ for id_, broker in brokers.items() if is_alive(broker))
     rejected = Rejected(lambda id_: broker_guard(brokers.get(id_) or unknown_broker(id_)))
-    return Scene(cluster, brokers, alive, back(cluster), rejected, Rules(policy), _counts(cluster, len(alive)))
+    return ClusterIndex(cluster, brokers, alive, back(cluster), rejected, Rules(policy), _counts(cluster, len(alive)))
 
 
 def back(cluster: ClusterState) -> frozenset[BrokerId]:

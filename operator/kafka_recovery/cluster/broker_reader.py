@@ -33,7 +33,7 @@ _VERSIONS = (7, 11)
 
 
 @dataclass(frozen=True, slots=True)
-class Interview:
+class BrokerReader:
     """One broker that is asked until `until` (monotonic seconds). Every method raises ClusterError as `Brokers.ask`."""
 
     brokers: Brokers
