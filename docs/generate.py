@@ -170,7 +170,7 @@ EVENTS = (
 WORDS = (
     ("Outcomes", "What became of one partition.", "domain/outcome.py", "Outcome", "commands.md#outcomes"),
     ("Verdicts", "What a plan does about one partition.", "domain/plan.py", "Verdict", "decision-rules.md"),
-    ("Loss classes", "Of one election.", "domain/plan.py", "LossClass", "guarantees.md#loss-classes"),
+    ("Loss classes", "Of one election.", "domain/loss_class.py", "LossClass", "guarantees.md#loss-classes"),
     ("Ends of a recovery", "`status.outcome`.", "domain/outcome.py", "End", "operator.md"),
     ("Authority", "Of operator and cluster.", "recovery/supervision.py", "Authority", "operator.md#who-may-act"),
     ("Approval", "Of a rule.", "domain/policy.py", "Approval", "operator.md#who-may-act"),

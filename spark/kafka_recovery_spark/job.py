@@ -21,7 +21,8 @@ from pydantic_core import PydanticCustomError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from kafka_recovery.domain.plan import LossClass, Verdict
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.manifest import NAME, Loss, Manifest, Output, Snapshot, Summary, written
 from kafka_recovery.fleet.storage import Storage, StorageUnavailable

@@ -17,7 +17,8 @@ from kafka_recovery.decision.guards import BROKER_GUARDS, REPLICA_GUARDS
 from kafka_recovery.decision.judgement import OBSERVED_ONLY
 from kafka_recovery.decision.order import ORDERS
 from kafka_recovery.decision.refusals import CLUSTER_GUARDS, PARTITION_GUARDS, clean_return
-from kafka_recovery.domain.plan import LossClass, Verdict
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery_spark.columns import Seen, every, first_objection, literal, sort_keys, true_if
 from kafka_recovery_spark.copies import common_point, equal, first_lacking, held, let, records_lacking

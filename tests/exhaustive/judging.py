@@ -12,7 +12,8 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Decision, Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Loss
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.simulator.histories.judging.naive_order import firsts
 

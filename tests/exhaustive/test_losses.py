@@ -15,7 +15,8 @@ from exhaustive.small_kafka import Bounds, State, every_state, walk
 from exhaustive.worlds import evidence, losses_behind, losses_beside_an_old_leader
 from kafka_recovery.decision.loss import classify
 from kafka_recovery.domain.ids import LeaderEpoch
-from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Loss
 
 
 def promises(

@@ -12,7 +12,8 @@ from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
-from kafka_recovery.domain.plan import Decision, Loss, LossClass, Verdict
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Loss, Verdict
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy
 from property.evidence import evidence, policies
 

@@ -13,7 +13,8 @@ from kafka_recovery.decision import judgement, loss, planner
 from kafka_recovery.decision import recheck as rechecking
 from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Loss
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 

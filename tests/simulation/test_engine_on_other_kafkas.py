@@ -13,8 +13,8 @@ import pytest
 
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.simulator.histories.facts import Step
 from kafka_recovery.simulator.model.errors import Error

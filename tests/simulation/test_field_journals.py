@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.simulator.__main__ import main
 from kafka_recovery.simulator.histories.field import judge_journal

@@ -19,7 +19,7 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.domain.evidence import ClusterState, Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import Approval, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.chronicle import Chronicle

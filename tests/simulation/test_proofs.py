@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.policy import CandidateOrder
 from kafka_recovery.simulator.histories.history import History, happen
 from kafka_recovery.simulator.histories.scenario import VERSION, EngineRun, Fault, Kind, Rules, Scenario, Topic, Traffic

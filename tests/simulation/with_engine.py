@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.simulator.histories.history import call_engine
 from kafka_recovery.simulator.histories.oracle import judge

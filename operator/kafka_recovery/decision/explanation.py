@@ -13,7 +13,8 @@ from kafka_recovery.decision.order import FACTS, ORDERS
 from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
-from kafka_recovery.domain.plan import Decision, Lack, Loss, LossClass, Plan, Verdict
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Lack, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Rule
 from kafka_recovery.domain.reason import Reason
 

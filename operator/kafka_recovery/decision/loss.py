@@ -16,7 +16,8 @@ from kafka_recovery.decision.logs import contains, contradict, lacks
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import BrokerLoss, Decision, Lack, Loss, LossClass, Verdict
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import BrokerLoss, Decision, Lack, Loss, Verdict
 
 HISTORY = "ISR history since all replicas were in sync"
 BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)

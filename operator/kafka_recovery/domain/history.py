@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.loss_class import LossClass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Final, Literal
 
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy
 from kafka_recovery.domain.reason import Reason, Rejection
 
@@ -22,14 +23,6 @@ class Verdict(StrEnum):
     REFUSE = "Refuse"
     NOTHING = "Nothing"
     """It has a leader already."""
-
-
-class LossClass(StrEnum):
-    """What can be said about acknowledged records, see docs/guarantees.md."""
-
-    LOSSLESS = "Lossless"
-    BOUNDED = "Bounded"
-    UNKNOWN = "Unknown"
 
 
 @dataclass(frozen=True, slots=True)

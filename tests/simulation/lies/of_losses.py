@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.ids import Offset
-from kafka_recovery.domain.plan import Lack, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Lack
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.facts import Misreported
 from kafka_recovery.simulator.histories.judging.readings import CONTRADICTS

@@ -7,7 +7,8 @@ from dataclasses import replace
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSelector
 from unit.decision.incident import evidence, log, partition
 

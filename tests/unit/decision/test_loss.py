@@ -8,7 +8,8 @@ from kafka_recovery.decision.loss import classify, replay_elr
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
-from kafka_recovery.domain.plan import Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import Held, decided, evidence, log, partition
 

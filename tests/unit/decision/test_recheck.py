@@ -13,7 +13,8 @@ from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
-from kafka_recovery.domain.plan import Decision, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, evidence, log, partition, policy

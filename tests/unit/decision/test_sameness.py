@@ -10,7 +10,8 @@ import pytest
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
-from kafka_recovery.domain.plan import Decision, Lack, Loss, LossClass, Plan, Verdict
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Lack, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import Approval, CandidateOrder
 from kafka_recovery.domain.reason import Reason, Rejection
 from unit.decision.incident import ORDERS, evidence, log, partition, policy

@@ -19,7 +19,8 @@ from kafka_recovery.cli.terminal.render import lines, write_aside, write_result
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import say
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Object
 from kafka_recovery.kube.recoveries.status import plan_now

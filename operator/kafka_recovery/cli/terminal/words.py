@@ -7,8 +7,9 @@ from datetime import timedelta
 
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import PartitionOutcome
-from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan, Verdict
+from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
 
 
 def broker_state(replica: Replica, cluster: ClusterState) -> str:

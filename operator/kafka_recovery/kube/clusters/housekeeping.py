@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.clusters import Clusters

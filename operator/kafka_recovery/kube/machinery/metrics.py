@@ -26,8 +26,8 @@ from prometheus_client import (
 )
 from prometheus_client.process_collector import ProcessCollector
 
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
-from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.fleet.outcome import RunOutcome
 
 PREFIX = "kafka_recovery"

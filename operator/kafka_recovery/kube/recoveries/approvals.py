@@ -14,7 +14,8 @@ from kafka_recovery.decision.sameness import difference
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument

@@ -11,8 +11,9 @@ from enum import StrEnum
 from typing import Any
 
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical
 from kafka_recovery.formats.printable import printable

@@ -16,7 +16,7 @@ from pydantic.alias_generators import to_camel
 from kafka_recovery.cluster.drivers import HIGHEST_KEY, Driver
 from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 from kafka_recovery.cluster.security import Mechanism
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.formats.fields import ABSENT, Duration, Fields, Flag, OneOf, Text, Whole, wrong
 from kafka_recovery.formats.policy_file import TOPIC
 from kafka_recovery.recovery.supervision import Authority

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.approvals import LOOK, KubeApprovals, objection

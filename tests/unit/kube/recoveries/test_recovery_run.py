@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
-from kafka_recovery.domain.plan import LossClass
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES

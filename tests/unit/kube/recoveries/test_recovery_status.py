@@ -10,8 +10,9 @@ import pytest
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import Loss, LossClass, Plan
+from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE

@@ -15,7 +15,7 @@ from kafka_recovery.cluster.security import Mechanism
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import LossClass
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.resources.fields import MOST_PARTITIONS

@@ -5,8 +5,9 @@ from __future__ import annotations
 from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.plan import Decision, LossClass
+from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.policy import Approval, Policy
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import LAST, Asked, Concluded, Looked, Ran

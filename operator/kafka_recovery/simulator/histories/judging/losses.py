@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Decision, Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Loss
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Copy, Held, Looked, is_engine
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless

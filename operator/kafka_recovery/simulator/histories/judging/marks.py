@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.plan import Decision, LossClass, Plan, Verdict
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import LAST, Asked, Held, is_engine
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
