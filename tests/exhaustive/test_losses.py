@@ -12,7 +12,7 @@ import pytest
 from exhaustive.every_log import CURRENT
 from exhaustive.judging import Count
 from exhaustive.small_kafka import Bounds, State, every_state, walk
-from exhaustive.worlds import evidence, losses_behind, losses_beside_an_old_leader
+from exhaustive.worlds import CLUSTER, evidence, losses_behind, losses_beside_an_old_leader
 from kafka_recovery.decision.loss import classify
 from kafka_recovery.domain.ids import LeaderEpoch
 from kafka_recovery.domain.loss_class import LossClass
@@ -27,12 +27,12 @@ def promises(
     `known`: the history is, so that there are proofs.
     """
     for visible, losses in losses_behind(states, fenced_answer=fenced_answer).items():
-        partition, history = evidence(visible)
+        partition = evidence(visible) if known else replace(evidence(visible), history=None)
         for replica, (least, most) in zip(partition.replicas, losses, strict=True):
             if replica.log is not None:
-                loss = classify(partition, replica, history if known else None)
-                assert loss.at_least <= least, (loss, least, partition, history)
-                assert loss.at_most is None or most <= loss.at_most, (loss, most, partition, history)
+                loss = classify(partition, replica, CLUSTER)
+                assert loss.at_least <= least, (loss, least, partition)
+                assert loss.at_most is None or most <= loss.at_most, (loss, most, partition)
                 assert (loss.at_most is None) == (loss.loss_class is LossClass.UNKNOWN), loss
                 assert loss.proof or loss.missing, loss
                 yield loss, least, most
@@ -102,7 +102,7 @@ def test_a_class_holds_though_an_overthrown_leader_goes_on_acknowledging(counted
     """
     bounds, proven = Bounds(replicas=3, records=1, epochs=3, steps=3, min_isrs=(2,)), 0
     for (visible, told), losses in losses_beside_an_old_leader(each(every_state(bounds), counted), bounds).items():
-        partition, history = evidence(visible)
+        partition = evidence(visible)
         replicas = tuple(
             replace(replica, log=replica.log and replace(replica.log, answered_under=LeaderEpoch(CURRENT - 1)))
             if replica.broker not in told
@@ -110,8 +110,8 @@ def test_a_class_holds_though_an_overthrown_leader_goes_on_acknowledging(counted
             for replica in partition.replicas
         )
         for broker, most in zip(told, losses, strict=True):
-            loss = classify(replace(partition, replicas=replicas), replicas[broker], history)
-            assert loss.at_most is None or most <= loss.at_most, (loss, most, replicas, history)
+            loss = classify(replace(partition, replicas=replicas), replicas[broker], CLUSTER)
+            assert loss.at_most is None or most <= loss.at_most, (loss, most, replicas, partition.history)
             proven += loss.at_most is not None
     assert proven > 0
 

@@ -12,8 +12,8 @@ from exhaustive.evidence_space import HEALTHY, partition
 from exhaustive.small_kafka import Bounds, Copy, State, Step, behind_the_controller_s_back, holds
 from kafka_recovery.decision.witnesses import Seen, with_witnesses
 from kafka_recovery.domain.evidence import EpochEntry, Evidence, PartitionEvidence, Replica, ReplicaLog
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId
 
 
 class Visible(NamedTuple):
@@ -99,24 +99,28 @@ def _fenced_but_for(last: int, state: State) -> Visible:
     return Visible((*state.steps, Step(state.min_isr, False)), copies, None, 0)
 
 
-def evidence(visible: Visible) -> tuple[PartitionEvidence, PartitionHistory]:
+AS_OF = MetadataOffset(100)
+CLUSTER = replace(HEALTHY, as_of=AS_OF)
+
+
+def evidence(visible: Visible) -> PartitionEvidence:
     """The same as the engine gets it; broker ids are places in `copies`."""
     ids = [BrokerId(place) for place in range(len(visible.copies))]
-    steps = tuple(
-        HistoryStep(
-            tuple(ids),
-            tuple(id for id, copy in zip(ids, visible.copies, strict=True) if copy.was_in >> age & 1),
-            step.min_isr,
-            step.unclean,
-        )
-        for age, step in zip(reversed(range(len(visible.steps))), visible.steps, strict=True)
-    )
-    replicas = [Replica(id, _log(copy) if copy.alive else None) for id, copy in zip(ids, visible.copies, strict=True)]
-    intact = frozenset(id for id, copy in zip(ids, visible.copies, strict=True) if copy.intact)
-    shown = partition(0, replicas, isr=steps[-1].isr)
+    copies = list(zip(ids, visible.copies, strict=True))
+    ages = reversed(range(len(visible.steps)))
+    members = [tuple(id for id, copy in copies if copy.was_in >> age & 1) for age in ages]
+    shown = partition(0, [Replica(id, _log(copy) if copy.alive else None) for id, copy in copies], isr=members[-1])
     if visible.seen is not None:
         shown = _with_what_was_seen(replace(shown, leader_epoch=LeaderEpoch(visible.epoch)), *visible.seen)
-    return shown, PartitionHistory(steps, intact)
+    steps = tuple(
+        HistoryStep(
+            MetadataOffset(place), None, shown.leader_epoch, tuple(ids), isr, None, step.min_isr, step.unclean
+        )
+        for place, (isr, step) in enumerate(zip(members, visible.steps, strict=True), 1)
+    )
+    starts = [BrokerStart(id, BrokerEpoch(0)) for id in ids]
+    starts += [BrokerStart(id, BrokerEpoch(AS_OF - 1)) for id, copy in copies if not copy.intact]
+    return replace(shown, history=PartitionHistory(TopicId(shown.topic_id), AS_OF, steps, tuple(starts)))
 
 
 def _with_what_was_seen(partition: PartitionEvidence, epoch: int, end: int) -> PartitionEvidence:

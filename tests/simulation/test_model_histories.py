@@ -158,15 +158,20 @@ def test_a_vector_of_one_generation_knows_its_last_one_after_a_cut_through_those
     assert (log.forgets(1), log.end_of(1), log.end_of(2)) == (False, (1, 1), (-1, -1))
 
 
-def test_the_history_says_who_is_intact_and_what_began_uncleanly() -> None:
+def test_the_history_tells_each_change_of_the_isr_and_after_which_starts_a_copy_is_not_what_it_was() -> None:
     story = Story(A, B, C, min_isr=2)
     story.write("r")
-    assert story.truth.history(ORDERS).intact == {A, B, C}
     story.host_crash(C)
     story.until_isr(A, B)
     history = story.truth.history(ORDERS)
-    assert history.intact == {A, B}
-    assert [(step.isr, step.min_isr, step.unclean) for step in history.steps] == [
+    assert history is not None
+    assert [(step.isr, step.min_isr, step.recovering) for step in history.steps] == [
         ((A, B, C), 2, False),
         ((A, B), 2, False),
     ]
+    story.start(C)
+    story.run_for(2)
+    history = story.truth.history(ORDERS)
+    assert history is not None
+    boots = {id: [start.boot for start in history.starts if start.broker == id] for id in (A, C)}
+    assert (len(boots[A]), len(set(boots[C]))) == (1, 2)

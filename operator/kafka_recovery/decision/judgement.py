@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kafka_recovery.decision.checks import MERITS, clean_return, partition_objection, replica_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex
 from kafka_recovery.decision.logs import equal
-from kafka_recovery.decision.loss import classify
+from kafka_recovery.decision.loss import BEST_FIRST, classify
 from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Loss, Verdict
 from kafka_recovery.domain.policy import Rule
@@ -72,8 +72,22 @@ def judge(partition: PartitionEvidence, index: ClusterIndex, obstacle: Reason | 
     best = ranking.best
     if best is None or best.log is None:
         return Standing(partition, rule, Verdict.REFUSE, _no_candidate(partition, ranking), ranking)
-    loss = classify(partition, best)
-    return Standing(partition, rule, Verdict.ELECT, None, ranking, ranking.equals, best.log.end, loss)
+    candidates, loss = ranking.equals, None
+    if partition.history is not None:
+        candidates = _best_proven(partition, candidates, index.cluster)
+    else:
+        loss = classify(partition, best, index.cluster)
+    return Standing(partition, rule, Verdict.ELECT, None, ranking, candidates, best.log.end, loss)
+
+
+def _best_proven(
+    partition: PartitionEvidence, equals: tuple[BrokerId, ...], cluster: ClusterState
+) -> tuple[BrokerId, ...]:
+    """Where equal logs differ in what can be proven of them, only those with the best proof compete."""
+    replicas = [replica for replica in partition.replicas if replica.broker in equals]
+    proven = {r.broker: BEST_FIRST.index(classify(partition, r, cluster).loss_class) for r in replicas}
+    best = min(proven.values())
+    return tuple(broker for broker in equals if proven[broker] == best)
 
 
 def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranking:

@@ -12,8 +12,9 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
+from kafka_recovery.decision.intactness import began_uncleanly, is_intact
 from kafka_recovery.decision.logs import contains, contradict, lacks
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -23,13 +24,15 @@ HISTORY = "ISR history since all replicas were in sync"
 BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
 
 
-def classify(partition: PartitionEvidence, leader: Replica, history: PartitionHistory | None = None) -> Loss:
+def classify(partition: PartitionEvidence, leader: Replica, cluster: ClusterState) -> Loss:
     """What it costs if `leader`, a replica that was measured, leads."""
+    history = partition.history
     visible = visible_lacks(partition, leader)
     at_least = witnessed_loss(partition, leader) if partition.witnessed_ends else 0
     if history is not None:
         silent = tuple([replica.broker for replica in partition.replicas if replica.log is None])
-        proven = replace(_proven(partition, leader, history), at_least=at_least, lacks=visible, unmeasured=silent)
+        proven = _proven(partition, leader, history, cluster)
+        proven = replace(proven, at_least=at_least, lacks=visible, unmeasured=silent)
         return _consistent(_capped(proven, history), partition)
     unproven = _unproven(tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas]))
     if not visible and not at_least:
@@ -129,12 +132,12 @@ def _unknown(missing: Iterable[str]) -> Loss:
     return Loss(LossClass.UNKNOWN, missing=tuple(missing))
 
 
-def _proven(partition: PartitionEvidence, leader: Replica, history: PartitionHistory) -> Loss:
+def _proven(partition: PartitionEvidence, leader: Replica, history: PartitionHistory, cluster: ClusterState) -> Loss:
     """The two ways to a proof: (a) the leader is in ISR or ELR, (b) enough intact copies must hold every record."""
-    gaps = _history_gaps(partition, history)
+    gaps = _history_gaps(partition, history, cluster)
     if gaps:
         return _unknown(gaps)
-    intact = [replica for replica in partition.replicas if _is_intact(replica, partition, history)]
+    intact = [replica for replica in partition.replicas if _is_intact(replica, partition, history, cluster)]
     if leader in intact and leader.broker in replay_elr(history.steps):
         why = f"broker {leader.broker} is in ISR or ELR by the ISR history, and its copy is intact"
         return Loss(LossClass.LOSSLESS, at_most=0, proof=why)
@@ -147,25 +150,51 @@ def _proven(partition: PartitionEvidence, leader: Replica, history: PartitionHis
     return _by_containment(leader, intact, enough)
 
 
-def _history_gaps(partition: PartitionEvidence, history: PartitionHistory) -> list[str]:
+def _history_gaps(partition: PartitionEvidence, history: PartitionHistory, cluster: ClusterState) -> list[str]:
     """Why this history proves nothing."""
     steps, assigned = history.steps, frozenset(partition.assignment)
+    if history.topic_id != partition.topic_id:
+        return [f"ISR history of this topic: what is known is of another one of its name, {history.topic_id}"]
     if not steps or frozenset(steps[0].isr) != frozenset(steps[0].replicas):
         return [HISTORY]
-    if frozenset(steps[-1].isr) != frozenset(partition.isr):
-        return ["ISR history up to now: its last step shows another ISR than the controller does"]
+    if late := _ends_early(partition, history, cluster):
+        return [f"ISR history up to now: {late}"]
     gaps = []
-    if any(step.unclean for step in steps):
+    if began_uncleanly(history):
         gaps.append("a history without unclean election: one happened since all replicas were in sync")
     if any(frozenset(step.replicas) != assigned for step in steps):
         gaps.append("a history of one replica set: it changed since all replicas were in sync")
     return gaps
 
 
-def _is_intact(replica: Replica, partition: PartitionEvidence, history: PartitionHistory) -> bool:
-    """Whether it holds all it held when last in the ISR, by the history, and follows no older leader, by its answer."""
+def _ends_early(partition: PartitionEvidence, history: PartitionHistory, cluster: ClusterState) -> str | None:
+    """How the history falls behind what the controller's metadata show of the partition."""
+    last, seen = history.steps[-1], cluster.as_of
+    if seen is None:
+        return f"it is whole up to metadata offset {history.as_of}, and at which one this look was, nobody said"
+    if history.as_of < seen:
+        return f"it is whole up to metadata offset {history.as_of}, and this look was at {seen}"
+    if last.leader_epoch != partition.leader_epoch:
+        return f"its last step is of leader epoch {last.leader_epoch}, the controller's is {partition.leader_epoch}"
+    if frozenset(last.isr) != frozenset(partition.isr):
+        return "its last step shows another ISR than the controller does"
+    return None
+
+
+def _is_intact(
+    replica: Replica, partition: PartitionEvidence, history: PartitionHistory, cluster: ClusterState
+) -> bool:
+    """Whether it holds all it held when last in the ISR, by the history, and follows no older leader, by its answer.
+
+    A broker that tells its epoch has to be the process that the history knows last.
+    """
     log = replica.log
-    return log is not None and log.answered_under == partition.leader_epoch and replica.broker in history.intact
+    if log is None or log.answered_under != partition.leader_epoch or not is_intact(replica.broker, history):
+        return False
+    broker = cluster.broker(replica.broker)
+    told = None if broker is None else broker.epoch
+    known = max((start.epoch for start in history.starts if start.broker == replica.broker), default=None)
+    return told is None or told == known
 
 
 def _missing_copies(partition: PartitionEvidence, intact: Sequence[Replica]) -> Iterable[str]:

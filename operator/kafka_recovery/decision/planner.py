@@ -14,7 +14,7 @@ from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Standing, judge
-from kafka_recovery.decision.loss import BEST_FIRST, by_broker, classify
+from kafka_recovery.decision.loss import by_broker, classify
 from kafka_recovery.decision.present_order import elects, passed_over, stands_right, unregistered
 from kafka_recovery.decision.quickly import made_quickly
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
@@ -22,7 +22,6 @@ from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import FORMAT, Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
@@ -34,7 +33,6 @@ NOBODY_LEADS = BrokerId(-1)
 Brokers = tuple[BrokerId, ...]
 Designated = Mapping[TopicPartition, BrokerId]
 Ranking = Mapping[TopicPartition, Ranked]
-Histories = Mapping[TopicPartition, PartitionHistory]
 
 
 def decide(
@@ -44,21 +42,19 @@ def decide(
     waited: timedelta = timedelta(0),
     designated: Designated | None = None,
     ranked: Ranking | None = None,
-    histories: Histories | None = None,
 ) -> Plan:
     """Judge every partition, spread the leaders among equals, order the work.
 
     `waited`: how long clean members were waited for already. `designated`: leaders that a person named; they beat the
     candidate order but no guard, and so do those that a fleet's ranking chose for this very outage: `ranked`.
-    `histories`: what a proof of losslessness stands on, where it is known.
     """
     with _without_collector():
         evidence = _in_order(evidence)
-        return _planned(evidence, policy, waited, designated or {}, ranked or {}, histories or {})
+        return _planned(evidence, policy, waited, designated or {}, ranked or {})
 
 
 def _planned(
-    evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking, histories: Histories
+    evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking
 ) -> Plan:
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
@@ -66,13 +62,11 @@ def _planned(
     standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
     if designated or ranked:
         standings = [_designate(standing, designated, ranked) for standing in standings]
-    if histories:
-        standings = [_prove(standing, histories) for standing in standings]
     if not evidence.cluster.designated_elections:
         standings = [_electable_by_order(standing, around) for standing in standings]
     tiers = _tiers(standings, policy.limits.partitions)
     leaders = _leaders(tiers, standings, around)
-    decisions = tuple(_decisions(standings, leaders, histories, around))
+    decisions = tuple(_decisions(standings, leaders, around))
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
     decisions = within_budget(decisions, made, policy.limits.loss_budget_records)
@@ -137,19 +131,6 @@ def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason 
     return Reason("RankedRejected", said) if failed else Reason("RankedNotReplica", said)
 
 
-def _prove(standing: Standing, histories: Histories) -> Standing:
-    """Where equal logs differ in what can be proven, only those with the best proof compete."""
-    partition = standing.partition
-    history = histories.get(partition.id)
-    if history is None or not standing.candidates:
-        return standing
-    replicas = [replica for replica in partition.replicas if replica.broker in standing.candidates]
-    proven = {r.broker: BEST_FIRST.index(classify(partition, r, history).loss_class) for r in replicas}
-    best = min(proven.values())
-    candidates = tuple(broker for broker in standing.candidates if proven[broker] == best)
-    return standing._replace(candidates=candidates, loss=None)
-
-
 def _electable_by_order(standing: Standing, around: ClusterIndex) -> Standing:
     """Kafka takes no order that names an unregistered broker: only whom the present one elects may be chosen then."""
     partition = standing.partition
@@ -211,14 +192,14 @@ def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[
 
 
 def _decisions(
-    standings: Sequence[Standing], leaders: Sequence[BrokerId], histories: Histories, around: ClusterIndex
+    standings: Sequence[Standing], leaders: Sequence[BrokerId], around: ClusterIndex
 ) -> Iterator[Decision]:
     orders = _Orders(around)
     for standing, chosen in zip(standings, leaders, strict=True):
         partition, rule, verdict, reason, ranking, _, log_end, loss = standing
         broker = None if chosen == NOBODY_LEADS else chosen
         if loss is None and (leader := partition.replica(broker)):
-            loss = classify(partition, leader, histories.get(partition.id))
+            loss = classify(partition, leader, around.cluster)
         best_first, equals, rejections, _ = ranking
         key = broker, partition.assignment, best_first, equals, partition.isr, partition.elr
         order, assignment, best_first, equals = orders.get(key) or orders.make(key, partition)

@@ -13,7 +13,6 @@ from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import IF_INTACT
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
@@ -59,10 +58,10 @@ class LastLook:
         obstacle = cluster_objection(around, policy.limits)
         self._around, self._obstacle = around, obstacle
 
-    def difference(self, decision: Decision, planned: Before, history: PartitionHistory | None = None) -> Reason | None:
+    def difference(self, decision: Decision, planned: Before) -> Reason | None:
         """None if the decision to elect still holds; else the first thing that differs, with both values.
 
-        A proven loss class holds only if `history`, read again, still proves it.
+        A proven loss class holds only if the history that was read again still proves it.
         """
         partition = self._partitions.get(decision.id)
         if partition is None:
@@ -73,7 +72,7 @@ class LastLook:
                 return reason
         if self._fresh.cluster.designated_elections != planned.by_request:
             return _another_driver(decision, planned)
-        return _judged(decision, planned, partition, self._around, self._obstacle, history)
+        return _judged(decision, planned, partition, self._around, self._obstacle)
 
 
 def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
@@ -93,7 +92,6 @@ def _judged(
     partition: PartitionEvidence,
     around: ClusterIndex,
     obstacle: Reason | None,
-    history: PartitionHistory | None,
 ) -> Reason | None:
     """What stands against a decision on a partition that is, by the controller, as it was."""
     standing = judge(partition, around, obstacle, PATIENCE_OVER)
@@ -103,7 +101,7 @@ def _judged(
         or _same_incarnation(decision, planned, around)
         or _same_log(decision, planned.partition, partition)
         or _still_best(decision, standing)
-        or _loss_no_worse(decision, partition, history)
+        or _loss_no_worse(decision, partition, around)
         or _present_order_elects(decision, planned, partition, around)
     )
 
@@ -257,12 +255,12 @@ def _present_order_elects(
     )
 
 
-def _loss_no_worse(decision: Decision, seen: PartitionEvidence, history: PartitionHistory | None) -> Reason | None:
+def _loss_no_worse(decision: Decision, seen: PartitionEvidence, around: ClusterIndex) -> Reason | None:
     """Whoever approved the plan approved this loss and no more, broker by broker."""
     planned, leader = decision.loss, seen.replica(decision.leader)
     if planned is None or leader is None:
         return None
-    now = classify(seen, leader, history)
+    now = classify(seen, leader, around.cluster)
     if _cost(now) <= _cost(planned) and now.at_least <= planned.at_least and not takes_more(now, planned):
         return None
     return Reason(

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import NamedTuple
 
+from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import (
     BrokerEpoch,
     BrokerId,
@@ -114,7 +115,8 @@ class PartitionEvidence:
     """One partition as the controller's metadata shows it, and each of its replicas as its own broker does.
 
     `replicas` stand in assignment order. `elr` and `last_known_elr` are None where the release or the feature level has
-    no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on.
+    no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on. `history`
+    None: nobody has watched the metadata log since all replicas were in sync.
     """
 
     id: TopicPartition
@@ -132,6 +134,7 @@ class PartitionEvidence:
     unclean_election_enabled: bool | None = None
     tiered: bool | None = None
     witnessed_ends: tuple[WitnessedEnd, ...] = ()
+    history: PartitionHistory | None = None
 
     @property
     def assignment(self) -> tuple[BrokerId, ...]:

@@ -1,35 +1,81 @@
-"""What happened to a partition since all its replicas were in sync: the ground a proof of losslessness stands on."""
+"""What happened to a partition since all its replicas were in sync: the ground a proof of losslessness stands on.
+
+Facts only, as the metadata log and the brokers' hosts tell them. What they prove is concluded in `decision.intactness`
+and `decision.loss`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, TopicId
 from kafka_recovery.domain.loss_class import LossClass
+
+MOST_STEPS = 100
+"""A history has no more steps, and tells of no more starts: it is a part of every plan that stands on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryStep:
-    """The partition's state after one change. `min_isr` is the effective value while the step held.
+    """The partition's state from one change of it, or of its min.insync.replicas, to the next.
 
-    `unclean`: this step began with an unclean election; a restarted sole ISR member that was not intact counts as one.
+    `since`: the offset of that change in the metadata log. `min_isr`: the effective value while the step held. `elr`
+    None: the release or the feature level has none (KIP-966). `recovering`: its leader was elected uncleanly, and the
+    ISR has not changed since (LeaderRecoveryState).
     """
 
+    since: MetadataOffset
+    leader: BrokerId | None
+    leader_epoch: LeaderEpoch
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] | None
     min_isr: int
-    unclean: bool = False
+    recovering: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerStart:
+    """One process of a broker. `epoch`: also the offset in the metadata log at which it registered.
+
+    `stopped_cleanly`: the process before it had flushed its logs, as the controller found. `directory` holds the
+    replica's log, on `volume`; `boot` is the host's boot id. None is not known.
+    """
+
+    broker: BrokerId
+    epoch: BrokerEpoch
+    stopped_cleanly: bool | None = None
+    directory: str | None = None
+    volume: str | None = None
+    boot: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionHistory:
     """Every step since the last moment at which ISR = assignment, oldest first, from an unbroken record.
 
-    `intact`: brokers whose copy is proven to hold all it held when last in the ISR (same incarnation, a clean shutdown,
-    or the same boot id, volume and log directory). `transaction_log`: the loss class of `__transaction_state` where the
-    topic takes part in transactions (EndTxn is acknowledged there), else None.
+    `as_of`: it is whole up to this offset of the metadata log, and was read no earlier than the logs were measured.
+    `starts`: of the brokers that hold replicas, in the order of their epochs: whatever ran when the history began, and
+    whatever came later. `transaction_log`: the loss class of `__transaction_state` where the topic takes part in
+    transactions (EndTxn is acknowledged there), else None. Raises ValueError if it is too long.
     """
 
+    topic_id: TopicId
+    as_of: MetadataOffset
     steps: tuple[HistoryStep, ...]
-    intact: frozenset[BrokerId]
+    starts: tuple[BrokerStart, ...]
     transaction_log: LossClass | None = None
+
+    def __post_init__(self) -> None:
+        for word, told in (("steps", self.steps), ("starts", self.starts)):
+            if len(told) > MOST_STEPS:
+                raise ValueError(f"a history has at most {MOST_STEPS} {word} (got {len(told)})")
+
+    @classmethod
+    def of_newest(
+        cls, topic_id: TopicId, as_of: MetadataOffset, steps: Sequence[HistoryStep], starts: Sequence[BrokerStart]
+    ) -> Self:
+        """As much as fits. What begins too late proves nothing, so nothing false is proven by what was left out."""
+        return cls(topic_id, as_of, tuple(steps[-MOST_STEPS:]), tuple(starts[-MOST_STEPS:]))

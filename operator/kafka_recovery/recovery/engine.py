@@ -25,9 +25,7 @@ from kafka_recovery.recovery.ports import (
     Clock,
     Cluster,
     Election,
-    Histories,
     Journal,
-    NoHistories,
     Observer,
     Silent,
     ViewStandsStill,
@@ -68,7 +66,6 @@ class Engine:
         observer: Observer | None = None,
         timing: Timing | None = None,
         effort: Effort | None = None,
-        histories: Histories | None = None,
         stages: Stages | None = None,
     ) -> None:
         self._cluster = cluster
@@ -79,7 +76,6 @@ class Engine:
         self._observer = observer or Silent()
         self._timing = timing or Timing()
         self._effort = effort or Effort()
-        self._histories = histories or NoHistories()
         self._execution = Execution(
             cluster,
             election,
@@ -88,7 +84,6 @@ class Engine:
             self._clock,
             self._observer,
             self._timing,
-            self._histories,
             self._permission,
             stages or Stages(),
         )
@@ -102,9 +97,8 @@ class Engine:
     async def plan(self, scope: Scope, designated: Designated | None = None) -> Plan:
         """Look and decide, and change nothing. `designated`: leaders a person chose, held to the same guards."""
         evidence = await self._gather(scope)
-        histories = await self._histories.known(evidence.partitions)
         policy = (await self._permission()).policy
-        return decide(evidence, policy, designated=designated or {}, histories=histories)
+        return decide(evidence, policy, designated=designated or {})
 
     async def recover(
         self, scope: Scope, designated: Designated | None = None, ranked: Ranking | None = None
@@ -196,10 +190,9 @@ class Engine:
 
     async def _decide(self, evidence: Evidence, designated: Designated, ranked: Ranking, session: Session) -> Plan:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
-        histories = await self._histories.known(evidence.partitions)
         now = await self._permission()
         began = self._clock.monotonic()
-        deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, histories=histories)
+        deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked)
         plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = session.clean_members.shortest(waiting, self._clock.monotonic())

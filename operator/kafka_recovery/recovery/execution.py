@@ -21,7 +21,6 @@ from kafka_recovery.recovery.ports import (
     Clock,
     Cluster,
     Election,
-    Histories,
     Journal,
     Observer,
     PlanForAnotherCluster,
@@ -54,7 +53,6 @@ class Execution:
     clock: Clock
     observer: Observer
     timing: Timing
-    histories: Histories
     permission: Callable[[], Awaitable[Permission]]
     stages: Stages
 
@@ -125,7 +123,6 @@ class Execution:
             self.timing,
             {partition.id: partition for partition in plan.evidence.partitions},
             before(plan),
-            self.histories,
         )
 
     async def _roll_out(

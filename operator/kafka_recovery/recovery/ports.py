@@ -10,7 +10,6 @@ from typing import Protocol, Self
 
 from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
-from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -236,22 +235,6 @@ class Approvals(Protocol):
         each wave, from where the approval was given.
         """
         ...
-
-
-class Histories(Protocol):
-    """Knowing what happened to partitions since all their replicas were in sync: what a proof of losslessness needs."""
-
-    async def known(self, partitions: Sequence[PartitionEvidence]) -> Mapping[TopicPartition, PartitionHistory]:
-        """The unbroken history of each of these, read no earlier than their evidence; absent where there is none."""
-        ...
-
-
-class NoHistories:
-    """Nobody watched."""
-
-    async def known(self, partitions: Sequence[PartitionEvidence]) -> Mapping[TopicPartition, PartitionHistory]:
-        """Nothing."""
-        return {}
 
 
 class Clock(Protocol):

@@ -49,7 +49,7 @@ from kafka_recovery.recovery.partition_run import (
     counts,
     order_is_ours,
 )
-from kafka_recovery.recovery.ports import Clock, Cluster, Election, Histories, Journal, Observer, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer, PlanForAnotherCluster
 from kafka_recovery.recovery.requests import request_of
 
 FRESH = timedelta(seconds=2)
@@ -138,7 +138,6 @@ class WaveSteps:
     timing: Timing
     evidence: Mapping[TopicPartition, PartitionEvidence]
     planned: Mapping[TopicPartition, Before]
-    histories: Histories
 
     @property
     def as_of(self) -> MetadataOffset | None:
@@ -281,11 +280,10 @@ class WaveSteps:
         fresh = await self.cluster.gather(scope, rules, self.evidence)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
-        known = await self.histories.known(fresh.partitions)
         changed: dict[TopicPartition, Reason] = {}
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
             last = LastLook(fresh, under, designated=designated)
-            reasons = {r.id: last.difference(r.decision, self.planned[r.id], known.get(r.id)) for r in runs}
+            reasons = {r.id: last.difference(r.decision, self.planned[r.id]) for r in runs}
             changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
         return changed
 

@@ -17,12 +17,24 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import (
+    BrokerEpoch,
+    BrokerId,
+    LeaderEpoch,
+    MetadataOffset,
+    Offset,
+    TopicId,
+    TopicPartition,
+)
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.policy import Limits, Policy, Rule
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 EPOCH = LeaderEpoch(5)
+AS_OF = MetadataOffset(1000)
+"""Of the look at the cluster, and of every history."""
 ORDERS = TopicPartition("orders", 0)
 
 Held = ReplicaLog | Replica | None
@@ -91,8 +103,35 @@ def evidence(*partitions: PartitionEvidence, brokers: Iterable[Broker] = THREE, 
         brokers=brokers,
         observed_at=NOON,
         took=timedelta(seconds=1),
+        as_of=AS_OF,
     )
     return Evidence(replace(cluster, **changes), partitions)
+
+
+def step(*isr: int, min_isr: int = 2, replicas: Iterable[int] = (1, 2, 3), **changes: Any) -> HistoryStep:
+    """What held for a while: broker 1 led, in the present leader epoch."""
+    members = tuple(map(BrokerId, isr))
+    led = HistoryStep(
+        MetadataOffset(0), BrokerId(1), EPOCH, tuple(map(BrokerId, replicas)), members, None, min_isr
+    )  # fmt: skip
+    return replace(led, **changes)
+
+
+def history(
+    *steps: HistoryStep, intact: Iterable[int] = (), transactions: LossClass | None = None, **changes: Any
+) -> PartitionHistory:
+    """These steps, one every ten offsets. Brokers that are not `intact` were started again at the end of them all."""
+    placed = [replace(each, since=MetadataOffset(10 * place)) for place, each in enumerate(steps, 1)]
+    replicas = sorted({broker for each in steps for broker in each.replicas})
+    starts = [started(broker, 1) for broker in replicas]
+    starts += [started(broker, 900 + broker) for broker in replicas if broker not in tuple(intact)]
+    known = PartitionHistory(TopicId("id-of-orders"), AS_OF, tuple(placed), tuple(starts), transactions)
+    return replace(known, **changes)
+
+
+def started(broker: int, epoch: int, **known: Any) -> BrokerStart:
+    """A broker's process, registered at that offset of the metadata log."""
+    return BrokerStart(BrokerId(broker), BrokerEpoch(epoch), **known)
 
 
 def policy(limits: Limits | None = None, **rule: Any) -> Policy:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Limits, Policy, Rule, TopicSelector
-from unit.decision.incident import evidence, log, partition
+from unit.decision.incident import evidence, history, log, partition, step
 
-ALL, ONLY_TWO = tuple(map(BrokerId, (1, 2, 3))), tuple(map(BrokerId, (1, 2)))
-IN_SYNC = PartitionHistory(tuple(HistoryStep(ALL, isr, 2) for isr in (ALL, ONLY_TWO, ALL[:1])), frozenset(ALL[1:]))
+IN_SYNC = history(step(1, 2, 3), step(1, 2), step(1), intact=[2, 3])
 """Two intact copies, 2 and 3: what the chosen one lacks of the other bounds its loss."""
 
 
@@ -24,7 +22,14 @@ def ids(*topics: str) -> list[TopicPartition]:
 def planned(lacks: dict[str, int], budget: int | None, approval: Approval = Approval.AUTO, *first: str) -> Plan:
     """A plan that elects broker 3 for every topic, whose log lacks so many records of the intact broker 2's."""
     seen = evidence(
-        *[partition({1: None, 2: log(27), 3: log(27 - lack)}, id=TopicPartition(t, 0)) for t, lack in lacks.items()]
+        *[
+            partition(
+                {1: None, 2: log(27), 3: log(27 - lack)},
+                id=TopicPartition(topic, 0),
+                history=replace(IN_SYNC, topic_id=TopicId(f"id-of-{topic}")),
+            )
+            for topic, lack in lacks.items()
+        ]
     )
     rules = (*[Rule(t, TopicSelector((t,)), tier=1, approval=approval) for t in first], Rule("rest", approval=approval))
     everything = ids(*lacks)
@@ -32,7 +37,6 @@ def planned(lacks: dict[str, int], budget: int | None, approval: Approval = Appr
         seen,
         Policy(rules, Limits(loss_budget_records=budget)),
         designated=dict.fromkeys(everything, BrokerId(3)),
-        histories=dict.fromkeys(everything, IN_SYNC),
     )
 
 

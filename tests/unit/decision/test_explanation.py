@@ -10,11 +10,10 @@ from kafka_recovery.decision.explanation import Explanation, explain
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.returns import Led, after_an_election
 from kafka_recovery.domain.evidence import PartitionEvidence, WitnessedEnd
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Policy, RequiredAnswers
-from unit.decision.incident import ORDERS, broker, dead, evidence, log, partition, policy
+from unit.decision.incident import ORDERS, broker, dead, evidence, history, log, partition, policy, step
 
 RACKS = (dead(1, rack="a"), broker(2, rack="b"), broker(3, rack="c"))
 
@@ -87,10 +86,8 @@ def test_loss_in_plain_words() -> None:
         "Unknown: nothing proves that no record acknowledged with acks=all is lost. At least 3 are: they were seen "
         "beyond the chosen log's end."
     )
-    proven = partition({1: None, 2: log(27), 3: log(15)})
-    steps = [HistoryStep(proven.assignment, tuple(map(BrokerId, isr)), 2) for isr in ((1, 2, 3), (1, 2), (1,))]
-    history = PartitionHistory(tuple(steps), frozenset({BrokerId(2)}))
-    assert explained(proven, histories={ORDERS: history}).loss.startswith(
+    known = history(step(1, 2, 3), step(1, 2), step(1), intact=[2])
+    assert explained(partition({1: None, 2: log(27), 3: log(15)}, history=known)).loss.startswith(
         "Lossless: no record acknowledged with acks=all"
     )
 

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_recovery.decision.loss import classify, replay_elr
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica, WitnessedEnd
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import Held, decided, evidence, log, partition
+from unit.decision.incident import Held, decided, evidence, history, log, partition, step
 
-ALL = (1, 2, 3)
-
-
-def step(*isr: int, min_isr: int = 2, replicas: tuple[int, ...] = ALL, unclean: bool = False) -> HistoryStep:
-    return HistoryStep(tuple(map(BrokerId, replicas)), tuple(map(BrokerId, isr)), min_isr, unclean)
+CLUSTER = evidence().cluster
 
 
-def history(
-    *steps: HistoryStep, intact: tuple[int, ...] = (), transactions: LossClass | None = None
-) -> PartitionHistory:
-    return PartitionHistory(steps, frozenset(map(BrokerId, intact)), transactions)
-
-
-def lossof(seen: PartitionEvidence, chosen: int, by: PartitionHistory | None = None) -> Loss:
+def lossof(
+    seen: PartitionEvidence, chosen: int, by: PartitionHistory | None = None, cluster: ClusterState = CLUSTER
+) -> Loss:
     leader = seen.replica(BrokerId(chosen))
     assert leader is not None
-    return classify(seen, leader, by)
+    return classify(replace(seen, history=by), leader, cluster)
 
 
 def copies(**held: Held) -> PartitionEvidence:
@@ -189,7 +183,7 @@ def test_vectors_that_contradict_each_other_prove_nothing() -> None:
         ((), "ISR history since all replicas were in sync"),
         ((step(1, 3), step(1)), "ISR history since all replicas were in sync"),
         ((step(1, 2, 3), step(1, 3), step(3)), "its last step shows another ISR"),
-        ((step(1, 2, 3), step(3, unclean=True), step(1, 3), step(1)), "a history without unclean election"),
+        ((step(1, 2, 3), step(3, recovering=True), step(1, 3), step(1)), "a history without unclean election"),
         ((step(1, 2, 4, replicas=(1, 2, 4)), step(1, 3), step(1)), "a history of one replica set"),
     ],
 )
@@ -244,7 +238,7 @@ def test_among_equal_logs_those_with_the_best_proof_compete() -> None:
     seen = copies(_1=None, _2=log(27), _3=log(27))
     only_three = history(step(1, 2, 3), step(1, 3), step(1), intact=(3,))
 
-    decision = decided(evidence(seen), histories={seen.id: only_three})
+    decision = decided(evidence(replace(seen, history=only_three)))
     assert (decision.equals, decision.leader) == ((2, 3), 3)
     assert decision.loss is not None
     assert decision.loss.loss_class is LossClass.LOSSLESS

@@ -11,13 +11,25 @@ import pytest
 from kafka_recovery.decision.cluster_index import back
 from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import ORDERS, THREE, Held, broker, dead, decided, evidence, log, partition, policy
+from unit.decision.incident import (
+    ORDERS,
+    THREE,
+    Held,
+    broker,
+    dead,
+    decided,
+    evidence,
+    history,
+    log,
+    partition,
+    policy,
+    step,
+)
 
 COPIES: dict[int, Held] = {1: None, 2: log(27), 3: log(15)}
 PLANNED = partition(COPIES)
@@ -38,12 +50,11 @@ def recheck(
     planned: Before,
     seen: Evidence,
     by: Policy,
-    history: PartitionHistory | None = None,
     *,
     designated: bool = False,
 ) -> Reason | None:
     """Hold one decision to what is seen now."""
-    return LastLook(seen, by, designated=designated).difference(decision, planned, history)
+    return LastLook(seen, by, designated=designated).difference(decision, planned)
 
 
 def made_on(seen: Evidence) -> Before:
@@ -265,11 +276,10 @@ def test_as_many_records_of_another_broker_were_not_approved() -> None:
 
 
 def test_a_proven_class_must_be_proven_again() -> None:
-    steps = [HistoryStep(PLANNED.assignment, tuple(map(BrokerId, isr)), 2) for isr in ((1, 2, 3), (1, 2), (1,))]
-    history = PartitionHistory(tuple(steps), frozenset({BrokerId(2)}))
-    decision = decided(evidence(PLANNED), histories={ORDERS: history})
+    proven = replace(PLANNED, history=history(step(1, 2, 3), step(1, 2), step(1), intact=[2]))
+    decision = decided(evidence(proven))
     assert decision.loss is not None
     assert decision.loss.loss_class is LossClass.LOSSLESS
 
-    assert recheck(decision, made_on(evidence(PLANNED)), evidence(PLANNED), policy(), history) is None
-    assert code(recheck(decision, made_on(evidence(PLANNED)), evidence(PLANNED), policy())) == "LossIsWorse"
+    assert recheck(decision, made_on(evidence(proven)), evidence(proven), policy()) is None
+    assert code(recheck(decision, made_on(evidence(proven)), evidence(PLANNED), policy())) == "LossIsWorse"

@@ -27,6 +27,7 @@ from kafka_recovery.recovery.ports import Election
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Answered, Shown, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.model.timeline import Event, What
 
 Answers = Mapping[TopicPartition, ElectionAnswer]
@@ -72,12 +73,12 @@ class Witnesses:
 
 @dataclass(frozen=True, slots=True)
 class HeardCluster:
-    """Port `Cluster` of one process: the real client, and what witnesses have to add to its evidence.
+    """Port `Cluster` of one process: the real client, and what witnesses and the metadata log add to its evidence.
 
     `looked` hears of every evidence as the client gathered it.
     """
 
-    process: str
+    process: Process
     cluster: KafkaCluster
     looked: Callable[[Evidence], object]
     story: Chronicle
@@ -89,7 +90,12 @@ class HeardCluster:
         """As the client does."""
         evidence = await self.cluster.gather(scope, rules, known)
         self.looked(evidence)
-        return replace(evidence, partitions=tuple(map(self._witnessed, evidence.partitions)))
+        partitions = tuple(map(self._witnessed, evidence.partitions))
+        if self.scenario.knows_history:
+            self.process.step("read histories")
+            truth = self.story.kafka.truth
+            partitions = tuple(replace(partition, history=truth.history(partition.id)) for partition in partitions)
+        return replace(evidence, partitions=partitions)
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
@@ -98,7 +104,7 @@ class HeardCluster:
         found = await self.cluster.leaders(partitions, deadline, not_before)
         now = self.story.now
         self.story.shown += [
-            Shown(now, self.process, id, look.topic_id, look.leader, look.leader_epoch)
+            Shown(now, self.process.name, id, look.topic_id, look.leader, look.leader_epoch)
             for id, look in found.items()
             if isinstance(look, Leadership)
         ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,9 +17,6 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.election import ALL_OFFLINE, ElectionRequest, Scope
-from kafka_recovery.domain.evidence import PartitionEvidence
-from kafka_recovery.domain.history import PartitionHistory
-from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -261,7 +258,7 @@ class _Theatre:
         scenario = self.scenario
         within = None if process.name == LAST else scenario.within
         return Engine(
-            HeardCluster(process.name, cluster, ears.looked, self.story, scenario),
+            HeardCluster(process, cluster, ears.looked, self.story, scenario),
             HeardElection(election_in(cluster), requests, self.story, process.name, machine.name),
             journal,
             _Person(self.story, process, ears, run, journal),
@@ -270,7 +267,6 @@ class _Theatre:
             observer=ears,
             timing=TIMING,
             effort=Effort(None if within is None else timedelta(seconds=within)),
-            histories=_Watcher(self.kafka, process) if scenario.knows_history else None,
         )
 
 
@@ -356,16 +352,3 @@ class _Owners:
         wish = self.story.wished[-1]
         halt = Reason("Suspended", "its owners have suspended it") if wish.suspended else None
         return Permission(wish.policy, Authority(wish.authority), halt)
-
-
-@dataclass(frozen=True, slots=True)
-class _Watcher:
-    """Port `Histories`: somebody who has watched the metadata log all the time, without a gap."""
-
-    kafka: SimulatedKafka
-    process: Process
-
-    async def known(self, partitions: Sequence[PartitionEvidence]) -> dict[TopicPartition, PartitionHistory]:
-        """The history of each of these, as of now."""
-        self.process.step("read histories")
-        return {partition.id: self.kafka.truth.history(partition.id) for partition in partitions}

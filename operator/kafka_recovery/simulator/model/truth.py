@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
+from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.controller import Controllers
 from kafka_recovery.simulator.model.log import Batch, RecordId, record_ids
@@ -128,25 +128,45 @@ class Truth:
         copy = self.brokers[BrokerId(broker)].copies.get(id)
         return copy is not None and copy.leading is not None
 
-    def history(self, id: TopicPartition) -> PartitionHistory:
-        """The partition since its ISR was last all its replicas, and who holds all it held when last in sync."""
-        states = [
-            (offset, state, self._unclean(index, versions))
-            for versions in (self._versions(id),)
-            for index, (offset, state) in enumerate(versions)
+    def history(self, id: TopicPartition) -> PartitionHistory | None:
+        """The partition since its ISR was last all its replicas, as somebody knows it who watched without a gap."""
+        versions = self._versions(id)
+        if not versions:
+            return None
+        full = [index for index, (_, state) in enumerate(versions) if set(state.isr) == set(state.replicas)]
+        since = versions[full[-1] if full else 0 :]
+        end = self.controllers.log.end
+        steps = [
+            self._step(state, began, min_isr)
+            for (offset, state), (until, _) in zip(since, [*since[1:], (end, None)], strict=True)
+            for began, min_isr in self._min_isrs(id, offset, until, len(state.replicas))
         ]
-        full = [index for index, (_, state, _) in enumerate(states) if set(state.isr) == set(state.replicas)]
-        since = states[full[-1] if full else 0 :]
-        steps = []
-        for (offset, state, unclean), (until, _, _) in zip(since, [*since[1:], (1 << 62, None, None)], strict=True):
-            for number, min_isr in enumerate(self._min_isrs(id, offset, until, len(state.replicas))):
-                steps.append(HistoryStep(state.replicas, state.isr, min_isr, unclean and number == 0))
-        replicas = since[-1][1].replicas if since else ()
-        return PartitionHistory(tuple(steps), frozenset(broker for broker in replicas if self.intact(broker, id)))
+        starts = sorted(
+            (start for broker in since[-1][1].replicas for start in self._starts(broker)), key=lambda start: start.epoch
+        )
+        return PartitionHistory.of_newest(versions[-1][1].topic_id, MetadataOffset(end - 1), steps, starts)
 
-    def intact(self, broker: int, id: TopicPartition) -> bool:
-        """Whether the broker was ever in the ISR and has lost nothing since it joined it the last time."""
-        return self._kept_since_joining(BrokerId(broker), self._versions(id), float("inf"))
+    def _step(self, state: PartitionState, began: int, min_isr: int) -> HistoryStep:
+        elr = state.elr if self.controllers.state.settings.elr else None
+        return HistoryStep(
+            MetadataOffset(began), state.leader, state.leader_epoch, state.replicas, state.isr, elr, min_isr,
+            state.recovering,
+        )  # fmt: skip
+
+    def _starts(self, broker: BrokerId) -> list[BrokerStart]:
+        """Each registration. What was not flushed is lost with the host's power: then its boot is another one."""
+        log, losses = self.controllers.log, self.brokers[broker].storage.losses
+        states = {state.epoch: state for _, state in log.brokers.all_of(broker) if state is not None}
+        return [
+            BrokerStart(
+                broker,
+                BrokerEpoch(epoch),
+                directory=f"directory {state.disk} of broker {broker}",
+                volume=f"volume {state.disk} of broker {broker}",
+                boot=f"boot {sum(lost <= log.time(epoch) for lost in losses)} of broker {broker}",
+            )
+            for epoch, state in sorted(states.items())
+        ]
 
     def _versions(self, id: TopicPartition) -> list[tuple[int, PartitionState]]:
         present = self.state(id)
@@ -155,33 +175,9 @@ class Truth:
             (offset, state) for offset, state in versions if state and present and state.topic_id == present.topic_id
         ]
 
-    def _unclean(self, index: int, versions: Sequence[tuple[int, PartitionState]]) -> bool:
-        """Whether this state began with a leader that may have lacked something acknowledged."""
-        state, before = versions[index][1], versions[index - 1][1] if index else None
-        if before is None or state.leader is None or state.leader == before.leader:
-            return False
-        if state.leader not in (*before.isr, *before.elr):
-            return True
-        now = self.controllers.log.time(versions[index][0])
-        return not self._kept_since_joining(state.leader, versions[:index], now)
-
-    def _kept_since_joining(
-        self, broker: BrokerId, versions: Sequence[tuple[int, PartitionState]], until: float
-    ) -> bool:
-        joined: float | None = None
-        member = False
-        for offset, state in versions:
-            in_sync = broker in state.isr or (member and broker in state.elr)
-            if in_sync and not member:
-                joined = self.controllers.log.time(offset)
-            member = in_sync
-        if joined is None:
-            return False
-        return not any(joined <= lost <= until for lost in self.brokers[broker].storage.losses)
-
-    def _min_isrs(self, id: TopicPartition, since: int, until: int, replicas: int) -> list[int]:
-        """The effective values of min.insync.replicas while a state held."""
-        topics = [entry for entry in self.controllers.log.topics.all_of(id.topic) if entry[1] is not None]
-        before = [topic.min_isr for offset, topic in topics if topic is not None and offset < since][-1:]
-        during = [topic.min_isr for offset, topic in topics if topic is not None and since < offset < until]
-        return [min(value, replicas) for value in (before + during) or [1]]
+    def _min_isrs(self, id: TopicPartition, since: int, until: int, replicas: int) -> list[tuple[int, int]]:
+        """The effective values of min.insync.replicas while a state held, each with the offset from which on."""
+        told = [(offset, topic.min_isr) for offset, topic in self.controllers.log.topics.all_of(id.topic) if topic]
+        before = [value for offset, value in told if offset < since][-1:] or [1]
+        during = [(offset, value) for offset, value in told if since < offset < until]
+        return [(offset, min(value, replicas)) for offset, value in ((since, before[0]), *during)]
