@@ -34,6 +34,7 @@ NOT_READ = frozenset(
         "min_isr",
         "unclean_election_enabled",
         "tiered",
+        "history",
         "witnessed_ends.source",
         "replicas.problem.message",
         "replicas.log.high_watermark",

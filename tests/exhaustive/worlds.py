@@ -113,9 +113,7 @@ def evidence(visible: Visible) -> PartitionEvidence:
     if visible.seen is not None:
         shown = _with_what_was_seen(replace(shown, leader_epoch=LeaderEpoch(visible.epoch)), *visible.seen)
     steps = tuple(
-        HistoryStep(
-            MetadataOffset(place), None, shown.leader_epoch, tuple(ids), isr, None, step.min_isr, step.unclean
-        )
+        HistoryStep(MetadataOffset(place), None, shown.leader_epoch, tuple(ids), isr, None, step.min_isr, step.unclean)
         for place, (isr, step) in enumerate(zip(members, visible.steps, strict=True), 1)
     )
     starts = [BrokerStart(id, BrokerEpoch(0)) for id in ids]

@@ -20,7 +20,9 @@ from kafka_recovery.domain.evidence import (
     ReplicaLog,
     WitnessedEnd,
 )
+from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.fleet.parquet_files import decoded, encoded
 from property.evidence import clusters, evidence
@@ -51,6 +53,38 @@ logs = st.builds(
     observed_at=instants,
     took=spans,
 )
+histories = st.builds(
+    PartitionHistory,
+    topic_id=texts.map(TopicId),
+    as_of=offsets,
+    steps=st.lists(
+        st.builds(
+            HistoryStep,
+            since=offsets,
+            leader=st.none() | brokers,
+            leader_epoch=epochs,
+            replicas=some_brokers,
+            isr=some_brokers,
+            elr=st.none() | some_brokers,
+            min_isr=whole(32),
+            recovering=st.booleans(),
+        ),
+        max_size=2,
+    ).map(tuple),
+    starts=st.lists(
+        st.builds(
+            BrokerStart,
+            broker=brokers,
+            epoch=offsets,
+            stopped_cleanly=flags,
+            directory=st.none() | texts,
+            volume=st.none() | texts,
+            boot=st.none() | texts,
+        ),
+        max_size=2,
+    ).map(tuple),
+    transaction_log=st.none() | st.sampled_from(LossClass),
+)
 partitions = st.builds(
     PartitionEvidence,
     id=st.builds(TopicPartition, texts, whole(32)),
@@ -68,6 +102,7 @@ partitions = st.builds(
     unclean_election_enabled=flags,
     tiered=flags,
     witnessed_ends=st.lists(st.builds(WitnessedEnd, texts, offsets), max_size=2).map(tuple),
+    history=st.none() | histories,
 )
 odd_brokers = st.builds(
     Broker,

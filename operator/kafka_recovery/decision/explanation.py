@@ -12,6 +12,7 @@ from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.order import FACTS, ORDERS
 from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Lack, Loss, Plan, Verdict
@@ -42,6 +43,7 @@ class Explanation:
 
     `starting`: what the start of a broker that is away does, while there is no leader. `since`: who was seen leading
     after the plan was made, and what that means for these brokers; then `starting` and `would_change` are empty.
+    `history`: what is known of the ISR since all replicas were in sync; empty if nothing is.
     """
 
     id: TopicPartition
@@ -53,6 +55,7 @@ class Explanation:
     rows: tuple[Row, ...]
     why: str
     loss: str
+    history: str
     warnings: tuple[str, ...]
     would_change: tuple[str, ...]
     starting: tuple[str, ...]
@@ -82,6 +85,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         rows=tuple(_rows(decision, partition, ranking, around)),
         why=_why(decision, partition, ranking),
         loss=_loss_in_words(decision.loss),
+        history=_history_in_words(partition.history),
         warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
         would_change=() if led else tuple(_would_change(decision, partition, ranking)),
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
@@ -218,6 +222,22 @@ def _loss_in_words(loss: Loss | None) -> str:
         return f"Bounded, but not in number: {'; '.join(loss.missing)}."
     lower = f" At least {loss.at_least} are: they were seen beyond the chosen log's end." if loss.at_least else ""
     return f"Unknown: nothing proves that no record acknowledged with acks=all is lost.{lower}"
+
+
+_NEWEST = 5
+"""So many steps of a history are told; the others are counted."""
+
+
+def _history_in_words(history: PartitionHistory | None) -> str:
+    """The facts that a loss class stands on: who was in sync, oldest first, and whose process began meanwhile."""
+    if history is None or not history.steps:
+        return ""
+    earlier = len(history.steps) - _NEWEST
+    told = [f"{earlier} earlier steps"] if earlier > 0 else []
+    told += [f"{_listed(sorted(step.isr)) or 'none'} (needs {step.min_isr})" for step in history.steps[-_NEWEST:]]
+    later = sorted({start.broker for start in history.starts if start.epoch > history.steps[0].since})
+    started = f"; started meanwhile: {_listed(later)}" if later else ""
+    return f"ISR {' → '.join(told)}, as of metadata offset {history.as_of}{started}"
 
 
 def _would_change(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:

@@ -53,9 +53,7 @@ def decide(
         return _planned(evidence, policy, waited, designated or {}, ranked or {})
 
 
-def _planned(
-    evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking
-) -> Plan:
+def _planned(evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking) -> Plan:
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
@@ -191,9 +189,7 @@ def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[
     return ((place, next(turns[tie_set])) for place, tie_set in zip(tier, tie_sets, strict=True))
 
 
-def _decisions(
-    standings: Sequence[Standing], leaders: Sequence[BrokerId], around: ClusterIndex
-) -> Iterator[Decision]:
+def _decisions(standings: Sequence[Standing], leaders: Sequence[BrokerId], around: ClusterIndex) -> Iterator[Decision]:
     orders = _Orders(around)
     for standing, chosen in zip(standings, leaders, strict=True):
         partition, rule, verdict, reason, ranking, _, log_end, loss = standing

@@ -7,7 +7,7 @@ reading a row needs no other one. The rest of a gather is its `Surroundings`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -24,7 +24,9 @@ from kafka_recovery.domain.evidence import (
     ReplicaLog,
     WitnessedEnd,
 )
+from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.reason import Reason
 
 Row = dict[str, Any]
@@ -66,6 +68,7 @@ def partition(row: Row) -> PartitionEvidence:
         unclean_election_enabled=row["unclean_election_enabled"],
         tiered=row["tiered"],
         witnessed_ends=tuple(WitnessedEnd(**entry) for entry in row["witnessed_ends"]),
+        history=_history(row["history"]),
     )
 
 
@@ -87,6 +90,7 @@ def _row(seen: PartitionEvidence, cluster: Row, states: Mapping[BrokerId, Row]) 
         "unclean_election_enabled": seen.unclean_election_enabled,
         "tiered": seen.tiered,
         "witnessed_ends": [{"source": witness.source, "end": witness.end} for witness in seen.witnessed_ends],
+        "history": seen.history and asdict(seen.history),
         "replicas": [_replica_row(replica, states.get(replica.broker)) for replica in seen.replicas],
         "cluster": cluster,
     }
@@ -163,6 +167,23 @@ def _log(entry: Row) -> ReplicaLog:
         observed_at=entry["observed_at"],
         took=entry["took_us"] * _MICROSECOND,
     )
+
+
+def _history(entry: Row | None) -> PartitionHistory | None:
+    if entry is None:
+        return None
+    cap = entry["transaction_log"]
+    return PartitionHistory(
+        topic_id=TopicId(entry["topic_id"]),
+        as_of=entry["as_of"],
+        steps=tuple(HistoryStep(**_with_tuples(step)) for step in entry["steps"]),
+        starts=tuple(BrokerStart(**start) for start in entry["starts"]),
+        transaction_log=None if cap is None else LossClass(cap),
+    )
+
+
+def _with_tuples(entry: Row) -> Row:
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
 
 
 def _reassignment(entry: Row | None) -> Reassignment | None:

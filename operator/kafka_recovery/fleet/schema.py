@@ -31,6 +31,45 @@ EPOCHS = _list(pa.struct([_always("epoch", pa.int32()), _always("start", pa.int6
 WITNESSED_ENDS = _list(pa.struct([_always("source", pa.string()), _always("end", pa.int64())]))
 REASSIGNMENT = pa.struct([_always("adding", BROKERS), _always("removing", BROKERS)])
 MIN_ISR = pa.struct([_always("value", pa.int32()), _always("source", pa.string())])
+HISTORY = pa.struct(
+    [
+        _always("topic_id", pa.string()),
+        _always("as_of", pa.int64()),
+        _always(
+            "steps",
+            _list(
+                pa.struct(
+                    [
+                        _always("since", pa.int64()),
+                        pa.field("leader", pa.int32()),
+                        _always("leader_epoch", pa.int32()),
+                        _always("replicas", BROKERS),
+                        _always("isr", BROKERS),
+                        pa.field("elr", BROKERS),
+                        _always("min_isr", pa.int32()),
+                        _always("recovering", pa.bool_()),
+                    ]
+                )
+            ),
+        ),
+        _always(
+            "starts",
+            _list(
+                pa.struct(
+                    [
+                        _always("broker", pa.int32()),
+                        _always("epoch", pa.int64()),
+                        pa.field("stopped_cleanly", pa.bool_()),
+                        pa.field("directory", pa.string()),
+                        pa.field("volume", pa.string()),
+                        pa.field("boot", pa.string()),
+                    ]
+                )
+            ),
+        ),
+        pa.field("transaction_log", pa.string()),
+    ]
+)
 
 CLUSTER = pa.struct(
     [
@@ -94,6 +133,7 @@ SCHEMA = pa.schema(
         pa.field("unclean_election_enabled", pa.bool_()),
         pa.field("tiered", pa.bool_()),
         _always("witnessed_ends", WITNESSED_ENDS),
+        pa.field("history", HISTORY),
         _always("replicas", _list(REPLICA)),
         _always("cluster", CLUSTER),
     ]

@@ -92,6 +92,20 @@ def test_loss_in_plain_words() -> None:
     )
 
 
+def test_the_history_that_a_class_stands_on_is_told() -> None:
+    known = history(step(1, 2, 3), step(1, 2), step(1), intact=[1, 2])
+    assert explained(partition({1: None, 2: log(27), 3: log(15)}, history=known)).history == (
+        "ISR 1, 2, 3 (needs 2) → 1 and 2 (needs 2) → 1 (needs 2), as of metadata offset 1000; started meanwhile: 3"
+    )
+    assert explained(partition({1: None, 2: log(27), 3: log(15)})).history == ""
+
+
+def test_of_a_long_history_the_end_is_told() -> None:
+    known = history(step(1, 2, 3), *[step(1, 2), step(1)] * 4, intact=[1, 2, 3])
+    told = explained(partition({1: None, 2: log(27), 3: log(15)}, history=known)).history
+    assert told.startswith("ISR 4 earlier steps → 1 (needs 2) → 1 and 2 (needs 2) → 1 (needs 2)")
+
+
 def test_what_would_change_the_decision() -> None:
     (change,) = explained(partition({1: None, 2: log(27), 3: log(15)})).would_change
 

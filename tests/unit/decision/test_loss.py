@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kafka_recovery.decision.loss import classify, replay_elr
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, WitnessedEnd
-from kafka_recovery.domain.history import HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset
+from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import Held, decided, evidence, history, log, partition, step
+from unit.decision.incident import AS_OF, Held, broker, decided, evidence, history, log, partition, started, step
 
 CLUSTER = evidence().cluster
 
@@ -192,6 +193,128 @@ def test_a_spoilt_history_proves_nothing(steps: tuple[HistoryStep, ...], missing
 
     assert loss.loss_class is LossClass.UNKNOWN
     assert missing in loss.missing[0]
+
+
+IN_ELR = (step(1, 2, 3), step(1, 3), step(1))
+"""Broker 3 holds all that was acknowledged, if its copy is intact."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        ({"topic_id": TopicId("an earlier topic")}, "is of another one of its name, an earlier topic"),
+        ({"as_of": MetadataOffset(999)}, "whole up to metadata offset 999, and this look was at 1000"),
+    ],
+)
+def test_a_history_of_something_else_proves_nothing(changes: dict[str, Any], missing: str) -> None:
+    loss = lossof(BEHIND, 3, history(*IN_ELR, intact=(3,), **changes))
+
+    assert loss.loss_class is LossClass.UNKNOWN
+    assert missing in loss.missing[0]
+
+
+def test_a_history_that_ended_one_election_early_proves_nothing_though_the_isr_is_the_same() -> None:
+    one_before = (step(1, 2, 3), step(1, 3), step(1, leader_epoch=LeaderEpoch(4)))
+    loss = lossof(BEHIND, 3, history(*one_before, intact=(3,)))
+
+    assert loss.missing == ("ISR history up to now: its last step is of leader epoch 4, the controller's is 5",)
+
+
+def test_a_look_that_does_not_tell_its_offset_proves_nothing() -> None:
+    loss = lossof(BEHIND, 3, history(*IN_ELR, intact=(3,)), replace(CLUSTER, as_of=None))
+    assert "at which one this look was, nobody said" in loss.missing[0]
+
+
+@pytest.mark.parametrize(("told", "proven"), [(1, True), (950, False)])
+def test_the_process_that_was_measured_has_to_be_the_one_that_the_history_knows_last(told: int, proven: bool) -> None:
+    cluster = evidence(brokers=(broker(2), broker(3, epoch=BrokerEpoch(told)))).cluster
+    loss = lossof(BEHIND, 3, history(*IN_ELR, intact=(3,)), cluster)
+    assert (loss.loss_class is LossClass.LOSSLESS) is proven
+
+
+# Intact, concluded from starts
+
+
+def class_if_started(*starts: BrokerStart, steps: tuple[HistoryStep, ...] = IN_ELR) -> LossClass:
+    """Of broker 3, which left the ISR while nothing could be acknowledged any more, by the starts of its processes."""
+    others = [started(1, 1), started(2, 1)]
+    return lossof(BEHIND, 3, history(*steps, starts=(*others, *starts))).loss_class
+
+
+THERE = {"directory": "a", "volume": "pvc", "boot": "monday"}
+
+
+@pytest.mark.parametrize(
+    ("later", "proven"),
+    [
+        ({}, False),
+        ({"stopped_cleanly": True}, True),
+        ({"stopped_cleanly": False}, False),
+        (THERE, True),
+        ({**THERE, "boot": "tuesday"}, False),
+        ({**THERE, "boot": None}, False),
+        ({**THERE, "volume": "another"}, False),
+        ({**THERE, "directory": None}, False),
+        ({**THERE, "directory": "b", "stopped_cleanly": True}, False),
+    ],
+)
+def test_a_restart_keeps_a_copy_intact_if_logs_were_flushed_or_host_and_disk_are_the_same(
+    later: dict[str, Any], proven: bool
+) -> None:
+    before = started(3, 1, **THERE)
+    expected = LossClass.LOSSLESS if proven else LossClass.UNKNOWN
+    assert class_if_started(before, started(3, 500, **later)) is expected
+
+
+def test_a_start_before_it_was_taken_into_the_isr_again_does_no_harm() -> None:
+    back = (step(1, 2, 3), step(1, 2), step(1, 3), step(1))
+    assert class_if_started(started(3, 1), started(3, 25), steps=back) is LossClass.LOSSLESS
+    assert class_if_started(started(3, 1), started(3, 35), steps=back) is LossClass.UNKNOWN
+
+
+def test_a_copy_of_a_process_that_nobody_saw_begin_is_not_intact() -> None:
+    assert class_if_started() is LossClass.UNKNOWN
+    assert class_if_started(started(3, 15)) is LossClass.UNKNOWN
+
+
+def test_a_member_that_the_elr_kept_is_judged_from_when_it_joined_the_isr() -> None:
+    kept = (step(1, 2, 3), step(1, 3), step(1, elr=(BrokerId(3),)), step(1, 3), step(1, elr=(BrokerId(3),)))
+    assert class_if_started(started(3, 1), started(3, 35), steps=kept) is LossClass.UNKNOWN
+
+
+BEFORE = LeaderEpoch(3)
+
+
+def test_a_sole_isr_member_that_registered_anew_was_elected_uncleanly_unless_it_is_intact() -> None:
+    """ELR off: the controller elects it as soon as it is back, whatever it has lost, and nothing marks that."""
+    led = (step(1, 2, 3, leader_epoch=BEFORE), step(1, leader_epoch=BEFORE))
+    steps = (*led, step(1, leader=None, leader_epoch=LeaderEpoch(4)), step(1), step(1, 3))
+    seen = replace(BEHIND, isr=(BrokerId(1), BrokerId(3)))
+
+    def by(*starts: BrokerStart) -> Loss:
+        return lossof(seen, 3, history(*steps, starts=(*starts, started(2, 1), started(3, 1))))
+
+    assert by(started(1, 1)).loss_class is LossClass.LOSSLESS
+    assert by(started(1, 1, **THERE), started(1, 35, **THERE)).loss_class is LossClass.LOSSLESS
+    assert "a history without unclean election" in by(started(1, 1), started(1, 35)).missing[0]
+
+
+def test_a_leader_that_was_no_clean_member_was_elected_uncleanly_though_no_mark_is_left() -> None:
+    led = (step(1, 2, 3, leader_epoch=BEFORE), step(1, 3, leader_epoch=BEFORE))
+    loss = lossof(
+        replace(BEHIND, isr=(BrokerId(2),)), 2, history(*led, step(2, leader=BrokerId(2)), intact=(1, 2, 3))
+    )  # fmt: skip
+    assert "a history without unclean election" in loss.missing[0]
+
+
+def test_of_too_long_a_history_the_beginning_is_left_out_and_so_it_proves_nothing() -> None:
+    long = [step(1, 2, 3), *[step(1, 3), step(1)] * MOST_STEPS]
+    cut = PartitionHistory.of_newest(BEHIND.topic_id, AS_OF, long, [started(3, 1)])
+
+    assert len(cut.steps) == MOST_STEPS
+    assert lossof(BEHIND, 3, cut).missing == ("ISR history since all replicas were in sync",)
+    with pytest.raises(ValueError, match="at most 100 steps"):
+        history(*long)
 
 
 def test_a_proof_that_a_witness_contradicts_is_none() -> None:

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.history import MOST_STEPS
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import BrokerLoss, Verdict
+from kafka_recovery.domain.plan import BrokerLoss, Plan, Verdict
 from kafka_recovery.domain.policy import Approval
-from kafka_recovery.formats.documents import digest
-from unit.decision.incident import ORDERS, broker, code, dead, decided, evidence, log, partition, policy
+from kafka_recovery.formats.documents import InvalidDocument, canonical, digest, read
+from unit.decision.incident import (
+    ORDERS,
+    broker,
+    code,
+    dead,
+    decided,
+    evidence,
+    history,
+    log,
+    partition,
+    policy,
+    step,
+)
 
 COPIES = {1: None, 2: log(27), 3: log(15)}
 
@@ -72,6 +86,24 @@ def test_the_plan_does_not_depend_on_who_answered_first() -> None:
     )
 
     assert digest(decide(seen, policy())) == digest(decide(other, policy()))
+
+
+def test_what_is_known_of_the_past_is_a_part_of_the_plan_and_of_its_digest() -> None:
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
+    lossless, unknown = (decide(evidence(partition(COPIES, history=h)), policy()) for h in (known, None))
+
+    assert lossless.evidence.partitions[0].history == known
+    assert digest(lossless) != digest(unknown)
+    assert read(Plan, canonical(lossless), "plan") == lossless
+
+
+def test_a_plan_with_a_history_without_end_is_not_read() -> None:
+    plan = decide(evidence(partition(COPIES, history=history(step(1, 2, 3)))), policy())
+    (steps,) = re.findall(rb'"steps":\[(\{.*?\})\]', canonical(plan))
+    endless = canonical(plan).replace(steps, b",".join([steps] * (MOST_STEPS + 1)))
+
+    with pytest.raises(InvalidDocument, match=r"history: .*at most 100 steps"):
+        read(Plan, endless, "plan")
 
 
 def test_no_partitions_make_an_empty_plan() -> None:

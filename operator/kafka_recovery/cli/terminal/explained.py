@@ -54,6 +54,8 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
             yield f"Broker {row.broker}: {row.reason}"
     if explanation.loss:
         yield f"Loss: {explanation.loss}"
+    if explanation.history:
+        yield f"History: {explanation.history}."
     for warning in explanation.warnings:
         yield f"Warning: {warning}"
     if explanation.starting:
