@@ -55,7 +55,10 @@ def decoded(raw: bytes, name: str) -> Evidence:
         raise
     except _UNREADABLE as error:
         raise InvalidDocument(f"{name}: is no Parquet file, or a damaged one: {first_line(error)}") from None
-    evidence = Evidence(surroundings.cluster, tuple(map(partition, found)), surroundings.missing)
+    try:
+        evidence = Evidence(surroundings.cluster, tuple(map(partition, found)), surroundings.missing)
+    except ValueError as error:  # a history that is too long, or of a loss class that there is not
+        raise InvalidDocument(f"{name}: {first_line(error)}") from None
     _each_once((seen.id for seen in evidence.partitions), name)
     for derived, row in zip(rows(evidence), found, strict=True):
         if derived != row:

@@ -90,7 +90,7 @@ def _row(seen: PartitionEvidence, cluster: Row, states: Mapping[BrokerId, Row]) 
         "unclean_election_enabled": seen.unclean_election_enabled,
         "tiered": seen.tiered,
         "witnessed_ends": [{"source": witness.source, "end": witness.end} for witness in seen.witnessed_ends],
-        "history": seen.history and asdict(seen.history),
+        "history": seen.history and asdict(seen.history, dict_factory=_with_lists),
         "replicas": [_replica_row(replica, states.get(replica.broker)) for replica in seen.replicas],
         "cluster": cluster,
     }
@@ -111,6 +111,8 @@ def _cluster(state: ClusterState) -> Row:
         "brokers_down": sum(broker.fenced or not broker.registered for broker in state.brokers),
         "observed_at": state.observed_at,
         "took_us": state.took // _MICROSECOND,
+        "designated_elections": state.designated_elections,
+        "as_of": state.as_of,
     }
 
 
@@ -180,6 +182,10 @@ def _history(entry: Row | None) -> PartitionHistory | None:
         starts=tuple(BrokerStart(**start) for start in entry["starts"]),
         transaction_log=None if cap is None else LossClass(cap),
     )
+
+
+def _with_lists(entry: Iterable[tuple[str, Any]]) -> Row:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in entry}
 
 
 def _with_tuples(entry: Row) -> Row:

@@ -83,6 +83,8 @@ CLUSTER = pa.struct(
         _always("brokers_down", pa.int32()),
         _always("observed_at", TIME),
         _always("took_us", pa.int64()),
+        _always("designated_elections", pa.bool_()),
+        pa.field("as_of", pa.int64()),
     ]
 )
 BROKER_STATE = pa.struct(

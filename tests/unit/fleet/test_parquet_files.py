@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.history import MOST_STEPS
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.fleet import parquet_files
 from kafka_recovery.fleet.parquet_files import decoded, encoded
@@ -67,6 +68,8 @@ def test_a_row_alone_tells_what_a_decision_looks_at() -> None:
         "brokers_down": 1,
         "observed_at": seen.cluster.observed_at,
         "took_us": 7000,
+        "designated_elections": False,
+        "as_of": None,
     }
     first, second = row["replicas"]
     assert (first["broker_state"]["rack"], first["broker_state"]["fenced"]) == ("rack-1", False)
@@ -140,6 +143,19 @@ def test_parquet_of_somebody_else() -> None:
     raw = written(pa.table({"a": [1]}))
 
     assert refusal(raw) == "here.parquet: kafka-recovery.evidence.version: is missing, so this is no evidence file"
+
+
+def test_a_history_that_is_too_long_is_refused() -> None:
+    step = dict.fromkeys(("since", "leader_epoch", "min_isr"), 1) | {"replicas": [], "isr": [], "recovering": False}
+    endless = {"topic_id": "t", "as_of": 1, "steps": [step] * (MOST_STEPS + 1), "starts": []}
+
+    said = refusal(with_rows(lambda rows: rows[0].update(history=endless)))
+    assert said == f"here.parquet: a history has at most {MOST_STEPS} steps (got {MOST_STEPS + 1})"
+
+
+def test_a_history_of_an_unknown_loss_class_is_refused() -> None:
+    odd = {"topic_id": "t", "as_of": 1, "steps": [], "starts": [], "transaction_log": "Fine"}
+    assert "'Fine'" in refusal(with_rows(lambda rows: rows[0].update(history=odd)))
 
 
 def test_another_schema_version_is_named() -> None:
