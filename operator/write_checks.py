@@ -65,6 +65,7 @@ from kafka_recovery.domain.reason import Reason
 
 if TYPE_CHECKING:
     from kafka_recovery.decision.cluster_index import ClusterIndex
+    from kafka_recovery.decision.subjects import Cost
 '''
 
 _TYPES = {
@@ -151,9 +152,9 @@ def predicate(name: str, condition: Condition, *subjects: str) -> str:
 
 
 def merit(name: str, keys: tuple[Key, ...]) -> str:
-    """A function of a log and its position by which the better one is the greater one; unknown is worst."""
+    """A function of a log, its position and its cost by which the better one is the greater one; unknown is worst."""
     values = ", ".join(map(_higher_is_better, keys))
-    return f"def {name}(log: ReplicaLog, position: int) -> tuple[float, ...]:\n    return ({values},)\n"
+    return f"def {name}(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:\n    return ({values},)\n"
 
 
 def _higher_is_better(key: Key) -> str:

@@ -86,7 +86,7 @@ def first_failure(replica: Replica, partition: PartitionEvidence, brokers: Seen,
         return replica.problem.code if replica.problem is not None else "NotMeasured"
     if log.answered_under != partition.leader_epoch:
         return "NotPromised"
-    if rule.candidate_order is CandidateOrder.EPOCH_FIRST and log.epochs is None:
+    if rule.candidate_order is not CandidateOrder.LONGEST_LOG and log.epochs is None:
         return "EpochUnknown"
     return None
 

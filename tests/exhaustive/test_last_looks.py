@@ -9,7 +9,7 @@ from itertools import permutations, product
 import pytest
 
 from exhaustive.every_log import CURRENT, measured
-from exhaustive.evidence_space import ENDLESS, LOG, PATIENCE, WELL, broker, cluster, partition, rule
+from exhaustive.evidence_space import ENDLESS, LOG, ORDERS_OF_LOGS, PATIENCE, WELL, broker, cluster, partition, rule
 from exhaustive.judging import Count
 from exhaustive.naive_logs import lacking
 from exhaustive.naive_rules import ruling
@@ -128,7 +128,7 @@ def given_up_if_and_only_if(
     survivors: Sequence[Sequence[State]], answers: Sequence[RequiredAnswers], counted: Count
 ) -> None:
     """Any of these is planned on, and any of all is seen by then."""
-    for order, required in product(CandidateOrder, answers):
+    for order, required in product(ORDERS_OF_LOGS, answers):
         policy = Policy((rule(order, required),), ENDLESS)
         later = [(seen, policy) for seen in looks(SURVIVORS, SURVIVORS)]
         counted(sum(holds(planned, policy, later) for planned in looks(*survivors)))

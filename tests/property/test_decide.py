@@ -36,7 +36,7 @@ def measured(partition: PartitionEvidence, broker: BrokerId | None) -> ReplicaLo
 def merit(log: ReplicaLog, order: CandidateOrder) -> tuple[int, ...]:
     """Larger is better; an unknown epoch is the worst."""
     epoch = -2 if log.last_epoch is None else log.last_epoch
-    return (epoch, log.end) if order is CandidateOrder.EPOCH_FIRST else (log.end, epoch)
+    return (log.end, epoch) if order is CandidateOrder.LONGEST_LOG else (epoch, log.end)
 
 
 @given(evidence, policies)

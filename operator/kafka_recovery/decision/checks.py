@@ -18,6 +18,7 @@ from kafka_recovery.domain.reason import Reason
 
 if TYPE_CHECKING:
     from kafka_recovery.decision.cluster_index import ClusterIndex
+    from kafka_recovery.decision.subjects import Cost
 
 
 def is_alive(broker: Broker) -> bool:
@@ -56,7 +57,9 @@ def replica_objection(replica: Replica, partition: PartitionEvidence, rule: Rule
         )
     if replica.log.answered_under != partition.leader_epoch:
         return Reason("NotPromised", guards.promised.explain(replica, partition, rule))
-    if (replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"):
+    if ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst")) or (
+        (replica.log.epochs is None) and (rule.candidate_order == "LeastLoss")
+    ):
         return Reason("EpochUnknown", guards.ranks_by_known_facts.explain(replica, partition, rule))
     return None
 
@@ -97,7 +100,10 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
                 return Reason("NotPromised", refusals.comparably_promised.explain(replica, partition, rule, index))
             if (
                 (replica.log is not None)
-                and ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"))
+                and (
+                    ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"))
+                    or ((replica.log.epochs is None) and (rule.candidate_order == "LeastLoss"))
+                )
                 and replica.broker in index.alive
             ):
                 return Reason("EpochUnknown", refusals.comparably_ranked.explain(replica, partition, rule, index))
@@ -117,7 +123,7 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
     return None
 
 
-def epoch_first(log: ReplicaLog, position: int) -> tuple[float, ...]:
+def epoch_first(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
     return (
         (-math.inf if (seen := log.last_epoch) is None else seen),
         log.end,
@@ -125,7 +131,7 @@ def epoch_first(log: ReplicaLog, position: int) -> tuple[float, ...]:
     )
 
 
-def longest_log(log: ReplicaLog, position: int) -> tuple[float, ...]:
+def longest_log(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
     return (
         log.end,
         (-math.inf if (seen := log.last_epoch) is None else seen),
@@ -133,4 +139,18 @@ def longest_log(log: ReplicaLog, position: int) -> tuple[float, ...]:
     )
 
 
-MERITS = {CandidateOrder.EPOCH_FIRST: epoch_first, CandidateOrder.LONGEST_LOG: longest_log}
+def least_loss(log: ReplicaLog, position: int, cost: Cost) -> tuple[float, ...]:
+    return (
+        -cost.loss_class,
+        (-math.inf if (seen := cost.at_most) is None else -seen),
+        (-math.inf if (seen := log.last_epoch) is None else seen),
+        log.end,
+        -position,
+    )
+
+
+MERITS = {
+    CandidateOrder.EPOCH_FIRST: epoch_first,
+    CandidateOrder.LONGEST_LOG: longest_log,
+    CandidateOrder.LEAST_LOSS: least_loss,
+}

@@ -9,9 +9,10 @@ from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
 from kafka_recovery.decision.logs import lacks
-from kafka_recovery.decision.order import FACTS, ORDERS
+from kafka_recovery.decision.loss import BEST_FIRST, cost_of
+from kafka_recovery.decision.order import BY_COST, FACTS, ORDERS
 from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -19,7 +20,13 @@ from kafka_recovery.domain.plan import Decision, Lack, Loss, Plan, Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Rule
 from kafka_recovery.domain.reason import Reason
 
-FACT_WORDS = {"last_epoch": "last epoch", "log_end": "log end", "position": "position in the assignment"}
+FACT_WORDS = {
+    "last_epoch": "last epoch",
+    "log_end": "log end",
+    "position": "position in the assignment",
+    "loss_class": "loss class",
+    "at_most": "proven bound of acknowledged records lost",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +90,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         candidate_order=decision.candidate_order,
         reason=decision.reason,
         rows=tuple(_rows(decision, partition, ranking, around)),
-        why=_why(decision, partition, ranking),
+        why=_why(decision, partition, ranking, around.cluster),
         loss=_loss_in_words(decision.loss),
         history=_history_in_words(partition.history),
         warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
@@ -162,7 +169,7 @@ def _state(replica: Replica, partition: PartitionEvidence, around: ClusterIndex)
     return ", ".join(word for word, holds in words.items() if holds) or "out of ISR"
 
 
-def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> str:
+def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking, cluster: ClusterState) -> str:
     """Why the chosen replica beats the next one; or why nobody is to be chosen."""
     chosen, order = decision.leader, decision.candidate_order
     others = [broker for broker in ranking.best_first if broker != chosen]
@@ -179,33 +186,42 @@ def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> 
         return (
             f"brokers {equals} hold equal logs; broker {chosen} leads so that new leaders are spread over the brokers"
         )
-    return f"by {order}: {_first_difference(partition, order, chosen, others[0])}"
+    return f"by {order}: {_first_difference(partition, cluster, order, chosen, others[0])}"
 
 
-def _first_difference(partition: PartitionEvidence, order: CandidateOrder, chosen: BrokerId, other: BrokerId) -> str:
+def _first_difference(
+    partition: PartitionEvidence, cluster: ClusterState, order: CandidateOrder, chosen: BrokerId, other: BrokerId
+) -> str:
     facts: dict[BrokerId, dict[str, int | None]] = {}
     for position, replica in enumerate(partition.replicas):
         if replica.log is not None:
-            facts[replica.broker] = {key.fact: FACTS[key.fact](replica.log, position) for key in ORDERS[order]}
+            cost = cost_of(partition, replica, cluster)
+            facts[replica.broker] = {key.fact: FACTS[key.fact](replica.log, position, cost) for key in ORDERS[order]}
     fact = next(key.fact for key in ORDERS[order] if facts[chosen][key.fact] != facts[other][key.fact])
-    ours, theirs = (_value(facts[broker][fact]) for broker in (chosen, other))
+    ours, theirs = (_value(fact, facts[broker][fact]) for broker in (chosen, other))
     return f"broker {chosen}'s {FACT_WORDS[fact]} is {ours}, the next one's, broker {other}'s, is {theirs}"
 
 
-def _value(value: int | None) -> str:
-    return "unknown" if value is None else str(value)
+def _value(fact: str, value: int | None) -> str:
+    if value is None:
+        return "unknown"
+    return BEST_FIRST[value] if fact == "loss_class" else str(value)
 
 
 def _order_warning(partition: PartitionEvidence, ranking: Ranking, rule: Rule, around: ClusterIndex) -> Iterator[str]:
-    """Neither order proves anything; where they disagree a person should look (docs/guarantees.md)."""
+    """No order of logs proves anything; where orders disagree a person should look (docs/guarantees.md)."""
     if not ranking.best_first:
         return
     for order in CandidateOrder:
+        if order in BY_COST and partition.history is None:
+            continue
         best = rank(partition, replace(rule, candidate_order=order), around).best_first
         if best and best[0] not in ranking.equals:
             ours = ranking.best_first[0]
             difference = (
-                _first_difference(partition, order, best[0], ours) if ours in best else "the other is not ranked"
+                _first_difference(partition, around.cluster, order, best[0], ours)
+                if ours in best
+                else "the other is not ranked"
             )
             yield f"{order} would choose broker {best[0]}, {rule.candidate_order} chooses broker {ours}: {difference}"
 

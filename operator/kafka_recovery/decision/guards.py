@@ -122,7 +122,11 @@ def promised(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
     )
 
 
-FIRST_FACTS = {order: FACTS[keys[0].fact].read_from for order, keys in ORDERS.items()}
+FIRST_FACTS = {
+    order: next(fact.read_from for key in keys if (fact := FACTS[key.fact]).subject == "log")
+    for order, keys in ORDERS.items()
+}
+"""Of its log: what is proven of a candidate's cost may be nothing at all, and is then the same of all."""
 FIRST_FACT_UNKNOWN = Either(
     *[
         All(Unknown(f"replica.{source}"), Same("rule.candidate_order", Value(order)))
@@ -134,7 +138,7 @@ FIRST_FACT_UNKNOWN = Either(
 
 @objects("EpochUnknown", when=All(MEASURED, FIRST_FACT_UNKNOWN))
 def ranks_by_known_facts(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
-    """The first key of the candidate order must be known: a guess must not decide who leads."""
+    """The first key about its log must be known: a guess must not decide who leads."""
     problem = f" ({replica.problem.message})" if replica.problem else ""
     return (
         f"broker {replica.broker}'s leader-epoch vector of {partition.id} could not be read{problem}, and "

@@ -8,7 +8,8 @@ from typing import NamedTuple
 from kafka_recovery.decision.checks import MERITS, clean_return, partition_objection, replica_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex
 from kafka_recovery.decision.logs import equal
-from kafka_recovery.decision.loss import BEST_FIRST, classify
+from kafka_recovery.decision.loss import NOT_PROVEN, classify, cost_of
+from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
@@ -85,7 +86,7 @@ def _best_proven(
 ) -> tuple[BrokerId, ...]:
     """Where equal logs differ in what can be proven of them, only those with the best proof compete."""
     replicas = [replica for replica in partition.replicas if replica.broker in equals]
-    proven = {r.broker: BEST_FIRST.index(classify(partition, r, cluster).loss_class) for r in replicas}
+    proven = {replica.broker: cost_of(partition, replica, cluster).loss_class for replica in replicas}
     best = min(proven.values())
     return tuple(broker for broker in equals if proven[broker] == best)
 
@@ -93,6 +94,7 @@ def _best_proven(
 def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranking:
     """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
     worth = MERITS[rule.candidate_order]
+    by_cost = partition.history is not None and rule.candidate_order in BY_COST
     ranked: list[tuple[tuple[float, ...], Replica, ReplicaLog]] = []
     rejections: tuple[Rejection, ...] = ()
     rejected = index.rejected
@@ -102,7 +104,8 @@ def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranki
         elif reason := replica_objection(replica, partition, rule):
             rejections += (Rejection(replica.broker, reason),)
         elif replica.log is not None:
-            ranked.append((worth(replica.log, position), replica, replica.log))
+            cost = cost_of(partition, replica, index.cluster) if by_cost else NOT_PROVEN
+            ranked.append((worth(replica.log, position, cost), replica, replica.log))
     if not ranked:
         return Ranking((), (), rejections, None)
     ranked.sort(reverse=True)  # no two are worth the same: the position differs

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from kafka_recovery.decision.intactness import began_uncleanly, is_intact
 from kafka_recovery.decision.logs import contains, contradict, lacks
+from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
@@ -38,6 +39,17 @@ def classify(partition: PartitionEvidence, leader: Replica, cluster: ClusterStat
     if not visible and not at_least:
         return unproven
     return Loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
+
+
+NOT_PROVEN = Cost(BEST_FIRST.index(LossClass.UNKNOWN), None)
+
+
+def cost_of(partition: PartitionEvidence, candidate: Replica, cluster: ClusterState) -> Cost:
+    """The same as an order sees it. Without a history nothing is proven of anybody."""
+    if partition.history is None:
+        return NOT_PROVEN
+    loss = classify(partition, candidate, cluster)
+    return Cost(BEST_FIRST.index(loss.loss_class), loss.at_most)
 
 
 def by_broker(decisions: Iterable[Decision]) -> Iterator[BrokerLoss]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import attrgetter
 
+from kafka_recovery.decision.subjects import Cost
 from kafka_recovery.domain.evidence import ReplicaLog
 from kafka_recovery.domain.policy import CandidateOrder
 
@@ -14,16 +15,23 @@ from kafka_recovery.domain.policy import CandidateOrder
 class Fact:
     """A number about a measured replica: the path of its value, and of what it is read from.
 
-    It is unknown where what it is read from is; `read_from` None: it is always known.
+    It is unknown where what it is read from is; `read_from` None: it is always known. A log, its position in the
+    assignment and the proven cost of its election are what facts are about.
     """
 
     path: str
     read_from: str | None = None
 
-    def __call__(self, log: ReplicaLog, position: int) -> int | None:
+    @property
+    def subject(self) -> str:
+        """What it is about."""
+        return self.path.partition(".")[0]
+
+    def __call__(self, log: ReplicaLog, position: int, cost: Cost) -> int | None:
         """The fact of this log at this position in the assignment; None: unknown."""
-        subject, _, name = self.path.partition(".")
-        number: int | None = attrgetter(name)(log) if subject == "log" else position
+        about: dict[str, object] = {"log": log, "cost": cost}
+        _, _, name = self.path.partition(".")
+        number: int | None = attrgetter(name)(about[self.subject]) if name else position
         return number
 
 
@@ -39,6 +47,8 @@ FACTS: Mapping[str, Fact] = {
     "last_epoch": Fact("log.last_epoch", read_from="log.epochs"),
     "log_end": Fact("log.end"),
     "position": Fact("position"),
+    "loss_class": Fact("cost.loss_class"),
+    "at_most": Fact("cost.at_most", read_from="cost.at_most"),
 }
 
 # KIP-1275: the highest epoch, then the longest log. Records of an older epoch beyond a newer one's start were never
@@ -46,7 +56,14 @@ FACTS: Mapping[str, Fact] = {
 EPOCH_FIRST = (Key("last_epoch", descending=True), Key("log_end", descending=True), Key("position"))
 LONGEST_LOG = (Key("log_end", descending=True), Key("last_epoch", descending=True), Key("position"))
 
+# A later epoch or a longer log may lack an acknowledged record all the same; what is proven comes before them.
+LEAST_LOSS = (Key("loss_class"), Key("at_most"), *EPOCH_FIRST)
+
 ORDERS: Mapping[CandidateOrder, tuple[Key, ...]] = {
     CandidateOrder.EPOCH_FIRST: EPOCH_FIRST,
     CandidateOrder.LONGEST_LOG: LONGEST_LOG,
+    CandidateOrder.LEAST_LOSS: LEAST_LOSS,
 }
+
+BY_COST = frozenset(order for order, keys in ORDERS.items() if any(FACTS[key.fact].subject == "cost" for key in keys))
+"""The orders that see what each candidate is proven to cost."""

@@ -26,11 +26,20 @@ class Counts:
     view_advances: bool | None
 
 
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What is proven of the loss if a candidate leads. `loss_class`: 0 is the best; `at_most` None: no proven bound."""
+
+    loss_class: int
+    at_most: int | None
+
+
 SUBJECTS: dict[str, Any] = {
     "broker": Broker,
     "replica": Replica,
     "log": ReplicaLog,
     "position": int,
+    "cost": Cost,
     "partition": PartitionEvidence,
     "rule": Rule,
     "cluster": ClusterState,

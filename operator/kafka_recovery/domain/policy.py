@@ -12,6 +12,8 @@ class CandidateOrder(StrEnum):
 
     EPOCH_FIRST = "EpochFirst"
     LONGEST_LOG = "LongestLog"
+    LEAST_LOSS = "LeastLoss"
+    """By what each is proven to lose; where that is the same, or nothing is proven, as EPOCH_FIRST."""
 
 
 class Approval(StrEnum):

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import CoreSchema, ErrorDetails, PydanticCustomError, core_schema
 
-NOT_YET = frozenset({"controllerServers", "salvage", "LeastLoss"})
+NOT_YET = frozenset({"controllerServers", "salvage"})
 """Words of the wider design that nothing honours yet: accepting them would promise what is not done."""
 
 ABSENT: Any = None
@@ -117,8 +117,6 @@ class OneOf(Check):
         if isinstance(value, str) and value in self.words:
             return self.kind(value)
         right = " or ".join(self.words)
-        if isinstance(value, str) and value in NOT_YET:
-            raise wrong(f"is not supported by this version; use {right}")
         raise wrong(f"must be {right}{_did_you_mean(value, self.words)}")
 
 

@@ -92,6 +92,18 @@ def test_loss_in_plain_words() -> None:
     )
 
 
+def test_an_order_of_logs_that_chooses_worse_than_what_is_proven_is_told() -> None:
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
+    seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5)}, history=known)
+
+    assert explained(seen).warnings == (
+        "LeastLoss would choose broker 3, EpochFirst chooses broker 2: broker 3's loss class is Lossless, the next "
+        "one's, broker 2's, is Unknown",
+    )
+    by_proof = explained(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))
+    assert by_proof.why == "by LeastLoss: broker 3's loss class is Lossless, the next one's, broker 2's, is Unknown"
+
+
 def test_the_history_that_a_class_stands_on_is_told() -> None:
     known = history(step(1, 2, 3), step(1, 2), step(1), intact=[1, 2])
     assert explained(partition({1: None, 2: log(27), 3: log(15)}, history=known)).history == (

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kafka_recovery.decision.loss import NOT_PROVEN
 from kafka_recovery.decision.order import EPOCH_FIRST, FACTS, LONGEST_LOG, ORDERS, Key
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Verdict
-from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers
-from unit.decision.incident import code, decided, evidence, log, partition, policy
+from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, RequiredAnswers, Rule
+from unit.decision.incident import broker, code, dead, decided, evidence, history, log, partition, policy, step
 from unit.decision.written import merit
 
 NEWER = log(10, (0, 0), (4, 8))
@@ -22,7 +27,7 @@ def test_every_order_ranks_by_facts_that_exist_and_ends_in_the_position() -> Non
 def test_epoch_first_prefers_the_newer_epoch_and_longest_log_the_longer_log() -> None:
     def by(order: tuple[Key, ...]) -> list[int]:
         worth, logs = merit(order), (UNREAD, LONGER, NEWER)
-        return sorted((0, 1, 2), key=lambda position: worth(logs[position], position), reverse=True)
+        return sorted((0, 1, 2), key=lambda position: worth(logs[position], position, NOT_PROVEN), reverse=True)
 
     assert by(EPOCH_FIRST) == [2, 1, 0]
     assert by(LONGEST_LOG) == [0, 1, 2]
@@ -31,7 +36,7 @@ def test_epoch_first_prefers_the_newer_epoch_and_longest_log_the_longer_log() ->
 def test_an_unknown_fact_sorts_last_in_either_direction() -> None:
     for descending in (True, False):
         worth = merit((Key("last_epoch", descending),))
-        assert worth(UNREAD, 0) < worth(NEWER, 0)
+        assert worth(UNREAD, 0, NOT_PROVEN) < worth(NEWER, 0, NOT_PROVEN)
 
 
 def test_the_assignment_decides_among_equals() -> None:
@@ -49,6 +54,55 @@ def test_a_policy_chooses_the_order() -> None:
 
     assert decided(seen, policy(candidate_order=CandidateOrder.EPOCH_FIRST)).leader == 2
     assert decided(seen, policy(candidate_order=CandidateOrder.LONGEST_LOG)).leader == 3
+
+
+def test_what_is_proven_to_lose_least_leads_however_short_its_log_and_old_its_epoch() -> None:
+    """Broker 3 left the ISR last of all, while nothing could be acknowledged any more: what 2 has beyond it is not."""
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
+    seen = partition({1: None, 2: NEWER, 3: log(5, (0, 0), (3, 2))}, history=known)
+    decisions = {order: decided(evidence(seen), policy(candidate_order=order)) for order in CandidateOrder}
+
+    assert {order: decision.ranking for order, decision in decisions.items()} == {
+        CandidateOrder.EPOCH_FIRST: (2, 3),
+        CandidateOrder.LONGEST_LOG: (2, 3),
+        CandidateOrder.LEAST_LOSS: (3, 2),
+    }
+    loss = decisions[CandidateOrder.LEAST_LOSS].loss
+    assert loss is not None
+    assert (loss.loss_class, loss.at_most) == (LossClass.LOSSLESS, 0)
+
+
+def test_of_two_bounds_the_smaller_one_leads() -> None:
+    """Intact copies 2, 3 and 4 of five; each of 2 and 3 lacks something that another has."""
+    n5 = (1, 2, 3, 4, 5)
+    steps = [
+        step(*isr, min_isr=3, replicas=n5) for isr in (n5, (1, 5, 2), (1, 3, 4), (1, 5, 2), (1, 5, 3), (1, 5, 4), (1,))
+    ]
+    known = history(*steps, intact=[2, 3, 4])
+    held = {1: None, 2: log(30, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(21, (0, 0), (3, 20)), 5: None}
+    everybody = tuple(broker(id) if held[id] else dead(id) for id in n5)
+    seen = evidence(partition(held, history=known), brokers=everybody)
+    decision = decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))
+
+    assert decision.loss is not None
+    assert (decision.leader, decision.loss.loss_class, decision.loss.at_most) == (2, LossClass.BOUNDED, 8)
+
+
+@pytest.mark.parametrize(
+    "known", [None, history(step(1, 2), step(1))], ids=["nobody watched", "the history proves nothing"]
+)
+def test_where_nothing_is_proven_least_loss_ranks_by_epochs(known: PartitionHistory | None) -> None:
+    seen = evidence(partition({1: None, 2: LONGER, 3: NEWER}, history=known))
+    assert decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS)).ranking == (3, 2)
+
+
+def test_least_loss_is_nobodys_default() -> None:
+    assert Rule("any").candidate_order is CandidateOrder.EPOCH_FIRST
+
+
+def test_what_could_not_be_read_ranks_by_no_epoch() -> None:
+    seen = evidence(partition({1: None, 2: UNREAD, 3: NEWER}))
+    assert code(decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))) == "EpochUnknown"
 
 
 def test_one_unread_vector_does_not_keep_the_others_from_leading() -> None:

@@ -103,7 +103,6 @@ rules:
 @pytest.mark.parametrize(
     ("field", "problem"),
     [
-        ("candidateOrder: LeastLoss", "is not supported by this version; use EpochFirst or LongestLog"),
         ("salvage: true", "is not supported by this version; remove it"),
         ("candidateOrder: epochfirst", "did you mean EpochFirst?"),
         ("approval: Maybe", "must be ManualApprove or AutoApproveLossless or AutoApprove"),

@@ -229,7 +229,7 @@ class _Draw:
     def _rules(self) -> Rules:
         choice = self.chance.choice
         return Rules(
-            choice(tuple(CandidateOrder)),
+            choice((CandidateOrder.EPOCH_FIRST, CandidateOrder.LONGEST_LOG)),
             choice((Approval.AUTO,) * 3 + (Approval.MANUAL, Approval.AUTO_LOSSLESS)),
             choice((RequiredAnswers.ALL, RequiredAnswers.ANY)),
             patience=choice((1.0, 1.0, 5.0, 20.0)),

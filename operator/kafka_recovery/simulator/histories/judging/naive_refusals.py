@@ -84,7 +84,7 @@ def a_living_broker_promised_nothing(seen: Seen) -> bool:
 def a_living_broker_can_not_be_ranked(seen: Seen) -> bool:
     """Whether every living broker's log has to be compared by its epochs, and one's are not known."""
     rule = _rule(seen)
-    by_epoch = rule is not None and rule.candidate_order is CandidateOrder.EPOCH_FIRST
+    by_epoch = rule is not None and rule.candidate_order is not CandidateOrder.LONGEST_LOG
     return by_epoch and any(replica.log is not None and replica.log.epochs is None for replica in _required(seen))
 
 
