@@ -93,7 +93,7 @@ def test_loss_in_plain_words() -> None:
 
 
 def test_an_order_of_logs_that_chooses_worse_than_what_is_proven_is_told() -> None:
-    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[2, 3])
+    known = history(step(1, 2, 3), step(1, 3), step(1), intact=[3])
     seen = partition({1: None, 2: log(10, (0, 0), (4, 8)), 3: log(5)}, history=known)
 
     assert explained(seen).warnings == (
