@@ -109,7 +109,7 @@ def module() -> str:
         "replica_objection": guards.REPLICA_GUARDS,
         "cluster_objection": refusals.CLUSTER_GUARDS,
         "partition_objection": refusals.PARTITION_GUARDS,
-        "clean_return": (refusals.clean_return,),
+        "clean_return": refusals.RETURN_GUARDS,
     }
     parts = [
         _HEAD,

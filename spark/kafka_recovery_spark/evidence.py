@@ -30,7 +30,6 @@ NOT_READ = frozenset(
     {
         "topic_id",
         "internal",
-        "last_known_elr",
         "min_isr",
         "unclean_election_enabled",
         "tiered",

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from kafka_recovery.decision.guards import BROKER_GUARDS, REPLICA_GUARDS
 from kafka_recovery.decision.judgement import OBSERVED_ONLY
-from kafka_recovery.decision.order import ORDERS
-from kafka_recovery.decision.refusals import CLUSTER_GUARDS, PARTITION_GUARDS, clean_return
+from kafka_recovery.decision.order import BY_COST, ORDERS
+from kafka_recovery.decision.refusals import CLUSTER_GUARDS, PARTITION_GUARDS, RETURN_GUARDS
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
@@ -47,6 +47,7 @@ def _ruled(evidence: DataFrame, policy: Policy) -> DataFrame:
         "leader_epoch",
         "isr",
         "elr",
+        "last_known_elr",
         "reassignment",
         "reassignment_known",
         "witnessed_ends",
@@ -63,14 +64,15 @@ def _placed(ruled: DataFrame, seen: Seen) -> DataFrame:
         *_but(ruled),
         is_led.alias("is_led"),
         is_observed_only.alias("is_observed_only"),
-        (~is_led & ~is_observed_only & true_if(clean_return.when, seen)).alias("waits"),
+        F.when(~is_led & ~is_observed_only, first_objection(RETURN_GUARDS, seen)).alias("returning"),
         first_objection(CLUSTER_GUARDS, seen).alias("obstacle"),
     )
 
 
 def _judged(placed: DataFrame, seen: Seen) -> DataFrame:
     """The code of whatever stands against an election, as `objection`; `is_weighed`: its replicas are looked at."""
-    is_left_alone = F.col("is_led") | F.col("is_observed_only") | F.col("waits")
+    waits = F.col("returning").isNotNull()
+    is_left_alone = F.col("is_led") | F.col("is_observed_only") | waits
     return placed.select(
         "cluster_id",
         "topic",
@@ -80,10 +82,10 @@ def _judged(placed: DataFrame, seen: Seen) -> DataFrame:
         "replicas",
         "witnessed_ends",
         "is_led",
-        "waits",
+        waits.alias("waits"),
         F.when(F.col("is_led"), F.lit(None).cast("string"))
         .when(F.col("is_observed_only"), F.lit("NoRule"))
-        .when(F.col("waits"), F.lit(clean_return.code))
+        .when(waits, F.col("returning"))
         .otherwise(F.coalesce("obstacle", first_objection(PARTITION_GUARDS, seen)))
         .alias("objection"),
         (~is_left_alone & F.col("obstacle").isNull()).alias("is_weighed"),

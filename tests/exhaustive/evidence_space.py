@@ -79,16 +79,18 @@ EVERY_ANSWER: tuple[Replica, ...] = (
 
 
 class Standing(NamedTuple):
-    """One replica: its broker, its answer, and where the controller's metadata have it."""
+    """One replica: its broker, its answer, and where the controller's metadata have it: ISR, ELR, or as last leader."""
 
     broker: Broker | None
     answer: Replica
     member_of: str = ""
 
 
-def standings(brokers: Iterable[Broker | None], answers: Iterable[Replica]) -> list[Standing]:
+def standings(
+    brokers: Iterable[Broker | None], answers: Iterable[Replica], members: Iterable[str] = ("", "ISR", "ELR")
+) -> list[Standing]:
     """All of these brokers with all of these answers, also as one who believes to lead; in ISR, ELR or neither."""
-    each = product(brokers, answers, (False, True), ("", "ISR", "ELR"))
+    each = product(brokers, answers, (False, True), members)
     return [Standing(broker, replace(answer, leads=leads), member) for broker, answer, leads, member in each]
 
 
@@ -121,6 +123,7 @@ class Crowd:
             [replace(standing.answer, broker=id) for id, standing in zip(ids, replicas, strict=True)],
             isr=[id for id, member in members if member == "ISR"],
             elr=[id for id, member in members if member == "ELR"],
+            last_known_elr=[id for id, member in members if member == "last"],
         )
 
 
@@ -143,7 +146,8 @@ def cluster(brokers: Iterable[Broker], view_from: int) -> ClusterState:
 
 def partition(
     number: int, replicas: Iterable[Replica], *, isr: Iterable[int] = (), elr: Iterable[int] | None = None,
-    leader: int | None = None, reassignment: Reassignment | None = None, reassignment_known: bool = True,
+    last_known_elr: Iterable[int] | None = None, leader: int | None = None,
+    reassignment: Reassignment | None = None, reassignment_known: bool = True,
 ) -> PartitionEvidence:  # fmt: skip
     """A leaderless partition of the topic `orders`."""
     return PartitionEvidence(
@@ -154,7 +158,7 @@ def partition(
         leader_epoch=CURRENT,
         isr=tuple(map(BrokerId, isr)),
         elr=None if elr is None else tuple(map(BrokerId, elr)),
-        last_known_elr=None,
+        last_known_elr=None if last_known_elr is None else tuple(map(BrokerId, last_known_elr)),
         replicas=tuple(replicas),
         reassignment=reassignment,
         reassignment_known=reassignment_known,

@@ -46,6 +46,8 @@ def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, 
     assert set(best_first) == set(partition.assignment) - set(failed), "who may lead is stated twice, and differs"
     if somebody_clean_returns(partition, brokers) and waited < rule.patience:
         return Ruling("Wait", frozenset({"CleanMemberReturning"}), best_first, failed)
+    if the_last_known_leader_returns(partition, brokers) and waited < rule.patience:
+        return Ruling("Wait", frozenset({"LastKnownLeaderReturning"}), best_first, failed)
     forbidding = {word for word, holds in OBSTACLES.items() if holds((partition, cluster, policy))}
     reasons = forbidding & OF_THE_CLUSTER or forbidding or (set() if best_first else {"NoCandidate"})
     return Ruling("Refuse" if reasons else "Elect", frozenset(reasons), best_first, failed)
@@ -65,6 +67,14 @@ def somebody_clean_returns(partition: PartitionEvidence, brokers: Seen) -> bool:
         return False
     members = [*partition.isr, *(partition.elr or ())]
     return any(id in brokers and (alive(brokers[id]) or brokers[id].reachable) for id in members)
+
+
+def the_last_known_leader_returns(partition: PartitionEvidence, brokers: Seen) -> bool:
+    """Nobody is in ISR or ELR, one broker is named as the last leader, and it is alive or answers again."""
+    named = list(partition.last_known_elr or ())
+    if partition.isr or partition.elr or len(named) != 1 or any(replica.leads for replica in partition.replicas):
+        return False
+    return named[0] in brokers and (alive(brokers[named[0]]) or brokers[named[0]].reachable)
 
 
 def first_failure(replica: Replica, partition: PartitionEvidence, brokers: Seen, rule: Rule) -> str | None:

@@ -66,6 +66,9 @@ def objections(decision: Decision, planned: Evidence, seen: Evidence, policy: Po
         yield "RuleChanged"
     if any(_is_back(seen, id) and not _is_back(planned, id) for id in (*now.isr, *(now.elr or ()))):
         yield "CleanMemberReturning"
+    alone = tuple(now.last_known_elr or ()) if not now.isr and not now.elr else ()
+    if len(alone) == 1 and _is_back(seen, alone[0]) and not _is_back(planned, alone[0]):
+        yield "LastKnownLeaderReturning"
     if _incarnation(planned, decision.leader) not in (None, _incarnation(seen, decision.leader)):
         yield "OtherIncarnation"
     yield from _other_facts(decision, was, now)

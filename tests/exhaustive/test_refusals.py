@@ -81,6 +81,12 @@ def test_any_three_replicas_of_which_some_may_be_waited_for(counted: Count) -> N
     each_holds(kinds, one_arrangement(standings(kinds, SOME_ANSWERS[:1]), 3), counted, IN_TIME)
 
 
+def test_any_three_replicas_of_which_the_last_known_leader_may_be_waited_for(counted: Count) -> None:
+    kinds = (WELL, SILENT, DEAD, broker(0, fenced=True))
+    states = standings(kinds, SOME_ANSWERS[:1], ("", "last", "ELR"))
+    each_holds(kinds, one_arrangement(states, 3), counted, IN_TIME)
+
+
 SEEN = [
     broker(0, fenced=not up, reachable=reachable, advances=advances)
     for up, reachable, advances in product((True, False), (True, False), (True, None, False))

@@ -90,6 +90,12 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
             return Reason("EvidenceTooOld", refusals.fresh.explain(replica, partition, rule, index))
     if rule.evidence.required_answers == "All":
         for replica in partition.replicas:
+            if (
+                (replica.log is None)
+                and ((replica.problem.code if replica.problem is not None else None) == "LogDirOffline")
+                and replica.broker in index.alive
+            ):
+                return Reason("LogDirOffline", refusals.not_on_a_failed_disk.explain(replica, partition, rule, index))
             if (replica.log is None) and replica.broker in index.alive:
                 return Reason("PromisedMissing", refusals.not_silent.explain(replica, partition, rule, index))
             if (
@@ -120,6 +126,17 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
         and not any(replica.leads for replica in partition.replicas)
     ):
         return Reason("CleanMemberReturning", refusals.clean_return.explain(partition, rule, index, waited))
+    if (
+        (len(partition.isr) == 0)
+        and ((partition.elr is None) or ((len(partition.elr) if partition.elr is not None else None) == 0))
+        and ((len(partition.last_known_elr) if partition.last_known_elr is not None else None) == 1)
+        and (partition.last_known_elr is not None and not index.back.isdisjoint(partition.last_known_elr))
+        and waited < rule.patience
+        and not any(replica.leads for replica in partition.replicas)
+    ):
+        return Reason(
+            "LastKnownLeaderReturning", refusals.last_known_leader_return.explain(partition, rule, index, waited)
+        )
     return None
 
 

@@ -98,6 +98,7 @@ def _judged(
     return (
         _still_elects(decision, standing)
         or _clean_member_is_back(planned, partition, around.back)
+        or _last_known_leader_is_back(planned, partition, around.back)
         or _same_incarnation(decision, planned, around)
         or _same_log(decision, planned.partition, partition)
         or _still_best(decision, standing)
@@ -195,6 +196,17 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
             "CleanMemberReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
             f"now: the controller may elect it by itself, whatever its disk holds; {IF_INTACT}.",
+        )
+
+
+def _last_known_leader_is_back(planned: Before, seen: PartitionEvidence, there: frozenset[BrokerId]) -> Reason | None:
+    """The same of whom Kafka elects by itself though ISR and ELR are empty (KIP-966)."""
+    leader = seen.last_known_leader
+    if leader is not None and leader in there - planned.back:
+        return Reason(
+            "LastKnownLeaderReturning",
+            f"broker {leader}, the last known leader of {seen.id}, was away when the plan was made and is back now: "
+            f"the controller elects it by itself once it is unfenced, whatever its disk holds; {IF_INTACT}.",
         )
 
 

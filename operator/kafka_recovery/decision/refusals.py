@@ -24,8 +24,8 @@ from kafka_recovery.decision.conditions import (
     Unknown,
     Value,
 )
-from kafka_recovery.decision.guards import promised, ranks_by_known_facts
-from kafka_recovery.decision.returns import IF_INTACT
+from kafka_recovery.decision.guards import LOG_DIR_OFFLINE, promised, ranks_by_known_facts
+from kafka_recovery.decision.returns import IF_INTACT, elected_by_kafka
 from kafka_recovery.domain.evidence import PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Limits, RequiredAnswers, Rule
@@ -131,6 +131,25 @@ def fresh(replica: Replica, partition: PartitionEvidence, rule: Rule, index: Clu
     )
 
 
+@objects(LOG_DIR_OFFLINE, when=All(Unknown("replica.log"), Same("replica.problem.code", Value(LOG_DIR_OFFLINE))))
+def not_on_a_failed_disk(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
+    """KIP-858: the broker lives and answers; what it can't read may be what no other replica has."""
+    id, broker = partition.id, replica.broker
+    why = replica.problem.message if replica.problem else "no reason known"
+    empty = (
+        "Never put an empty disk in its place before that: Kafka would elect the replica, and the others would delete "
+        "every record that it lacks. "
+        if broker in elected_by_kafka(partition)
+        else ""
+    )
+    return (
+        f"broker {broker} lives, but the log directory with its replica of {id} is offline ({why}): an acknowledged "
+        "record may be only there. To go on: repair that disk with what is on it (mount, file system, permissions) "
+        f"and restart broker {broker}. If the disk is lost for good, so is what it alone held: set requiredAnswers: "
+        f"{RequiredAnswers.ANY} to elect another replica, then replace the disk. {empty}"
+    ).rstrip()
+
+
 @objects("PromisedMissing", when=Unknown("replica.log"))
 def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """A broker that lives but stays silent may hold what no other replica does."""
@@ -173,6 +192,7 @@ PARTITION_GUARDS = (
     each_replica(no_old_leader),
     each_replica(fresh),
     each_replica(
+        not_on_a_failed_disk,
         not_silent,
         comparably_promised,
         comparably_ranked,
@@ -222,6 +242,36 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
         "On an empty or replaced disk it would be elected as well: stop it then. "
         f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows."
     )
+
+
+@objects(
+    "LastKnownLeaderReturning",
+    when=All(
+        Same(Size("partition.isr"), Value(0)),
+        Either(Unknown("partition.elr"), Same(Size("partition.elr"), Value(0))),
+        Same(Size("partition.last_known_elr"), Value(1)),
+        AnyIs("partition.last_known_elr", BACK),
+        Less("waited", "rule.patience"),
+        Not(SomeReplica(Holds("replica.leads"))),
+    ),
+)
+def last_known_leader_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, waited: timedelta) -> str:
+    """KIP-966: with nobody in ISR and ELR the controller elects the last known leader as soon as it is unfenced.
+
+    Whoever else was designated: an unclean election looks for it before it looks at the assignment.
+    """
+    broker = partition.last_known_leader
+    assert broker is not None, f"{partition.id} has members or no last known leader"
+    seen = "is alive" if broker in index.alive else "answers again, though it is still fenced"
+    return (
+        f"nobody is left in ISR and ELR of {partition.id}, and broker {broker}, its last known leader, {seen}: the "
+        f"controller elects it by itself once it is unfenced, though it stopped uncleanly: {IF_INTACT}. "
+        "On an empty or replaced disk it would be elected as well: stop it then. "
+        f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows."
+    )
+
+
+RETURN_GUARDS = (clean_return, last_known_leader_return)
 
 
 def _last_known_leader(partition: PartitionEvidence, index: ClusterIndex) -> str | None:

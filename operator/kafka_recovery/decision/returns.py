@@ -36,8 +36,8 @@ def away(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
 
 def elected_by_kafka(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
     """Whom the controller elects by itself once one of them is back, whether its disk is whole or empty."""
-    last_known = partition.last_known_elr or ()
-    return tuple(sorted(partition.clean_members)) or (last_known if len(last_known) == 1 else ())
+    last = partition.last_known_leader
+    return tuple(sorted(partition.clean_members)) or (() if last is None else (last,))
 
 
 def before_an_election(partition: PartitionEvidence) -> Iterator[str]:

@@ -153,6 +153,12 @@ class PartitionEvidence:
         """Brokers whose return would be a clean election: ISR and ELR members."""
         return frozenset(self.isr).union(self.elr or ())
 
+    @property
+    def last_known_leader(self) -> BrokerId | None:
+        """Whom the controller elects by itself, uncleanly, because nobody is left in ISR and ELR (KIP-966)."""
+        known = self.last_known_elr or ()
+        return known[0] if len(known) == 1 and not self.isr and not self.elr else None
+
 
 @dataclass(frozen=True, slots=True)
 class Broker:

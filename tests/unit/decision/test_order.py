@@ -73,7 +73,7 @@ def test_what_is_proven_to_lose_least_leads_however_short_its_log_and_old_its_ep
 
 
 def test_of_two_bounds_the_smaller_one_leads() -> None:
-    """Three intact copies of five. Broker 4 left the ISR last and holds everything, but is fenced, though it answers."""
+    """Three intact copies of five. Broker 4 left the ISR last and holds everything, but it is fenced, and answers."""
     five, members = (1, 2, 3, 4, 5), ((1, 2, 3, 4, 5), (1, 5, 2), (1, 5, 3), (1, 5, 4), (1,))
     steps = [step(*isr, min_isr=3, replicas=five) for isr in members]
     held = {1: None, 2: log(25, (0, 0), (4, 20)), 3: log(28, (0, 0), (3, 20)), 4: log(21, (0, 0), (3, 20)), 5: None}

@@ -275,6 +275,12 @@ def test_as_many_records_of_another_broker_were_not_approved() -> None:
     assert code(recheck(decided(then), made_on(then), now, policy())) == "LossIsWorse"
 
 
+def test_a_last_known_leader_that_came_back_since_the_plan_is_left_to_kafka() -> None:
+    planned = partition(COPIES, isr=(), elr=(), last_known_elr=(BrokerId(1),))
+    fresh = evidence(planned, brokers=(broker(1, fenced=True), broker(2), broker(3)))
+    assert code(again(fresh, planned=planned)) == "LastKnownLeaderReturning"
+
+
 def test_a_proven_class_must_be_proven_again() -> None:
     proven = replace(PLANNED, history=history(step(1, 2, 3), step(1, 2), step(1), intact=[2]))
     decision = decided(evidence(proven))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Broker, MinInsyncReplicas, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import EvidenceRules, Limits, Policy, RequiredAnswers, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import NOON, Held, broker, code, dead, decided, evidence, log, partition, policy
@@ -155,6 +156,72 @@ def test_one_refusal_never_blocks_another_partition() -> None:
 
     assert [decision.verdict for decision in plan.decisions] == [Verdict.ELECT, Verdict.REFUSE]
     assert plan.waves == ((fine.id,),)
+
+
+NOBODY_IS_LEFT: dict[str, Any] = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
+"""ELR on: broker 1 led last and stopped uncleanly, so it was taken out of the ELR when it registered anew."""
+
+
+@pytest.mark.parametrize(("back", "seen"), [
+    (broker(1), "is alive"),
+    (broker(1, fenced=True), "answers again, though it is still fenced"),
+    (broker(1, reachable=False, metadata_advances=None), "is alive"),
+])  # fmt: skip
+def test_the_last_known_leader_that_is_back_is_waited_for(back: Broker, seen: str) -> None:
+    """KIP-966: the controller elects it by itself, whatever a plan designates."""
+    offline = evidence(partition(COPIES, **NOBODY_IS_LEFT), brokers=(back, broker(2), broker(3)))
+    decision = decided(offline)
+
+    assert (decision.verdict, code(decision)) == (Verdict.WAIT, "LastKnownLeaderReturning")
+    assert decision.reason is not None
+    assert f"broker 1, its last known leader, {seen}: the controller elects it by itself" in decision.reason.message
+    by_any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    assert decided(offline, by_any_answer, waited=timedelta(seconds=30)).verdict is Verdict.ELECT
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"isr": (BrokerId(9),)}, {"elr": (BrokerId(9),)}, {"last_known_elr": (BrokerId(1), BrokerId(3))}],
+    ids=["the ISR has a member", "the ELR has a member", "two are named"],
+)
+def test_a_last_known_leader_that_kafka_does_not_elect_is_not_waited_for(changes: dict[str, Any]) -> None:
+    seen = partition(COPIES, **{**NOBODY_IS_LEFT, **changes})
+    assert decided(evidence(seen, brokers=(broker(1, fenced=True), broker(2), broker(3)))).verdict is Verdict.ELECT
+
+
+def test_a_last_known_leader_that_is_away_is_not_waited_for() -> None:
+    assert decided(evidence(partition(COPIES, **NOBODY_IS_LEFT))).verdict is Verdict.ELECT
+
+
+def offline_disk(**changes: Any) -> Decision:
+    """Broker 3 lives, and the disk with its replica is gone."""
+    problem = Reason("LogDirOffline", "/var/lib/kafka is offline there")
+    failed = {1: None, 2: log(27), 3: Replica(BrokerId(3), None, problem)}
+    return decided(evidence(partition(failed, **changes)))
+
+
+def test_a_replica_on_a_failed_disk_of_a_living_broker_needs_its_disk_not_its_broker() -> None:
+    decision = offline_disk()
+
+    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "LogDirOffline")
+    assert decision.reason is not None
+    said = decision.reason.message
+    assert said.startswith("broker 3 lives, but the log directory with its replica of orders-0 is offline")
+    assert "repair that disk with what is on it" in said
+    assert "have broker 3 answer" not in said
+    assert "empty disk" not in said
+
+
+def test_a_failed_disk_of_an_isr_member_must_not_come_back_empty() -> None:
+    """Kafka would elect it at once."""
+    stuck = offline_disk(isr=(1, 3))
+    assert stuck.verdict is Verdict.WAIT
+    problem = Reason("LogDirOffline", "/var/lib/kafka is offline there")
+    seen = partition({1: None, 2: log(27), 3: Replica(BrokerId(3), None, problem)}, isr=(BrokerId(1), BrokerId(3)))
+    waited_enough = decided(evidence(seen), waited=timedelta(seconds=30))
+
+    assert waited_enough.reason is not None
+    assert "Never put an empty disk in its place" in waited_enough.reason.message
 
 
 def test_kafka_4_0_may_prefer_a_fenced_last_known_leader() -> None:

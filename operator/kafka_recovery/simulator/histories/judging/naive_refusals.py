@@ -69,9 +69,18 @@ def evidence_too_old(seen: Seen) -> bool:
     )
 
 
+def a_living_broker_has_a_dead_disk(seen: Seen) -> bool:
+    """Whether every living broker has to answer, and one can't: the log directory is offline."""
+    return any(replica.log is None and _disk_is_dead(replica) for replica in _required(seen))
+
+
 def a_living_broker_is_silent(seen: Seen) -> bool:
-    """Whether every living broker has to answer, and one did not."""
-    return any(replica.log is None for replica in _required(seen))
+    """Whether every living broker has to answer, and one did not, for whatever other reason."""
+    return any(replica.log is None and not _disk_is_dead(replica) for replica in _required(seen))
+
+
+def _disk_is_dead(replica: Replica) -> bool:
+    return replica.problem is not None and replica.problem.code == "LogDirOffline"
 
 
 def a_living_broker_promised_nothing(seen: Seen) -> bool:
@@ -98,6 +107,7 @@ OBSTACLES: dict[str, Callable[[Seen], bool]] = {
     "ReassignmentOngoing": reassignment_ongoing,
     "OldLeaderAnswers": old_leader_answers,
     "EvidenceTooOld": evidence_too_old,
+    "LogDirOffline": a_living_broker_has_a_dead_disk,
     "PromisedMissing": a_living_broker_is_silent,
     "NotPromised": a_living_broker_promised_nothing,
     "EpochUnknown": a_living_broker_can_not_be_ranked,

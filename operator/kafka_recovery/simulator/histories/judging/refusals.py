@@ -213,6 +213,20 @@ def _a_clean_member_is_back(told: Told) -> bool:
     return bool(back & {*told.seen.isr, *(told.seen.elr or ())})
 
 
+def _the_last_known_leader_is_back(told: Told) -> bool:
+    """Whether Kafka elects it by itself: nobody is left in ISR and ELR, and it is the only one named."""
+    if told.looked is None or told.seen is None or told.seen.isr or told.seen.elr:
+        return False
+    back = {b.id for b in told.looked.evidence.cluster.brokers if b.reachable or alive(b)}
+    named = told.seen.last_known_elr or ()
+    return len(named) == 1 and named[0] in back
+
+
+def _a_disk_is_dead(told: Told) -> bool:
+    """Whether the planned leader's is, or that of a living broker that has to answer."""
+    return _planned_leader_may_not_lead(told) or _saw(OBSTACLES["LogDirOffline"], told)
+
+
 def _time_is_over(told: Told) -> bool:
     within = told.scenario.within
     ran = next((ran for ran in told.story.ran if ran.process == told.said.process), None)
@@ -305,9 +319,10 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **dict.fromkeys(
         ("Fenced", "Unreachable", "CutOff", "MetadataUnknown", "NotListed", "NotRegistered", "Stopping",
-         "LogDirOffline", "NotMeasured", "OtherLeaderEpoch", "NoAnswer"),
+         "NotMeasured", "OtherLeaderEpoch", "NoAnswer"),
         _planned_leader_may_not_lead,
     ),
+    "LogDirOffline": _a_disk_is_dead,
     "NoCandidate": _nobody_may_lead,
     "LeaderIsBack": _somebody_leads,
     "ElectedAlready": _somebody_leads,
@@ -322,6 +337,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "OtherIncarnation": _broker_is_another,
     "BetterCandidate": _another_is_better,
     "CleanMemberReturning": _a_clean_member_is_back,
+    "LastKnownLeaderReturning": _the_last_known_leader_is_back,
     "OutOfTime": _time_is_over,
     "PlanIsFull": _plan_is_full,
     "ApprovalMissing": _nobody_approved,
