@@ -38,8 +38,8 @@ NOT_READ = frozenset(
         "replicas.problem.message",
         "replicas.log.high_watermark",
         "replicas.log.took_us",
-        "cluster.release",
         "cluster.elr_enabled",
+        "cluster.as_of",
         "cluster.view_from",
         "cluster.took_us",
     }

@@ -20,7 +20,8 @@ from kafka_recovery.decision.refusals import CLUSTER_GUARDS, PARTITION_GUARDS, R
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Verdict
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
-from kafka_recovery_spark.columns import Seen, every, first_objection, literal, sort_keys, true_if
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery_spark.columns import Seen, every, first_objection, literal, sort_keys
 from kafka_recovery_spark.copies import common_point, equal, first_lacking, held, let, records_lacking
 
 NO_WAIT = timedelta(0)
@@ -30,11 +31,24 @@ def ranking(evidence: DataFrame, policy: Policy, waited: timedelta = NO_WAIT) ->
     """One row a partition, in no order.
 
     `chosen` is the first of `equals`; whichever of them leads, `log_end`, `at_least` and `lacks` are the same.
-    `at_most` is null as long as nothing proves a bound: the evidence has no ISR history.
+    `at_most` is null and `loss_class` at best Unknown: an ISR history is proof for the plan, and is not read here.
+    Raises InvalidDocument for a candidate order that ranks by what is proven.
     """
+    check_orders(policy)
     seen = Seen(policy.limits, waited)
     judged = _judged(_placed(_ruled(evidence, policy), seen), seen)
     return _told(_sorted(_compared(_best(_examined(judged, policy, seen)))))
+
+
+def check_orders(policy: Policy) -> None:
+    """Raises InvalidDocument for an order that needs more than a row's columns."""
+    for rule in policy.rules:
+        if rule.candidate_order in BY_COST:
+            raise InvalidDocument(
+                f"rule {rule.name}: candidateOrder: {rule.candidate_order} ranks by what ISR histories prove, which a "
+                f"fleet's job does not work out; let the plan of each cluster choose, or rank by "
+                f"{CandidateOrder.EPOCH_FIRST} or {CandidateOrder.LONGEST_LOG}"
+            )
 
 
 def _ruled(evidence: DataFrame, policy: Policy) -> DataFrame:
@@ -65,8 +79,31 @@ def _placed(ruled: DataFrame, seen: Seen) -> DataFrame:
         is_led.alias("is_led"),
         is_observed_only.alias("is_observed_only"),
         F.when(~is_led & ~is_observed_only, first_objection(RETURN_GUARDS, seen)).alias("returning"),
+        _only_leader().alias("only_leader"),
         first_objection(CLUSTER_GUARDS, seen).alias("obstacle"),
     )
+
+
+def _only_leader() -> Column:
+    """Whom the assignment elects as it stands, where Kafka takes no other order; nobody: -1. Null: any may be set.
+
+    See `decision.present_order`: an assignment that names an unregistered broker can't be altered.
+    """
+    names_absent = ~F.coalesce(F.col("cluster")["release"].startswith("3"), F.lit(False))
+    members = F.concat("isr", F.coalesce("elr", F.array()))
+
+    def is_unregistered(replica: Column) -> Column:
+        state = replica["broker_state"]
+        return F.when(state.isNull(), names_absent).otherwise(F.coalesce(~state["registered"], F.lit(False)))
+
+    def can_be_elected(replica: Column) -> Column:
+        state = replica["broker_state"]
+        is_away = state.isNull() | state["fenced"]
+        return ~is_unregistered(replica) & ~(is_away & F.array_contains(members, replica["broker"]))
+
+    first = F.get(F.filter("replicas", can_be_elected), F.lit(0))["broker"]
+    is_fixed = ~F.col("cluster")["designated_elections"] & F.exists("replicas", is_unregistered)
+    return F.when(is_fixed, F.coalesce(first, F.lit(-1)))
 
 
 def _judged(placed: DataFrame, seen: Seen) -> DataFrame:
@@ -81,6 +118,7 @@ def _judged(placed: DataFrame, seen: Seen) -> DataFrame:
         "rule",
         "replicas",
         "witnessed_ends",
+        "only_leader",
         "is_led",
         waits.alias("waits"),
         F.when(F.col("is_led"), F.lit(None).cast("string"))
@@ -159,12 +197,13 @@ def _passed(replica: Column) -> Column:
 
 def _told(compared: DataFrame) -> DataFrame:
     """The result, column by column."""
-    best, ranked = F.col("best"), F.col("ranked")
-    is_elected = best.isNotNull()
-    is_refused = ~is_elected & ~F.col("is_led") & ~F.col("waits")
+    best, ranked, only = F.col("best"), F.col("ranked"), F.col("only_leader")
     brokers = F.transform(ranked, lambda replica: replica["broker"])
     first_other = F.array_position(F.transform(ranked, lambda replica: replica["is_equal"]), False)
     equals = F.when(first_other == 0, brokers).otherwise(F.slice(brokers, 1, first_other.cast("int") - 1))
+    is_stuck = best.isNotNull() & only.isNotNull() & ~F.array_contains(equals, only)
+    is_elected = best.isNotNull() & ~is_stuck
+    is_refused = ~is_elected & ~F.col("is_led") & ~F.col("waits")
     rejected = F.filter("replicas", lambda replica: replica["code"].isNotNull())
     others = F.filter("replicas", lambda replica: replica["broker"] != best["broker"])
     lacking = F.transform(
@@ -188,12 +227,14 @@ def _told(compared: DataFrame) -> DataFrame:
         .when(is_elected, F.lit(str(Verdict.ELECT)))
         .otherwise(F.lit(str(Verdict.REFUSE)))
         .alias("verdict"),
-        F.coalesce("objection", F.when(is_refused, F.lit("NoCandidate"))).alias("reason"),
-        best["broker"].alias("chosen"),
+        F.coalesce(
+            "objection", F.when(is_stuck, F.lit("OrderCannotBeSet")), F.when(is_refused, F.lit("NoCandidate"))
+        ).alias("reason"),
+        F.when(is_elected, F.coalesce(only, best["broker"])).alias("chosen"),
         _or_none(brokers).alias("best_first"),
         _or_none(equals).alias("equals"),
         _or_none(why_not).alias("rejections"),
-        best["end"].alias("log_end"),
+        F.when(is_elected, best["end"]).alias("log_end"),
         F.when(is_elected, F.lit(str(LossClass.UNKNOWN))).alias("loss_class"),
         F.when(is_elected, F.greatest(F.lit(0).cast("bigint"), seen_beyond)).alias("at_least"),
         F.lit(None).cast("bigint").alias("at_most"),

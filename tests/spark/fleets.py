@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 from pyspark.sql import DataFrame, SparkSession
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.evidence import ClusterState, Evidence
 from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.fleet.rows import rows
@@ -90,13 +90,12 @@ def compiled(spark: SparkSession) -> Iterator[None]:
 
 
 def by_python(fleet: Fleet, policy: Policy, **how: Any) -> dict[Any, Answer]:
-    """One decision after the other. How leaders are designated is a plan's matter: a ranking says who should lead."""
+    """One decision after the other. Which of several equals leads is a plan's matter."""
     unlimited = replace(policy, limits=replace(policy.limits, partitions=1_000_000, loss_budget_records=None))
     answers = {}
     for seen in fleet:
-        by_request = replace(seen, cluster=replace(seen.cluster, designated_elections=True))
-        for decision in decide(by_request, unlimited, **how).decisions:
-            answers[seen.cluster.cluster_id, *decision.id] = _told(decision)
+        for decision in decide(seen, unlimited, **how).decisions:
+            answers[seen.cluster.cluster_id, *decision.id] = _told(decision, seen.cluster)
     return answers
 
 
@@ -110,13 +109,14 @@ def by_spark(rows: DataFrame, policy: Policy, **how: Any) -> dict[Any, Answer]:
     return answers
 
 
-def _told(decision: Decision) -> Answer:
+def _told(decision: Decision, cluster: ClusterState) -> Answer:
     loss = decision.loss
+    free = cluster.designated_elections or not _names_unregistered(decision, cluster)
     return {
         "rule": decision.rule,
         "verdict": str(decision.verdict),
         "reason": decision.reason and decision.reason.code,
-        "chosen": decision.ranking[0] if decision.verdict is Verdict.ELECT else None,
+        "chosen": None if decision.verdict is not Verdict.ELECT else decision.ranking[0] if free else decision.leader,
         "best_first": list(decision.ranking),
         "equals": list(decision.equals),
         "rejections": [{"broker": each.broker, "code": each.reason.code} for each in decision.rejections],
@@ -129,3 +129,10 @@ def _told(decision: Decision) -> Answer:
             for lack in (loss.lacks if loss else ())
         ],
     }
+
+
+def _names_unregistered(decision: Decision, cluster: ClusterState) -> bool:
+    """Whether Kafka takes no other order of this assignment."""
+    known = {broker.id: broker.registered for broker in cluster.brokers}
+    lists_all = not (cluster.release or "").startswith("3")
+    return any((known[id] is False) if id in known else lists_all for id in decision.assignment)

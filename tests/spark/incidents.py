@@ -40,8 +40,21 @@ def incidents(seed: int, number: int) -> Iterator[Evidence]:
     """So many clusters in trouble; every third one has the smallest and the largest numbers there are."""
     chance = Random(seed)
     for n in range(number):
-        seen = _cluster(chance)
+        seen = _of_some_kafka(_cluster(chance), Random(f"{seed} {n}"))
         yield far(seen) if n % 3 == 0 else seen
+
+
+def _of_some_kafka(seen: Evidence, chance: Random) -> Evidence:
+    """The same on an old or a new release, with a last known leader here and there."""
+    by_request, release = chance.random() < 0.5, chance.choice(("3.9", "4.1", "4.1", None))
+    partitions = [
+        replace(partition, last_known_elr=chance.choice(((), partition.assignment[:1], partition.assignment[:2])))
+        if partition.elr is not None
+        else partition
+        for partition in seen.partitions
+    ]
+    cluster = replace(seen.cluster, release=release, designated_elections=by_request)
+    return Evidence(cluster, tuple(partitions))
 
 
 def far(seen: Evidence) -> Evidence:

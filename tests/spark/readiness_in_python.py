@@ -11,6 +11,7 @@ from random import Random
 from kafka_recovery.decision.checks import MERITS, broker_objection, is_alive, replica_objection
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.decision.logs import common_point, lacks
+from kafka_recovery.decision.loss import NOT_PROVEN
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
@@ -94,7 +95,7 @@ def _saved(partition: PartitionEvidence, failing: Failing, seen: Evidence, polic
     if any(_lacking(log, leader) == 0 for _, log in candidates):
         return Counter(offline=1, lossless=1)
     worth = MERITS[rule.candidate_order]
-    best = max(candidates, key=lambda each: worth(each[1], each[0]), default=None)
+    best = max(candidates, key=lambda each: worth(each[1], each[0], NOT_PROVEN), default=None)
     missed = _lacking(best[1], leader) if best else None
     return Counter(offline=1, unknown=1) if missed is None else Counter(offline=1, bounded=1, lacking=missed)
 

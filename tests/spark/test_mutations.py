@@ -14,7 +14,6 @@ from pyspark.sql import functions as F
 
 from kafka_recovery.decision import guards, judgement, logs, loss, order, planner, refusals
 from kafka_recovery.decision.chains import Guard, Link
-from kafka_recovery.decision.conditions import ALWAYS, Not
 from kafka_recovery.domain.evidence import Evidence, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
@@ -39,7 +38,11 @@ CHAINS: dict[str, tuple[ModuleType, str, tuple[Any, ...]]] = {
     "REPLICA_GUARDS": (judgement, "replica_objection", guards.REPLICA_GUARDS),
     "PARTITION_GUARDS": (judgement, "partition_objection", refusals.PARTITION_GUARDS),
     "CLUSTER_GUARDS": (planner, "cluster_objection", refusals.CLUSTER_GUARDS),
+    "RETURN_GUARDS": (judgement, "clean_return", refusals.RETURN_GUARDS),
 }
+
+
+ORDERS_OF_LOGS = (CandidateOrder.EPOCH_FIRST, CandidateOrder.LONGEST_LOG)
 
 
 def without_one(chain: tuple[Link[...], ...]) -> Iterator[tuple[str, tuple[Link[...], ...]]]:
@@ -58,14 +61,12 @@ def mutations() -> Iterator[Mutation]:
     for name, (home, function, chain) in CHAINS.items():
         for code, rest in without_one(chain):
             yield Mutation(f"{name} without {code}", (home, function, objection(rest)), (ranking, name, rest))
-    never = Guard("CleanMemberReturning", Not(ALWAYS), refusals.clean_return.explain)
-    yield Mutation("never waits", (judgement, "clean_return", objection((never,))), (ranking, "clean_return", never))
-    for name in CandidateOrder:
+    for name in ORDERS_OF_LOGS:
         for place, key in enumerate(order.ORDERS[name]):
             keys = list(order.ORDERS[name])
             keys[place] = replace(key, descending=not key.descending)
             orders = {**order.ORDERS, name: tuple(keys)}
-            merits = {each: merit(keys) for each, keys in orders.items()}
+            merits = {each: merit(orders[each]) for each in orders}
             turned = f"{name} with {key.fact} turned round"
             yield Mutation(turned, (judgement, "MERITS", merits), (ranking, "ORDERS", orders))
 

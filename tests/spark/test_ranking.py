@@ -11,7 +11,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery_spark.ranking import ranking
 from spark.fleets import frame
-from unit.decision.incident import evidence, log, partition
+from unit.decision.incident import broker, evidence, log, partition
 
 TWO_ORDERS = Policy(
     (
@@ -41,6 +41,19 @@ def test_each_topic_is_ranked_by_the_order_of_its_own_rule(spark: SparkSession) 
     chosen = {row.topic: (row.rule, row.best_first) for row in ranking(frame(spark, (seen,)), TWO_ORDERS).collect()}
 
     assert chosen == {"orders": ("others", [3, 2]), "pay-out": ("payments", [2, 3])}
+
+
+def test_a_replica_that_can_not_lead_by_the_present_order_is_not_chosen(spark: SparkSession) -> None:
+    """Broker 1 is unregistered: Kafka takes no other order than the one that names it."""
+    held = {"equal": {1: None, 3: log(27), 2: log(27)}, "worse": {1: None, 3: log(15), 2: log(27)}}
+    seen = evidence(
+        *[partition(of, id=TopicPartition(topic, 0)) for topic, of in held.items()], brokers=(broker(2), broker(3))
+    )
+    told = {
+        row.topic: (row.verdict, row.reason, row.chosen) for row in ranking(frame(spark, (seen,)), Policy()).collect()
+    }
+
+    assert told == {"equal": ("Elect", None, 3), "worse": ("Refuse", "OrderCannotBeSet", None)}
 
 
 def test_the_columns_are_a_contract(spark: SparkSession) -> None:
