@@ -15,10 +15,10 @@ from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import by_broker, classify
-from kafka_recovery.decision.present_order import elects, passed_over, stands_right, unregistered
+from kafka_recovery.decision.present_order import elected_anyway, elects, passed_over, stands_right, unregistered
 from kafka_recovery.decision.quickly import made_quickly
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
-from kafka_recovery.decision.spread import Loads, TieSet, deal, level, no_load
+from kafka_recovery.decision.spread import Loads, TieSet, level, no_load, share
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
 from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
@@ -174,19 +174,41 @@ def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: Clust
     """By place in the standings; tier by tier, so that the later ones take the load of the urgent ones into account."""
     loads = no_load({id_: broker.rack for id_, broker in around.brokers.items()})
     leaders = [NOBODY_LEADS] * len(standings)
+    anyway = _Anyway(around)
     for tier in tiers:
-        for place, leader in _dealt(tier, standings, loads):
+        for place, leader in _dealt(tier, standings, loads, anyway):
             leaders[place] = leader
     return leaders
 
 
-def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads) -> Iterator[tuple[int, BrokerId]]:
+def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads, anyway: _Anyway) -> Iterator[tuple[int, BrokerId]]:
     """Split one tier's partitions among their equal candidates."""
     candidates = [standings[place].candidates for place in tier]
     ties: dict[Brokers, TieSet] = {brokers: tuple(sorted(brokers)) for brokers in set(candidates)}
     tie_sets = [ties[brokers] for brokers in candidates]
-    turns = {tie_set: iter(deal(quota)) for tie_set, quota in level(Counter(tie_sets), loads).items()}
-    return ((place, next(turns[tie_set])) for place, tie_set in zip(tier, tie_sets, strict=True))
+    first = [anyway.elected(standings[place]) for place in tier]
+    return zip(tier, share(tie_sets, first, level(Counter(tie_sets), loads)), strict=True)
+
+
+class _Anyway:
+    """Who of several candidates is elected if the order is left as it stands; thousands of partitions are alike."""
+
+    __slots__ = ("_around", "_known")
+
+    def __init__(self, around: ClusterIndex) -> None:
+        self._around = around
+        self._known: dict[tuple[object, ...], BrokerId | None] = {}
+
+    def elected(self, standing: Standing) -> BrokerId | None:
+        """None: nobody, or it does not matter."""
+        if len(standing.candidates) < 2 or self._around.cluster.designated_elections:
+            return None
+        partition, (best_first, equals, _, _) = standing.partition, standing.ranking
+        key = partition.assignment, best_first, equals, partition.isr, partition.elr
+        if key not in self._known:
+            passed = passed_over(self._around.cluster, self._around.brokers, partition)
+            self._known[key] = elected_anyway(partition, passed, best_first, equals)
+        return self._known[key]
 
 
 def _decisions(standings: Sequence[Standing], leaders: Sequence[BrokerId], around: ClusterIndex) -> Iterator[Decision]:

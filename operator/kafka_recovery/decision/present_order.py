@@ -41,6 +41,20 @@ def elects(leader: BrokerId, assignment: Sequence[BrokerId], passed: AbstractSet
     return next((broker for broker in assignment if broker not in passed), None) == leader
 
 
+def elected_anyway(
+    partition: PartitionEvidence,
+    passed: AbstractSet[BrokerId],
+    best_first: Sequence[BrokerId],
+    equals: Sequence[BrokerId],
+) -> BrokerId | None:
+    """Who leads if the order is left as it stands, and if that is right; None: nobody."""
+    assignment = partition.assignment
+    first = next((broker for broker in assignment if broker not in passed), None)
+    if first is None or not stands_right(first, assignment, passed, best_first, equals):
+        return None
+    return first
+
+
 def stands_right(
     leader: BrokerId,
     assignment: Sequence[BrokerId],

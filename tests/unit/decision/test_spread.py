@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.spread import deal, level, no_load
+from kafka_recovery.decision.spread import deal, level, no_load, share
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan, Verdict
@@ -29,6 +35,46 @@ def equal_copies(topic: str, count: int, *brokers: int) -> list[PartitionEvidenc
 def test_equal_survivors_share_the_work() -> None:
     plan = decide(evidence(*equal_copies("orders", 10, 2, 3)), policy())
     assert leaders(plan) == {2: 5, 3: 5}
+
+
+def altered(plan: Plan) -> int:
+    return sum(decision.order != decision.assignment for decision in plan.decisions)
+
+
+def test_of_equals_the_one_leads_that_is_elected_anyway_as_far_as_the_work_is_shared() -> None:
+    """Two requests less for each order that is left as it stands."""
+    turns = [(2, 3)] * 5 + [(3, 2)] * 5
+    copies = [
+        partition({1: None} | dict.fromkeys(turn, log(9)), id=TopicPartition("orders", n))
+        for n, turn in enumerate(turns)
+    ]
+    plan = decide(evidence(*copies), policy())
+    skewed = decide(evidence(*copies[:6]), policy())
+
+    assert (leaders(plan), altered(plan)) == ({2: 5, 3: 5}, 0)
+    assert (leaders(skewed), altered(skewed)) == ({2: 3, 3: 3}, 2)
+
+
+BROKERS = st.lists(st.sampled_from(ids(1, 2, 3)), min_size=1, max_size=3, unique=True).map(sorted).map(tuple)
+TIES = st.lists(st.tuples(BROKERS, st.sampled_from([*ids(1, 2, 3), None])), max_size=6)
+
+
+@given(TIES)
+def test_no_other_way_to_share_the_same_work_leaves_more_orders_as_they_stand(ties: list[Any]) -> None:
+    tie_sets, anyway = [brokers for brokers, _ in ties], [first for _, first in ties]
+    quotas = level(Counter(tie_sets), no_load({}))
+
+    def shared(way: tuple[BrokerId, ...]) -> dict[Any, int]:
+        return {key: n for key, n in Counter(zip(tie_sets, way, strict=True)).items() if n}
+
+    def kept(way: Sequence[BrokerId]) -> int:
+        return sum(leader == first for leader, first in zip(way, anyway, strict=True))
+
+    found = tuple(share(tie_sets, anyway, quotas))
+    wanted = {(brokers, id): n for brokers, quota in quotas.items() for id, n in quota.items() if n}
+
+    assert shared(found) == wanted
+    assert kept(found) == max(kept(way) for way in product(*tie_sets) if shared(way) == wanted)
 
 
 def test_a_chain_of_tie_sets_is_followed_where_filling_one_by_one_would_not_level() -> None:
