@@ -10,13 +10,18 @@ from dataclasses import replace
 import pytest
 
 from exhaustive.every_log import CURRENT
+from exhaustive.evidence_space import broker as well
 from exhaustive.judging import Count
 from exhaustive.small_kafka import Bounds, State, every_state, walk
 from exhaustive.worlds import CLUSTER, evidence, losses_behind, losses_beside_an_old_leader
+from kafka_recovery.decision.checks import broker_objection
+from kafka_recovery.decision.cluster_index import index_of
+from kafka_recovery.decision.judgement import rank
 from kafka_recovery.decision.loss import classify
-from kafka_recovery.domain.ids import LeaderEpoch
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss
+from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule
 
 
 def promises(
@@ -71,6 +76,31 @@ def test_a_loss_class_holds_in_every_state_of_three_replicas(bounds: Bounds, cou
     found = reached(each(every_state(bounds), counted))
 
     assert all(found[way] > 0 for way in (*WAYS, "Bounded, and that much is lost")), found
+
+
+KNOWN = replace(CLUSTER, brokers=tuple(well(id) for id in range(3)), view_from=BrokerId(0))
+NOTHING_PROVEN = (2, 0)
+
+
+def proven(loss: Loss) -> tuple[int, int]:
+    """Smaller is better."""
+    return NOTHING_PROVEN if loss.at_most is None else (loss.loss_class is LossClass.BOUNDED, loss.at_most)
+
+
+def test_by_least_loss_what_is_proven_best_comes_first_and_the_rest_as_by_epochs(counted: Count) -> None:
+    bounds, otherwise = Bounds(replicas=3, records=2, epochs=3, steps=3, min_isrs=(2,)), 0
+    policy = Policy((Rule("any"),))
+    around = index_of(KNOWN, policy, broker_objection)
+    for visible in losses_behind(each(every_state(bounds), counted)):
+        partition = evidence(visible)
+        by_epochs, by_loss = (
+            rank(partition, Rule("any", candidate_order=order), around).best_first
+            for order in (CandidateOrder.EPOCH_FIRST, CandidateOrder.LEAST_LOSS)
+        )
+        costs = {id: proven(classify(partition, partition.replicas[id], KNOWN)) for id in by_epochs}
+        assert list(by_loss) == sorted(by_epochs, key=costs.__getitem__), (partition, costs)
+        otherwise += by_loss[:1] != by_epochs[:1]
+    assert otherwise > 0
 
 
 def what_is_told_is_lost(bounds: Bounds, counted: Count, *, fenced_answer: bool = False) -> None:

@@ -1,7 +1,8 @@
 """Who may be elected, worked out a second time, slowly, from the words of docs/decision-rules.md alone.
 
 It shares nothing with `decision`: every log is spread out offset by offset, every pair of replicas is compared. An
-error would have to be made twice, in two ways, to stay unseen.
+error would have to be made twice, in two ways, to stay unseen. What a history proves is no matter of logs: `LeastLoss`
+is ranked by epochs here.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def _beats(one: Replica, other: Replica, partition: PartitionEvidence, order: Ca
     assert other.log is not None
     epochs = (_epoch_of_last(one.log), _epoch_of_last(other.log))
     ends = (one.log.end, other.log.end)
-    pairs = (epochs, ends) if order is CandidateOrder.EPOCH_FIRST else (ends, epochs)
+    pairs = (ends, epochs) if order is CandidateOrder.LONGEST_LOG else (epochs, ends)
     for ours, theirs in pairs:
         if ours != theirs:
             return ours > theirs
