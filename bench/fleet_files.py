@@ -177,7 +177,8 @@ class _Group:
     def _cluster(self) -> pa.Array:
         state, dead = self._state, self._made.dead
         values = [state.cluster_id, state.release, state.elr_enabled, state.view_from, True, True,
-                  len(state.brokers), dead, state.observed_at, 1_000_000, state.designated_elections, state.as_of]  # fmt: skip
+                  len(state.brokers), dead, state.observed_at, 1_000_000,
+                  state.designated_elections, state.as_of]  # fmt: skip
         columns = [
             pa.repeat(pa.scalar(value, kind.type), self._size) for value, kind in zip(values, CLUSTER, strict=True)
         ]

@@ -131,7 +131,7 @@ def fresh(replica: Replica, partition: PartitionEvidence, rule: Rule, index: Clu
     )
 
 
-@objects(LOG_DIR_OFFLINE, when=All(Unknown("replica.log"), Same("replica.problem.code", Value(LOG_DIR_OFFLINE))))
+@objects("LogDirOffline", when=All(Unknown("replica.log"), Same("replica.problem.code", Value(LOG_DIR_OFFLINE))))
 def not_on_a_failed_disk(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """KIP-858: the broker lives and answers; what it can't read may be what no other replica has."""
     id, broker = partition.id, replica.broker
@@ -221,19 +221,22 @@ def beyond_limit(partition: TopicPartition, limit: int, wanted: int) -> Reason:
     )
 
 
+WORTH_WAITING = All(
+    Less("waited", "rule.patience"),
+    Not(SomeReplica(Holds("replica.leads"))),
+)
+"""Not while an old leader still answers as leader: it goes on writing alone, so nothing good is to be waited for."""
+
+
 @objects(
     "CleanMemberReturning",
     when=All(
         Either(AnyIs("partition.isr", BACK), AnyIs("partition.elr", BACK)),
-        Less("waited", "rule.patience"),
-        Not(SomeReplica(Holds("replica.leads"))),
+        WORTH_WAITING,
     ),
 )
 def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, waited: timedelta) -> str:
-    """An ISR or ELR member that is back is elected by the controller itself (KIP-966), whatever is on its disk.
-
-    Not while an old leader still answers as leader: it would go on writing alone, so there is nothing good to wait for.
-    """
+    """An ISR or ELR member that is back is elected by the controller itself (KIP-966), whatever is on its disk."""
     broker = min(partition.clean_members & index.back)
     where = "ISR" if broker in partition.isr else "ELR"
     seen = "is alive," if broker in index.alive else "answers again, though it is still fenced,"
@@ -251,8 +254,7 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
         Either(Unknown("partition.elr"), Same(Size("partition.elr"), Value(0))),
         Same(Size("partition.last_known_elr"), Value(1)),
         AnyIs("partition.last_known_elr", BACK),
-        Less("waited", "rule.patience"),
-        Not(SomeReplica(Holds("replica.leads"))),
+        WORTH_WAITING,
     ),
 )
 def last_known_leader_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, waited: timedelta) -> str:
