@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -12,7 +12,7 @@ from kafka_recovery.decision.recheck import stands_still
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -24,16 +24,18 @@ from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
     Cluster,
+    DamagedRun,
     Election,
     Histories,
     Journal,
     NoHistories,
     Observer,
+    Run,
     Silent,
     ViewStandsStill,
 )
 from kafka_recovery.recovery.requests import check_plan
-from kafka_recovery.recovery.session import Session
+from kafka_recovery.recovery.session import LeftBehind, Session
 from kafka_recovery.recovery.supervision import Permission, Supervision, Unsupervised
 from kafka_recovery.recovery.wave import Timing
 
@@ -115,7 +117,7 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones.
         """
         session = self._begin()
-        session.held = await self._end_earlier_runs(session)
+        session.left_behind = await self._end_earlier_runs(session, await self._journal.unfinished())
         evidence = await self._gather(scope)
         while True:
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
@@ -150,8 +152,12 @@ class Engine:
         check_plan(plan)
         await self._execution.check_cluster(plan)
         digest = digest_of(plan)
-        session.held = await self._end_earlier_runs(session, but=digest)
-        begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
+        entries = await self._journal.unfinished()
+        session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
+        for damaged in (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name)):
+            session.give_up(plan, damaged.why, begun=plan.elections)
+            return session.report()
+        begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
             by = await self._gate.ask(plan, digest, plan.elections.values(), await self._permission())
             await self._journal.approved(digest, by)
@@ -169,16 +175,22 @@ class Engine:
 
         Nobody is asked, and what the journal says of approvals counts for nothing.
         """
-        session = self._begin()
-        for run in await self._journal.unfinished():
-            await self._execution.take_over(run, session, go_on=True)
-        return session.report()
+        return await self._take_over_all(go_on=True)
 
     async def undo(self) -> Report:
         """Restore every assignment order that is still one of ours. Leaders stay: an election has no undo."""
+        return await self._take_over_all(go_on=False)
+
+    async def _take_over_all(self, *, go_on: bool) -> Report:
+        """What was left by runs that can't be read is told, and nobody is elected there."""
         session = self._begin()
-        for run in await self._journal.unfinished():
-            await self._execution.take_over(run, session, go_on=False)
+        entries = await self._journal.unfinished()
+        session.left_behind = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
+        for id, reason in session.left_behind.at.items():
+            session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, reason, order_restored=False))
+        for run in entries:
+            if isinstance(run, Run):
+                await self._execution.take_over(run, session, go_on=go_on)
         return session.report()
 
     def _begin(self) -> Session:
@@ -233,18 +245,22 @@ class Engine:
             self._observer.waiting(next(iter(worth.values())), self._effort.pause)
         return worth
 
-    async def _end_earlier_runs(self, session: Session, but: str | None = None) -> Mapping[TopicPartition, Reason]:
-        """Put back what cut-short runs left behind and close them; returns the partitions for which that failed."""
+    async def _end_earlier_runs(
+        self, session: Session, entries: Sequence[Run | DamagedRun], but: str | None = None
+    ) -> LeftBehind:
+        """Put back what cut-short runs left behind and close them; returns what was not put back."""
         earlier = Session(Silent())
-        for run in await self._journal.unfinished():
-            if run.digest != but:
+        for run in entries:
+            if isinstance(run, Run) and run.digest != but:
                 session.take_over(run)
                 await self._execution.take_over(run, earlier, go_on=False)
         message = (
             "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
         )
         reason = Reason("OrderStillAltered", message)
-        return {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
+        still = {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
+        damaged = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
+        return replace(damaged, at=still | dict(damaged.at))
 
     async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""

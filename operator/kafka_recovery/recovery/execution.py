@@ -70,10 +70,8 @@ class Execution:
                 session.refuse(decision.id, reason)
             elif decision.verdict is Verdict.WAIT:
                 again[decision.id] = reason
-        elected = plan.elections
-        for id in session.held.keys() & elected.keys():
-            session.refuse(id, session.held[id])
-            del elected[id]
+        kept_off = session.keep_off(plan.elections)
+        elected = {id: decision for id, decision in plan.elections.items() if id not in kept_off}
         if elected:
             again |= await self._elect(plan, elected, session)
         return again | await self._conclude_online(plan, session)
@@ -170,6 +168,7 @@ class Execution:
         """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
         check_plan(run.plan)
         cluster = await self.check_cluster(run.plan)
+        session.plans.append(run.digest)
         relays = _relays(run, cluster)
         try:
             if run.in_flight and not await self._steps(run.plan, run.digest).end_doubt(relays):
@@ -191,7 +190,6 @@ class Execution:
         steps, elected = self._steps(run.plan, run.digest), run.plan.elections
         for number in run.in_flight:
             await self.journal.wave_ended(run.digest, number, ())
-        session.plans.append(run.digest)
         numbers = count(run.waves + 1)
         runs = session.take_over(run)  # of the others somebody may have had the same idea: their orders are not ours
         _, answers = await steps.put_back(next(numbers), tuple(runs.values()))
@@ -207,6 +205,8 @@ class Execution:
             elif runs[id].begun and (failure := session.failure(id)):
                 session.failed = did_not_verify(id, failure)
         if go_on:
+            kept_off = session.keep_off(left)
+            left = {id: decision for id, decision in left.items() if id not in kept_off}
             again = await self._roll_out(steps, left, session, numbers, begun=run.begun, left=run.stages)
             await self.conclude_changed(run.plan, again, session)
         else:

@@ -21,14 +21,21 @@ from typing import Any, Protocol, Self, TypeVar
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest_of_canonical, read
-from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
+from kafka_recovery.recovery.ports import DamagedRun, JournalLocked, JournalUnwritable, PlanFinished, Run
 
 T = TypeVar("T")
 
 _DIRECTORY_NAME_LENGTH = 16
 _DOUBT = re.compile(r"wave-[0-9]{4,}-doubt-[0-9]+\.json")
+_NAMED = 3
+"""Partitions that a message names."""
 _UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
+_FACT = re.compile(r"[a-z0-9-]+\.json")
+_KNOWN = re.compile(
+    r"(plan|approval|begun|finished|wave-[0-9]{4,}-(started|ended|doubt-[0-9]+)|stage-[a-z]+-(entered|left))\.json"
+)
 
 
 class Storage(Protocol):
@@ -178,8 +185,8 @@ class FileJournal:
         """Keep that nothing is left to do or undo."""
         await self._keep(digest, "finished.json", {})
 
-    async def unfinished(self) -> Sequence[Run]:
-        """Begun runs without an end, oldest first. Raises InvalidDocument for a plan that was tampered with."""
+    async def unfinished(self) -> Sequence[Run | DamagedRun]:
+        """Begun runs without an end, oldest first."""
         return await self._storage.apart("read the journal", self._unfinished)
 
     async def approver(self, digest: str) -> str | None:
@@ -232,7 +239,8 @@ class FileJournal:
         except OSError as error:
             raise _unwritable(self._path(run), error) from error
         if self._storage.read(run, "plan.json") != raw:
-            self._read_plan(run)  # one that was there already must still be this plan: says how it is not
+            self._read_plan(run)  # says how it is not what was recorded
+            raise InvalidDocument(f"{self._path(run, 'plan.json')}: holds another plan whose digest begins alike")
         return name
 
     async def _keep(self, digest: str, name: str, fact: dict[str, Any]) -> None:
@@ -251,18 +259,37 @@ class FileJournal:
             self._storage.rename(run, partial, name)
         self._storage.sync(run)  # of one that is there too: whoever renamed it may have died before this
 
-    def _unfinished(self) -> list[Run]:
-        kept = {run: self._storage.names(run) for run in self._runs()}
-        return [
-            self._read_run(run, names)
-            for run, names in kept.items()
-            if "begun.json" in names and "finished.json" not in names
-        ]
+    def _unfinished(self) -> list[Run | DamagedRun]:
+        kept = {run: self._storage.names(run) for run in self._storage.directories()}
+        begun = {run: names for run, names in kept.items() if _is_begun(names) and "finished.json" not in names}
+        return [self._entry(run, begun[run]) for run in sorted(begun, key=lambda run: self._age(run, begun[run]))]
+
+    def _entry(self, run: str, names: Set[str]) -> Run | DamagedRun:
+        try:
+            return self._read_run(run, names)
+        except (ValueError, OSError) as damage:
+            partitions = self._may_have_begun(run, names)
+            return DamagedRun(run, _damaged(self._path(run), damage, partitions), partitions)
+
+    def _may_have_begun(self, run: str, names: Set[str]) -> frozenset[TopicPartition] | None:
+        """Of a damaged run: what its waves began, if all of them can be read; else all that its plan elects."""
+        starts = sorted(name for name in names if name.endswith("-started.json"))
+        waves = {int(name.split("-")[1]) for name in names if name.startswith("wave-") and _KNOWN.fullmatch(name)}
+        with suppress(ValueError, OSError):
+            read_ = [self._read(_WaveStart, run, name) for name in starts]
+            if read_ and {start.wave for start in read_} == waves == set(range(1, max(waves) + 1)):
+                return frozenset(TopicPartition.parse(text) for start in read_ for text in start.partitions)
+        with suppress(ValueError, OSError):
+            return frozenset(self._read_plan(run)[1].elections)
+        return None
 
     def _runs(self) -> list[str]:
         """Directories of recorded plans, oldest first."""
         found = [run for run in self._storage.directories() if "plan.json" in self._storage.names(run)]
-        return sorted(found, key=lambda run: (self._storage.changed(run, "plan.json"), run))
+        return sorted(found, key=lambda run: self._age(run, {"plan.json"}))
+
+    def _age(self, run: str, names: Set[str]) -> tuple[datetime, str]:
+        return self._storage.changed(run, "plan.json" if "plan.json" in names else min(names)), run
 
     def _read_plan(self, run: str) -> tuple[str, Plan]:
         # Of the bytes that were kept: this release may know fields that the one before did not.
@@ -270,13 +297,17 @@ class FileJournal:
         found = digest_of_canonical(raw)
         if not found.startswith(run):
             raise InvalidDocument(
-                f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was "
-                "changed. Restore the file, or look at the partitions' assignment orders yourself and then move "
-                f"{self._path(run)} away"
+                f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was changed"
             )
         return found, read(Plan, raw, str(self._path(run, "plan.json")))
 
     def _read_run(self, run: str, names: Set[str]) -> Run:
+        for name in sorted(names):
+            if _FACT.fullmatch(name) and not _KNOWN.fullmatch(name):
+                raise InvalidDocument(f"{self._path(run, name)}: this release knows no such fact; a newer one may")
+        for name in ("plan.json", "begun.json"):
+            if name not in names:
+                raise InvalidDocument(f"{self._path(run, name)}: is missing, though the run began")
         digest, plan = self._read_plan(run)
         waves = sorted(name for name in names if name.startswith("wave-"))
         starts = [self._read(_WaveStart, run, name) for name in waves if name.endswith("-started.json")]
@@ -284,6 +315,8 @@ class FileJournal:
         doubts = [self._read(_Doubt, run, name) for name in waves if _DOUBT.fullmatch(name)]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
         ended = {end.wave: end.outcomes for end in ends}
+        for wave in sorted(ended.keys() - started.keys()):
+            raise InvalidDocument(f"{self._path(run, f'wave-{wave:04}-started.json')}: is missing, though it ended")
         return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], map(_stem, names))
 
     def _approver(self, digest: str) -> str | None:
@@ -299,6 +332,24 @@ class FileJournal:
 
 def _stem(name: str) -> str:
     return name.removesuffix(".json")
+
+
+def _is_begun(names: Set[str]) -> bool:
+    return any(name == "begun.json" or (name.startswith("wave-") and _KNOWN.fullmatch(name)) for name in names)
+
+
+def _damaged(run: Path, damage: Exception, partitions: Set[TopicPartition] | None) -> Reason:
+    if partitions is None:
+        begun = "what is left does not tell which partitions it began, so no partition is recovered"
+    else:
+        some = ", ".join(map(str, sorted(partitions)[:_NAMED])) or "none"
+        more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
+        begun = f"it may have altered the assignment orders of {some}{more}: they are left as they are"
+    return Reason(
+        "JournalDamaged",
+        f"{damage}; {begun}. Restore the file, or run the newer release that wrote it; else compare those orders in "
+        f"Kafka with the ones that you want, reassign what differs, and then move {run} away",
+    )
 
 
 def _directory(digest: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.domain.election import Lead, Leadership, Sighting
@@ -15,7 +15,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, online_already, outcome_of, verified
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
-from kafka_recovery.recovery.ports import Observer, Run
+from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
 
 MakeRun = Callable[
     [Decision, PartitionEvidence, MetadataOffset | None, tuple[PartitionRun, ...]],
@@ -38,13 +38,37 @@ class Waiting:
         return min([self.waited(partition, now) for partition in partitions], default=timedelta(0))
 
 
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """Where earlier runs altered an order that was not put back, or may have: nobody is elected there.
+
+    `anywhere`: why it may be any partition. `damaged`: what is wrong with runs that can't be read.
+    """
+
+    at: Mapping[TopicPartition, Reason]
+    anywhere: Reason | None = None
+    damaged: tuple[Reason, ...] = ()
+
+    @classmethod
+    def by(cls, damaged: Iterable[DamagedRun]) -> LeftBehind:
+        """What runs may have left that can't be read."""
+        runs = tuple(damaged)
+        at = {id: run.why for run in runs for id in run.partitions or ()}
+        anywhere = next((run.why for run in runs if run.partitions is None), None)
+        return cls(at, anywhere, tuple(run.why for run in runs))
+
+    def reason(self, partition: TopicPartition) -> Reason | None:
+        """Why nobody is elected there, if so."""
+        return self.at.get(partition) or self.anywhere
+
+
 class Session:
     """One call of the engine: outcomes so far, and of the partitions that have none yet, what was tried.
 
     `plans`: digests of what it executes. `tries`: how often each partition went back to deciding. `postponed`: recorded
-    and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute. `held`: an
-    earlier run's order stands there and could not be put back, whatever becomes of them now. `failed`: an election that
-    did not verify, which stops all further ones.
+    and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute.
+    `left_behind`: by earlier runs, whatever becomes of those partitions now. `failed`: an election that did not verify,
+    which stops all further ones.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -57,7 +81,7 @@ class Session:
         self.plans: list[str] = []
         self.tries: Counter[TopicPartition] = Counter()
         self.postponed: set[TopicPartition] = set()
-        self.held: Mapping[TopicPartition, Reason] = {}
+        self.left_behind = LeftBehind({})
         self.failed: Reason | None = None
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
@@ -103,7 +127,7 @@ class Session:
 
     def conclude(self, outcome: PartitionOutcome) -> None:
         """Keep a partition's outcome; the last one counts."""
-        if outcome.id in self.held:
+        if outcome.id in self.left_behind.at:
             outcome = replace(outcome, order_restored=False)
         known = self._outcomes.get(outcome.id)
         self._outcomes[outcome.id] = outcome
@@ -122,6 +146,13 @@ class Session:
         """Keep that nothing more is done about a partition; if an election of it was held, that this failed."""
         elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
         self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
+
+    def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Refuse those of these in which an earlier run may have left its order; returns them."""
+        reasons = {id: reason for id in partitions if (reason := self.left_behind.reason(id))}
+        for id, reason in reasons.items():
+            self.refuse(id, reason)
+        return set(reasons)
 
     def warn(self, partition: TopicPartition, reason: Reason) -> None:
         """Add a warning to what was concluded of a partition."""
@@ -183,4 +214,5 @@ class Session:
 
     def report(self) -> Report:
         """Everything concluded so far."""
-        return Report(tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.id)), tuple(self.plans))
+        outcomes = tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.id))
+        return Report(outcomes, tuple(self.plans), self.left_behind.damaged)

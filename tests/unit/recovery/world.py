@@ -22,7 +22,7 @@ from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.execution import Stages
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
-from kafka_recovery.recovery.ports import Run
+from kafka_recovery.recovery.ports import DamagedRun, Run
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Supervision
 from kafka_recovery.recovery.wave import Timing
@@ -109,7 +109,7 @@ class WatchedJournal(FileJournal):
         await super().finished(digest)
 
     @port
-    async def unfinished(self) -> Sequence[Run]:
+    async def unfinished(self) -> Sequence[Run | DamagedRun]:
         return await super().unfinished()
 
 
@@ -246,9 +246,10 @@ class World:
         return local_journal(self.directory, self.kafka.id)
 
     async def open_runs(self) -> list[str]:
-        """Digests of the plans that are begun and not finished."""
+        """Digests of the plans that are begun and not finished; of damaged ones as much of it as is known."""
         with self.journal() as journal:
-            return [run.digest for run in await journal.unfinished()]
+            entries = await journal.unfinished()
+        return [entry.digest if isinstance(entry, Run) else entry.name for entry in entries]
 
     def changed(self) -> list[str]:
         """The calls that may have changed something in Kafka."""

@@ -379,6 +379,25 @@ def test_a_run_that_was_cut_short_is_undone(
     assert json.loads(again.stdout)["outcomes"] == []
 
 
+def test_a_damaged_run_is_told_by_every_command_that_changes_something(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, plan_file: Path, journal: Path
+) -> None:
+    begun(cluster, plan_file, journal, "ann")
+    (directory,) = (journal / cluster.id).glob("*/")
+    (directory / "plan.json").write_bytes(b"{}")
+
+    commands = (
+        recovery("recover", "--all-offline-partitions", "--policy", automatic),
+        recovery("resume"),
+        recovery("undo"),
+    )
+
+    for told in commands:
+        assert f"then move {directory} away" in told.stderr
+    assert [told.exit_code for told in commands] == [1, 5, 5]
+    assert cluster.leader(orders) is None
+
+
 def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(
     cluster: SmallCluster,
     recovery: Run,
