@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -37,7 +38,7 @@ from kafka_recovery.recovery.ports import (
 from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.session import LeftBehind, Session
 from kafka_recovery.recovery.supervision import Permission, Supervision, Unsupervised
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,7 @@ class Engine:
         )
         self._began = self._clock.monotonic()
         self._stopped = False
+        self._session = Session(self._observer)
 
     def stop(self) -> None:
         """End after the wave that is under way; what was not begun is left to a resume. Safe from a signal handler."""
@@ -123,8 +125,7 @@ class Engine:
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
             try:
                 again = await self._execution.carry_out(plan, session)
-            except ClusterFault as fault:
-                session.give_up(plan, fault.reason)
+            except ClusterFault:
                 return session.report()
             again = self._worth_trying(plan, again, session)
             if again:
@@ -155,7 +156,8 @@ class Engine:
         entries = await self._journal.unfinished()
         session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
         for damaged in (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name)):
-            session.give_up(plan, damaged.why, begun=plan.elections)
+            for id in plan.elections:
+                session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, damaged.why, order_restored=False))
             return session.report()
         begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
@@ -163,11 +165,9 @@ class Engine:
             await self._journal.approved(digest, by)
             await self._execution.take_over(begun, session, go_on=True)
             return session.report()
-        try:
+        with suppress(ClusterFault), session.told(plan):
             again = await self._execution.carry_out(plan, session)
             await self._execution.conclude_changed(plan, again, session)
-        except ClusterFault as fault:
-            session.give_up(plan, fault.reason)
         return session.report()
 
     async def resume(self) -> Report:
@@ -193,9 +193,14 @@ class Engine:
                 await self._execution.take_over(run, session, go_on=go_on)
         return session.report()
 
+    def so_far(self) -> Report:
+        """What the call under way has concluded, or the last one did: whatever it raised, that much is known."""
+        return self._session.report()
+
     def _begin(self) -> Session:
         self._began = self._clock.monotonic()
-        return Session(self._observer)
+        self._session = Session(self._observer)
+        return self._session
 
     async def _gather(self, scope: Scope) -> Evidence:
         """Look at everything. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
@@ -265,7 +270,7 @@ class Engine:
     async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""
         now = await self._supervision.permission()
-        return replace(now, halt=self._over() or now.halt)
+        return replace(now, halt=self._over() or now.halt, leaving=self._stopped)
 
     def _over(self) -> Reason | None:
         if self._stopped:

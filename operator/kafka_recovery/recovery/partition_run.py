@@ -48,6 +48,8 @@ class Ending(StrEnum):
     """Nobody may, or can, elect it now."""
     FAILED = "Failed"
     """An election was held and did not verify."""
+    UNKNOWN = "Unknown"
+    """An election was held, and nobody can tell what came of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -12,7 +13,7 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import Reason, reason_of
 from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, online_already, outcome_of, verified
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
 from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
@@ -144,8 +145,12 @@ class Session:
 
     def refuse(self, partition: TopicPartition, reason: Reason) -> None:
         """Keep that nothing more is done about a partition; if an election of it was held, that this failed."""
-        elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
-        self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
+        outcome = Outcome.FAILED if self.has_elected(partition) else Outcome.REFUSED
+        self.conclude(PartitionOutcome(partition, outcome, reason))
+
+    def has_elected(self, partition: TopicPartition) -> bool:
+        """Whether this call held an election of it, or may have."""
+        return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
 
     def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Refuse those of these in which an earlier run may have left its order; returns them."""
@@ -199,14 +204,23 @@ class Session:
         failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
         return outcome.reason if outcome and failed else None
 
-    def give_up(self, plan: Plan, why: Reason, begun: Collection[TopicPartition] = ()) -> None:
-        """Conclude what has no outcome yet, because the cluster can't be asked any more. `begun`: by an earlier run."""
+    @contextmanager
+    def told(self, plan: Plan) -> Iterator[None]:
+        """Whatever ends the work on a plan, each of its partitions has an outcome."""
+        try:
+            yield
+        except Exception as error:
+            self.give_up(plan, reason_of(error))
+            raise
+
+    def give_up(self, plan: Plan, why: Reason) -> None:
+        """Conclude what has no outcome yet, because nothing more can be done about it in this call."""
         for decision in plan.decisions:
             if decision.id in self._outcomes:
                 continue
             runs = self._runs.get(decision.id, ())
             own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
-            altered = decision.id in begun or any(run.begun and run.state is not State.RESTORED for run in own)
+            altered = any(run.begun and run.state is not State.RESTORED for run in own)
             if altered or any(run.cut_short for run in runs):
                 self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=not altered))
             else:

@@ -67,7 +67,7 @@ async def test_what_a_relay_holds_that_stays_silent_stays_in_doubt_and_its_run_o
 
     assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
     assert world.changed() == ["designate", "elect"], "its order stands until the request can't take effect any more"
-    assert QUARANTINE not in world.clock.sleeps
+    assert not world.waited_out()
     assert sum(world.clock.sleeps, timedelta(0)) >= COARSE.relay
     assert await world.open_runs() == list(report.plans)
 
@@ -337,7 +337,7 @@ async def test_a_driver_that_fails_instead_of_answering_leaves_a_request_in_doub
 
     report = await world.recover()
 
-    assert QUARANTINE in world.clock.sleeps
+    assert world.waited_out()
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()
     assert await world.open_runs() == []

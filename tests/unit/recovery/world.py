@@ -25,7 +25,7 @@ from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
 from kafka_recovery.recovery.ports import DamagedRun, Run
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Supervision
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from unit.recovery.brokers import Crash, FakeClock, FakeKafka, Held, Steps, port
 
 T = TypeVar("T")
@@ -156,6 +156,7 @@ class World:
         self.clock = FakeClock(self.steps)
         self.durable: set[ElectionRequest] = set()
         self.kafka = WatchedKafka(self.steps, self.clock, self.durable)
+        self.timing = COARSE
         self.approver: str | None = "ann"
         self.approved: dict[str, str] = {}
         """What was said yes to, and stands, by digest."""
@@ -216,7 +217,7 @@ class World:
                 policy,
                 clock=self.clock,
                 observer=self,
-                timing=COARSE,
+                timing=self.timing,
                 effort=effort,
                 stages=stages,
             )
@@ -264,6 +265,10 @@ class World:
         assert self.kafka.broken == []
         assert self.unrestored() == []
         return True
+
+    def waited_out(self) -> bool:
+        """Whether a request that was not answered was left alone until it could take effect no more."""
+        return "Quarantine" in {why.code for why in self.waits}
 
     def leader(self, id: TopicPartition = ORDERS) -> int | None:
         """Who leads and answers."""

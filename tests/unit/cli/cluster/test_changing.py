@@ -31,7 +31,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest, read
 from kafka_recovery.recovery.local_storage import local_journal
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 
