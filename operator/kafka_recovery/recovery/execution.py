@@ -184,9 +184,12 @@ class Execution:
         with suppress(ClusterFault), session.told(run.plan):
             relays = _relays(run, cluster)
             steps = self._steps(run.plan, run.digest)
-            if run.in_flight and not await steps.doubt.end(run.digest, None, relays):
-                now = await self.permission()
-                session.give_up(run.plan, now.halt if now.leaving and now.halt else _still_silent(relays))
+            over = not run.in_flight or await steps.doubt.end(run.digest, None, relays)
+            now = await self.permission()
+            if now.leaving and now.halt:
+                session.give_up(run.plan, now.halt)
+            elif not over:
+                session.give_up(run.plan, _still_silent(relays))
             else:
                 await self._bring_to_its_end(run, runs, steps, session, go_on=go_on)
 

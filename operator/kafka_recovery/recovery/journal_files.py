@@ -6,6 +6,7 @@ with all its content or not at all. Nothing is ever rewritten.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -26,6 +27,9 @@ from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical
 from kafka_recovery.recovery.ports import DamagedRun, JournalLocked, JournalUnwritable, PlanFinished, Run
 
 T = TypeVar("T")
+
+DEADLINE = timedelta(seconds=30)
+"""Orders stand altered while a disk is waited for; one that syncs for longer hangs."""
 
 _DIRECTORY_NAME_LENGTH = 16
 _DOUBT = re.compile(r"wave-[0-9]{4,}-doubt-[0-9]+\.json")
@@ -123,11 +127,17 @@ class _WaveEnd:
 
 
 class FileJournal:
-    """Port `Journal` on a storage. Use as a context manager: it holds the lock. `now`: the time of day, for records."""
+    """Port `Journal` on a storage. Use as a context manager: it holds the lock. `now`: the time of day, for records.
 
-    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+    A disk that does not answer within `deadline` keeps nothing more: what it may still write later is true, but a
+    second try beside the first could tear it.
+    """
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime], deadline: timedelta = DEADLINE) -> None:
         self._storage = storage
         self._now = now
+        self._deadline = deadline
+        self._hung: JournalUnwritable | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -151,7 +161,7 @@ class FileJournal:
 
         Raises JournalUnwritable, as every method that keeps something.
         """
-        return await self._storage.apart("write plan.json", lambda: self._record(plan))
+        return await self._apart("write plan.json", lambda: self._record(plan))
 
     async def approved(self, digest: str, by: str | None) -> None:
         """Keep that the run begins, and who approved it; the first approval stands."""
@@ -187,14 +197,14 @@ class FileJournal:
 
     async def unfinished(self) -> Sequence[Run | DamagedRun]:
         """Begun runs without an end, oldest first."""
-        return await self._storage.apart("read the journal", self._unfinished)
+        return await self._apart("read the journal", self._unfinished)
 
     async def approver(self, digest: str) -> str | None:
         """Who approved a plan, as the person who kept this journal wrote it down; None: nobody. Raises InvalidDocument.
 
         It stands for a consent only to that person, who runs the command and whose file it is.
         """
-        return await self._storage.apart("read approval.json", lambda: self._approver(digest))
+        return await self._apart("read approval.json", lambda: self._approver(digest))
 
     def plan(self, digest_prefix: str) -> Plan:
         """The recorded plan whose digest begins so; raises InvalidDocument if none or several do."""
@@ -227,6 +237,20 @@ class FileJournal:
                     removed += 1
         return removed
 
+    async def _apart(self, what: str, work: Callable[[], T]) -> T:
+        """Do some work beside others. Raises JournalUnwritable if the disk does not answer, or did not before."""
+        if self._hung:
+            raise JournalUnwritable(str(self._hung))
+        try:
+            async with asyncio.timeout(self._deadline.total_seconds()):
+                return await self._storage.apart(what, work)
+        except TimeoutError:
+            self._hung = JournalUnwritable(
+                f"the journal's disk at {self._storage.root} gave no answer within {self._deadline.total_seconds():g} "
+                f"s ({what}): see to it, then resume"
+            )
+            raise self._hung from None
+
     def _record(self, plan: Plan) -> str:
         raw = canonical(plan)
         name = digest_of_canonical(raw)
@@ -247,7 +271,7 @@ class FileJournal:
         run = _directory(digest)
         raw = json.dumps({"at": self._now().isoformat()} | fact, indent=1).encode()
         try:
-            await self._storage.apart(f"write {name}", lambda: self._write_once(run, name, raw))
+            await self._apart(f"write {name}", lambda: self._write_once(run, name, raw))
         except OSError as error:
             raise _unwritable(self._path(run, name), error) from error
 

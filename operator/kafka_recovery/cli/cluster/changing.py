@@ -32,7 +32,7 @@ from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
-from kafka_recovery.recovery.ports import JournalUnwritable, Run
+from kafka_recovery.recovery.ports import Run
 
 _APPROVAL_MISSING = "ApprovalMissing"
 
@@ -140,7 +140,12 @@ async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
             say(f"{taken} unfinished run{'' if taken == 1 else 's'} of the operator taken over into {room.place.root}")
         engine = Engine(room.connection.cluster, room.connection.election, room.journal, NobodyToAsk(), policy)
         site.interrupts.gently(engine.stop)
-        report = await engine.undo()
+        try:
+            report = await engine.undo()
+        except Exception:
+            known = engine.so_far()
+            write_result(site.output, report_document(known), undone_table(known))
+            raise
     write_result(site.output, report_document(report), undone_table(report))
     _tell_damaged(report)
     if all(outcome.order_restored for outcome in report.outcomes):
@@ -177,8 +182,11 @@ async def carry_out(
         site.interrupts.gently(stop)
         try:
             report = await act(engine)
-        except (ClusterFault, JournalUnwritable):
-            if await room.journal.unfinished():
+        except Exception as error:
+            known = engine.so_far()
+            if known.outcomes:
+                write_result(site.output, report_document(known), report_table(known))
+            if known.plans or (isinstance(error, ClusterFault) and await room.journal.unfinished()):
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise
     unapproved = [

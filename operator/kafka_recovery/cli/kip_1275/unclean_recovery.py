@@ -243,7 +243,12 @@ async def _elect(site: Site, task: Task, scope: Scope) -> ExitCode:
                 effort=Effort(within=within),
             )
             site.interrupts.gently(engine.stop)
-            report = await engine.recover(scope)
+            try:
+                report = await engine.recover(scope)
+            except Exception:
+                if known := engine.so_far().outcomes:
+                    _conclude(site, list(known))
+                raise
             for why in report.damaged:
                 complain(str(why))
             outcomes |= {outcome.id: outcome for outcome in report.outcomes}
