@@ -137,7 +137,7 @@ class Engine:
             if halted or not again:
                 return session.report()
             try:
-                evidence = await self._gather(Scope(tuple(sorted(again))))
+                evidence = await self._gather(Scope(tuple(sorted(again))), evidence)
             except ClusterFault as fault:
                 for id in again:  # nothing of theirs is under way: orders that were set for them are restored
                     session.refuse(id, fault.reason)
@@ -152,8 +152,8 @@ class Engine:
         session = self._begin()
         check_plan(plan)
         await self._execution.check_cluster(plan)
-        digest = digest_of(plan)
         entries = await self._journal.unfinished()
+        digest = digest_of(plan) if entries else ""  # of a large plan it takes a while, and recording it tells it, too
         session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
         for damaged in (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name)):
             for id in plan.elections:
@@ -202,10 +202,11 @@ class Engine:
         self._session = Session(self._observer)
         return self._session
 
-    async def _gather(self, scope: Scope) -> Evidence:
-        """Look at everything. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
+    async def _gather(self, scope: Scope, before: Evidence | None = None) -> Evidence:
+        """Look at everything that may have changed since the look `before`. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
         policy = (await self._permission()).policy
-        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules)
+        known = {partition.id: partition for partition in before.partitions} if before else None
+        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules, known)
         nothing = scope.partitions is None and not evidence.partitions
         if nothing and (old := stands_still(evidence, policy)):
             raise ViewStandsStill(old)
@@ -219,8 +220,8 @@ class Engine:
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, histories=histories)
         plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
-        waited = session.clean_members.shortest(waiting, self._clock.monotonic())
-        if waited:
+        waited = {id: session.clean_members.waited(id, self._clock.monotonic()) for id in waiting}
+        if any(waited.values()):
             plan = deciding(waited=waited)
         if now.halt and not now.policy.rules:
             plan = _without_rules(plan, now.halt)

@@ -34,10 +34,6 @@ class Waiting:
         """How long this one has been waited for; one that was never asked for waits from now on."""
         return now - self._since.setdefault(partition, now)
 
-    def shortest(self, partitions: Iterable[TopicPartition], now: timedelta) -> timedelta:
-        """How long the last of these to come has been waited for."""
-        return min([self.waited(partition, now) for partition in partitions], default=timedelta(0))
-
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind:

@@ -235,6 +235,8 @@ class FakeKafka:
         """Before Kafka 4.0 brokers that are fenced are not listed."""
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
+        self.known: list[frozenset[TopicPartition]] = []
+        """What whoever gathered knew of already, each time."""
         self.elected: list[tuple[TopicPartition, int]] = []
         self.requests: list[ElectionRequest] = []
 
@@ -289,6 +291,7 @@ class FakeKafka:
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
         self._stale(self.newest)
+        self.known.append(frozenset(known or ()))
         wanted = scope.partitions
         if wanted is None:
             wanted = tuple(id for id, held in self.partitions.items() if held.leader is None)
