@@ -52,9 +52,9 @@ def decide(
 ) -> Plan:
     """Judge every partition, spread the leaders among equals, order the work.
 
-    `designated`: leaders that a person named; they beat the candidate order but no guard, and so do those that a fleet's
-    ranking chose for this very outage: `ranked`.
-    `histories`: what a proof of losslessness stands on, where it is known.
+    `designated`: leaders that a person named; they beat the candidate order but no guard, and so do those that a
+    fleet's ranking chose for this very outage: `ranked`. `histories`: what a proof of losslessness stands on, where it
+    is known.
     """
     with _without_collector():
         evidence = _in_order(evidence)

@@ -203,7 +203,10 @@ class Engine:
         return self._session
 
     async def _gather(self, scope: Scope, before: Evidence | None = None) -> Evidence:
-        """Look at everything that may have changed since the look `before`. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
+        """Look at everything, again where it may have changed since the look `before`.
+
+        Raises ViewStandsStill where no partition is seen to be offline, by metadata too old.
+        """
         policy = (await self._permission()).policy
         known = {partition.id: partition for partition in before.partitions} if before else None
         evidence = await self._cluster.gather(scope, policy.widest_evidence_rules, known)

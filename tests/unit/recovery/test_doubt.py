@@ -285,6 +285,22 @@ async def test_a_topic_that_can_not_be_seen_after_its_election_is_not_said_to_be
     assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED
 
 
+async def test_a_topic_that_can_not_be_seen_when_its_run_is_gone_on_with_stays_unknown(world: World) -> None:
+    world.kafka.designates = True
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await world.recover()
+    world.calm_down()
+    world.kafka.hidden.add(ORDERS)
+
+    report = await world.resume()
+
+    assert report[ORDERS].outcome is Outcome.UNKNOWN
+    assert await world.open_runs() == list(report.plans)
+    world.kafka.hidden.clear()
+    assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED
+
+
 @pytest.mark.parametrize(("gone", "outcome"), [(False, Outcome.UNKNOWN), (True, Outcome.REFUSED)])
 async def test_a_topic_that_is_hidden_when_it_is_to_be_decided_again_is_not_known_and_one_that_is_gone_is_refused(
     world: World, gone: bool, outcome: Outcome
