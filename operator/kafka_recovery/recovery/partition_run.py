@@ -172,6 +172,11 @@ class PartitionRun:
         """Whether nothing of this run is left in its order."""
         return self.state is not State.ALTERED
 
+    @property
+    def leads_as_planned(self) -> bool:
+        """Whether the designated leader answered with all that was planned of its log."""
+        return self.lead is not None and self.verified is not None
+
     def apply(self, event: Event) -> None:
         """Move along `LIFE`, and keep what was seen. Raises ImpossibleTransition."""
         step = next((s for s in LIFE if self.state in s.sources and s.holds_for(self, event)), None)

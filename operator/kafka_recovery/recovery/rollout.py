@@ -162,10 +162,10 @@ class Rollout:
     def _unlocked(self) -> int:
         """How many waves have verified, in whole; one that has just ended is counted among them already."""
         going = [wave for task, wave in self._under_way.items() if not task.done()]
-        return self._verified + sum(map(wave_verified, going))
+        return self._verified + sum(wave.verified for wave in going)
 
     def _unverified(self) -> int:
-        return sum(not leads_as_planned(run) for wave in self._under_way.values() for run in wave.begun())
+        return sum(not run.leads_as_planned for wave in self._under_way.values() for run in wave.begun())
 
     def _few_are_waited_for(self) -> bool:
         """Whether each new leader has little enough to do for the next wave to reach it in time."""
@@ -183,7 +183,7 @@ class Rollout:
         """Whether an election of a wave under way will not verify, or may not."""
         doubtful = (State.LEADERLESS, State.IN_DOUBT)
         return any(
-            run.held and (run.state in doubtful or (run.state is State.LEADING and not leads_as_planned(run)))
+            run.held and (run.state in doubtful or (run.state is State.LEADING and not run.leads_as_planned))
             for wave in self._under_way.values()
             for run in wave.begun()
         )
@@ -253,7 +253,7 @@ class Rollout:
         What is prepared ahead is elected only once those under way have verified.
         """
         held = (run for wave in self._under_way.values() for run in wave.begun() if run.held)
-        unlocks = self._is_canary(self._unlocked()) and not all(map(leads_as_planned, held))
+        unlocks = self._is_canary(self._unlocked()) and not all(run.leads_as_planned for run in held)
         unlocked = self._size(self._unlocked() + unlocks)
         size = unlocked if unlocked <= BATCH else unlocked // 2  # the other half may be held and not verified yet
         members: list[PartitionRun] = []
@@ -381,17 +381,6 @@ class Rollout:
             rest -= self._size(waves)
             waves += 1
         return waves
-
-
-def wave_verified(wave: Wave) -> bool:
-    """Whether elections of a wave were held, and each has the planned leader."""
-    held = [run for run in wave.begun() if run.held]
-    return bool(held) and all(map(leads_as_planned, held))
-
-
-def leads_as_planned(run: PartitionRun) -> bool:
-    """Whether the designated leader answered with all that was planned of its log."""
-    return run.lead is not None and run.verified is not None
 
 
 def did_not_verify(partition: TopicPartition, why: Reason | None) -> Reason:

@@ -66,6 +66,12 @@ class Wave:
         """Those whose order may have been altered, or whose election held."""
         return [run for run in self.runs.values() if run.begun]
 
+    @property
+    def verified(self) -> bool:
+        """Whether elections of it were held, and each has the planned leader."""
+        held = [run for run in self.begun() if run.held]
+        return bool(held) and all(run.leads_as_planned for run in held)
+
     async def request(self, ask: Ask, runs: Sequence[PartitionRun]) -> None:
         """Ask for their designation or election, and give each run its answer."""
         try:
