@@ -17,6 +17,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
@@ -119,7 +120,7 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones.
         """
         session = self._begin()
-        session.left_behind = await self._end_earlier_runs(session, await self._journal.unfinished())
+        session.left_behind = await self._end_earlier_runs(session, await self._unfinished())
         evidence = await self._gather(scope)
         while True:
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
@@ -152,7 +153,7 @@ class Engine:
         session = self._begin()
         check_plan(plan)
         await self._execution.check_cluster(plan)
-        entries = await self._journal.unfinished()
+        entries = await self._unfinished()
         digest = digest_of(plan) if entries else ""  # of a large plan it takes a while, and recording it tells it, too
         session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
         for damaged in (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name)):
@@ -184,7 +185,7 @@ class Engine:
     async def _take_over_all(self, *, go_on: bool) -> Report:
         """What was left by runs that can't be read is told, and nobody is elected there."""
         session = self._begin()
-        entries = await self._journal.unfinished()
+        entries = await self._unfinished()
         session.left_behind = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
         for id, reason in session.left_behind.at.items():
             session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, reason, order_restored=False))
@@ -254,6 +255,10 @@ class Engine:
             self._observer.waiting(next(iter(worth.values())), self._effort.pause)
         return worth
 
+    async def _unfinished(self) -> Sequence[Run | DamagedRun]:
+        """What the journal tells of; a plan that does not hold together is damage as well."""
+        return [_checked(entry) for entry in await self._journal.unfinished()]
+
     async def _end_earlier_runs(
         self, session: Session, entries: Sequence[Run | DamagedRun], but: str | None = None
     ) -> LeftBehind:
@@ -283,6 +288,21 @@ class Engine:
         if within is not None and self._clock.monotonic() - self._began > within:
             return Reason("OutOfTime", f"the {within.total_seconds():g} s allowed were over before its wave; run again")
         return None
+
+
+def _checked(entry: Run | DamagedRun) -> Run | DamagedRun:
+    if isinstance(entry, Run):
+        try:
+            check_plan(entry.plan)
+        except InvalidDocument as wrong:
+            message = (
+                f"plan {entry.digest[:12]}, which has begun, does not hold together: {wrong}. Nothing of it is "
+                "touched; compare the assignment orders of its partitions in Kafka with the ones that you want"
+            )
+            return DamagedRun(
+                entry.digest, Reason("JournalDamaged", message), entry.begun | entry.plan.elections.keys()
+            )
+    return entry
 
 
 def _without_rules(plan: Plan, halt: Reason) -> Plan:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -243,3 +244,16 @@ async def test_a_fact_that_was_mended_is_read_again(world: World) -> None:
 
     assert (report.damaged, report.recovered) == ((), True)
     assert world.kept_its_promises()
+
+
+async def test_a_plan_that_does_not_hold_together_is_damage_of_its_own_run(world: World) -> None:
+    world.offline()
+    plan = replace(await world.plan(), waves=())
+    world.offline(id=PAYMENTS)
+    with world.journal() as journal:
+        await journal.approved(await journal.record(plan), None)
+
+    report = await world.recover()
+
+    assert (code(report), report[PAYMENTS].outcome) == ("JournalDamaged", Outcome.RECOVERED)
+    assert "waves are not exactly the partitions" in report.damaged[0].message
