@@ -31,6 +31,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("cluster/errors.py", "machine_code"): (),  # Kafka's own names, see HEAD
     ("decision/guards.py", "Told('replica.problem.code', otherwise='NotMeasured')"): ("NotMeasured",),
     ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
+    ("domain/reason.py", "type(error).__name__"): (),  # whatever ended a run: JournalUnwritable, or a defect
     ("kube/machinery/conditions.py", "reason"): (),
     ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("DriverFailed", "SubmissionFailed"),  # or Spark's own word
     ("kube/fleet/kubeflow.py", "_CODES[word]"): ("DriverFailed", "SubmissionFailed", "Suspended"),

@@ -21,7 +21,7 @@ from kafka_recovery.cli import kubectl
 from kafka_recovery.cli.kubectl import access
 from kafka_recovery.kube import __main__ as program
 from kafka_recovery.kube.operator import Settings
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
 from testbed.operator_process import Launch
 

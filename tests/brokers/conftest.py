@@ -27,7 +27,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.local_storage import local_journal
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from testbed.cluster import RealKafka
 from testbed.security import Security as Guarded
 from testbed.warm import WarmKafka

@@ -22,7 +22,7 @@ from brokers import halting
 from kafka_recovery.cli import main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.recovery import engine
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
 
 PROGRAMS = ForkServer("brokers.forked")

@@ -30,7 +30,8 @@ from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.engine import Effort
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.session import Session, Waiting
-from kafka_recovery.recovery.wave import Timing, WaveSteps
+from kafka_recovery.recovery.timing import Timing
+from kafka_recovery.recovery.wave import WaveSteps
 from kafka_recovery.simulator.histories import history
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import (

@@ -35,29 +35,34 @@ Designated = Mapping[TopicPartition, BrokerId]
 Ranking = Mapping[TopicPartition, Ranked]
 
 
+Waited = timedelta | Mapping[TopicPartition, timedelta]
+"""How long a clean member was waited for already: each partition's own, none where it is not named; or one for all."""
+
+
 def decide(
     evidence: Evidence,
     policy: Policy,
     *,
-    waited: timedelta = timedelta(0),
+    waited: Waited = timedelta(0),
     designated: Designated | None = None,
     ranked: Ranking | None = None,
 ) -> Plan:
     """Judge every partition, spread the leaders among equals, order the work.
 
-    `waited`: how long clean members were waited for already. `designated`: leaders that a person named; they beat the
-    candidate order but no guard, and so do those that a fleet's ranking chose for this very outage: `ranked`.
+    `designated`: leaders that a person named; they beat the candidate order but no guard, and so do those that a
+    fleet's ranking chose for this very outage: `ranked`.
     """
     with _without_collector():
         evidence = _in_order(evidence)
         return _planned(evidence, policy, waited, designated or {}, ranked or {})
 
 
-def _planned(evidence: Evidence, policy: Policy, waited: timedelta, designated: Designated, ranked: Ranking) -> Plan:
+def _planned(evidence: Evidence, policy: Policy, waited: Waited, designated: Designated, ranked: Ranking) -> Plan:
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
-    standings = [judge(partition, around, obstacle, waited) for partition in evidence.partitions]
+    each = waited if isinstance(waited, Mapping) else dict.fromkeys((seen.id for seen in evidence.partitions), waited)
+    standings = [judge(seen, around, obstacle, each.get(seen.id, timedelta(0))) for seen in evidence.partitions]
     if designated or ranked:
         standings = [_designate(standing, designated, ranked) for standing in standings]
     if not evidence.cluster.designated_elections:

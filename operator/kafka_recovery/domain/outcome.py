@@ -55,10 +55,14 @@ class PartitionOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Outcomes of a run, one for each partition of its scope, sorted by id; `plans` are the digests it executed."""
+    """Outcomes of a run, one for each partition of its scope, sorted by id; `plans` are the digests it executed.
+
+    `damaged`: of each begun run in the journal that can't be read, what is wrong, and what a person has to do.
+    """
 
     outcomes: tuple[PartitionOutcome, ...]
     plans: tuple[str, ...] = ()
+    damaged: tuple[Reason, ...] = ()
 
     def __getitem__(self, partition: TopicPartition) -> PartitionOutcome:
         return next(o for o in self.outcomes if o.id == partition)

@@ -27,6 +27,11 @@ class ClusterFault(Exception):
         return Reason(type(self).__name__, str(self))
 
 
+def reason_of(error: Exception) -> Reason:
+    """An error as the reason of an outcome."""
+    return error.reason if isinstance(error, ClusterFault) else Reason(type(error).__name__, str(error))
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """The first guard one replica failed."""

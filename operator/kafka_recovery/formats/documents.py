@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 
 _SEQUENCES = ("list", "tuple", "set", "frozenset")
+_WORDS = {"unexpected_keyword_argument": "this release knows no such field; a newer one may have written it"}
+"""What pydantic says in words of Python's, in words of a document's."""
 _SHOWN = 256 << 10
 """Bytes of a document up to which the values that are wrong in it are told: of a missing field, that is all of it."""
 
@@ -32,17 +34,24 @@ def _adapter(kind: Hashable) -> TypeAdapter[Any]:
 
 @cache
 def _validator(kind: Hashable) -> SchemaValidator:
-    return SchemaValidator(cast(CoreSchema, _ends_early(_adapter(kind).core_schema)))
+    return SchemaValidator(cast(CoreSchema, _strict(_adapter(kind).core_schema)))
 
 
-def _ends_early(schema: Any) -> Any:
-    """The schema by which the first wrong item of a sequence is the last: a million of them would be a gigabyte."""
+def _strict(schema: Any) -> Any:
+    """The schema by which no field is dropped unread, for a newer release may have written what it stands for.
+
+    The first wrong item of a sequence is the last: a million of them would be a gigabyte.
+    """
     if isinstance(schema, list):
-        return [_ends_early(each) for each in schema]
+        return [_strict(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
-    early = {"fail_fast": True} if schema.get("type") in _SEQUENCES else {}
-    return {key: _ends_early(each) for key, each in schema.items()} | early
+    stricter = {key: _strict(each) for key, each in schema.items()}
+    if schema.get("type") in _SEQUENCES:
+        stricter["fail_fast"] = True
+    if schema.get("type") == "dataclass-args":
+        stricter["extra_behavior"] = "forbid"
+    return stricter
 
 
 def as_data(value: object) -> Any:
@@ -73,6 +82,7 @@ def digest_of_canonical(raw: bytes) -> str:
 def read(kind: type[T], raw: bytes, name: str) -> T:
     """Parse `raw` as `kind`; raises InvalidDocument naming the document, the field and the value.
 
+    A field that `kind` does not have is wrong, too: nobody can tell here what it changes about the others.
     Of a sequence the first wrong item is named, and no other.
     """
     try:
@@ -88,7 +98,8 @@ def describe(error: ValidationError, name: str, *, with_values: bool = True) -> 
     for item in error.errors(include_url=False, include_input=with_values):
         path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in item["loc"]).lstrip(".")
         seen = "" if item["type"] == "missing" or not with_values else f" (got {_short(item['input'])})"
-        lines.append(f"{name}: {path or 'document'}: {item['msg']}{seen}")
+        wrong = _WORDS.get(item["type"], item["msg"])
+        lines.append(f"{name}: {path or 'document'}: {wrong}{seen}")
     return "\n".join(lines)
 
 

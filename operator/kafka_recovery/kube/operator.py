@@ -35,7 +35,7 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.watcher import Pace
 from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from kafka_recovery.recovery.supervision import Authority
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 
 if TYPE_CHECKING:
     from kafka_recovery.kube.clusters.snapshots import Export, Snapshots

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -12,10 +13,11 @@ from kafka_recovery.decision.recheck import stands_still
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
@@ -24,16 +26,18 @@ from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
     Cluster,
+    DamagedRun,
     Election,
     Journal,
     Observer,
+    Run,
     Silent,
     ViewStandsStill,
 )
 from kafka_recovery.recovery.requests import check_plan
-from kafka_recovery.recovery.session import Session
+from kafka_recovery.recovery.session import LeftBehind, Session
 from kafka_recovery.recovery.supervision import Permission, Supervision, Unsupervised
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Engine:
         )
         self._began = self._clock.monotonic()
         self._stopped = False
+        self._session = Session(self._observer)
 
     def stop(self) -> None:
         """End after the wave that is under way; what was not begun is left to a resume. Safe from a signal handler."""
@@ -109,14 +114,13 @@ class Engine:
         that an earlier run left behind are put back first: a plan would take them for the original ones.
         """
         session = self._begin()
-        session.held = await self._end_earlier_runs(session)
+        session.left_behind = await self._end_earlier_runs(session, await self._unfinished())
         evidence = await self._gather(scope)
         while True:
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
             try:
                 again = await self._execution.carry_out(plan, session)
-            except ClusterFault as fault:
-                session.give_up(plan, fault.reason)
+            except ClusterFault:
                 return session.report()
             again = self._worth_trying(plan, again, session)
             if again:
@@ -128,7 +132,7 @@ class Engine:
             if halted or not again:
                 return session.report()
             try:
-                evidence = await self._gather(Scope(tuple(sorted(again))))
+                evidence = await self._gather(Scope(tuple(sorted(again))), evidence)
             except ClusterFault as fault:
                 for id in again:  # nothing of theirs is under way: orders that were set for them are restored
                     session.refuse(id, fault.reason)
@@ -143,19 +147,22 @@ class Engine:
         session = self._begin()
         check_plan(plan)
         await self._execution.check_cluster(plan)
-        digest = digest_of(plan)
-        session.held = await self._end_earlier_runs(session, but=digest)
-        begun = next((run for run in await self._journal.unfinished() if run.digest == digest), None)
+        entries = await self._unfinished()
+        digest = digest_of(plan) if entries else ""  # of a large plan it takes a while, and recording it tells it, too
+        session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
+        for damaged in (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name)):
+            for id in plan.elections:
+                session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, damaged.why, order_restored=False))
+            return session.report()
+        begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
             by = await self._gate.ask(plan, digest, plan.elections.values(), await self._permission())
             await self._journal.approved(digest, by)
             await self._execution.take_over(begun, session, go_on=True)
             return session.report()
-        try:
+        with suppress(ClusterFault), session.told(plan):
             again = await self._execution.carry_out(plan, session)
             await self._execution.conclude_changed(plan, again, session)
-        except ClusterFault as fault:
-            session.give_up(plan, fault.reason)
         return session.report()
 
     async def resume(self) -> Report:
@@ -163,26 +170,41 @@ class Engine:
 
         Nobody is asked, and what the journal says of approvals counts for nothing.
         """
-        session = self._begin()
-        for run in await self._journal.unfinished():
-            await self._execution.take_over(run, session, go_on=True)
-        return session.report()
+        return await self._take_over_all(go_on=True)
 
     async def undo(self) -> Report:
         """Restore every assignment order that is still one of ours. Leaders stay: an election has no undo."""
+        return await self._take_over_all(go_on=False)
+
+    async def _take_over_all(self, *, go_on: bool) -> Report:
+        """What was left by runs that can't be read is told, and nobody is elected there."""
         session = self._begin()
-        for run in await self._journal.unfinished():
-            await self._execution.take_over(run, session, go_on=False)
+        entries = await self._unfinished()
+        session.left_behind = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
+        for id, reason in session.left_behind.at.items():
+            session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, reason, order_restored=False))
+        for run in entries:
+            if isinstance(run, Run):
+                await self._execution.take_over(run, session, go_on=go_on)
         return session.report()
+
+    def so_far(self) -> Report:
+        """What the call under way has concluded, or the last one did: whatever it raised, that much is known."""
+        return self._session.report()
 
     def _begin(self) -> Session:
         self._began = self._clock.monotonic()
-        return Session(self._observer)
+        self._session = Session(self._observer)
+        return self._session
 
-    async def _gather(self, scope: Scope) -> Evidence:
-        """Look at everything. Raises ViewStandsStill where no partition is seen to be offline, by metadata too old."""
+    async def _gather(self, scope: Scope, before: Evidence | None = None) -> Evidence:
+        """Look at everything, again where it may have changed since the look `before`.
+
+        Raises ViewStandsStill where no partition is seen to be offline, by metadata too old.
+        """
         policy = (await self._permission()).policy
-        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules)
+        known = {partition.id: partition for partition in before.partitions} if before else None
+        evidence = await self._cluster.gather(scope, policy.widest_evidence_rules, known)
         nothing = scope.partitions is None and not evidence.partitions
         if nothing and (old := stands_still(evidence, policy)):
             raise ViewStandsStill(old)
@@ -195,8 +217,8 @@ class Engine:
         deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked)
         plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
-        waited = session.clean_members.shortest(waiting, self._clock.monotonic())
-        if waited:
+        waited = {id: session.clean_members.waited(id, self._clock.monotonic()) for id in waiting}
+        if any(waited.values()):
             plan = deciding(waited=waited)
         if now.halt and not now.policy.rules:
             plan = _without_rules(plan, now.halt)
@@ -226,23 +248,31 @@ class Engine:
             self._observer.waiting(next(iter(worth.values())), self._effort.pause)
         return worth
 
-    async def _end_earlier_runs(self, session: Session, but: str | None = None) -> Mapping[TopicPartition, Reason]:
-        """Put back what cut-short runs left behind and close them; returns the partitions for which that failed."""
+    async def _unfinished(self) -> Sequence[Run | DamagedRun]:
+        """What the journal tells of; a plan that does not hold together is damage as well."""
+        return [_checked(entry) for entry in await self._journal.unfinished()]
+
+    async def _end_earlier_runs(
+        self, session: Session, entries: Sequence[Run | DamagedRun], but: str | None = None
+    ) -> LeftBehind:
+        """Put back what cut-short runs left behind and close them; returns what was not put back."""
         earlier = Session(Silent())
-        for run in await self._journal.unfinished():
-            if run.digest != but:
+        for run in entries:
+            if isinstance(run, Run) and run.digest != but:
                 session.take_over(run)
                 await self._execution.take_over(run, earlier, go_on=False)
         message = (
             "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
         )
         reason = Reason("OrderStillAltered", message)
-        return {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
+        still = {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
+        damaged = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
+        return replace(damaged, at=still | dict(damaged.at))
 
     async def _permission(self) -> Permission:
         """What is allowed now; that this call was told to stop, or is out of time, halts it as its owners would."""
         now = await self._supervision.permission()
-        return replace(now, halt=self._over() or now.halt)
+        return replace(now, halt=self._over() or now.halt, leaving=self._stopped)
 
     def _over(self) -> Reason | None:
         if self._stopped:
@@ -251,6 +281,21 @@ class Engine:
         if within is not None and self._clock.monotonic() - self._began > within:
             return Reason("OutOfTime", f"the {within.total_seconds():g} s allowed were over before its wave; run again")
         return None
+
+
+def _checked(entry: Run | DamagedRun) -> Run | DamagedRun:
+    if isinstance(entry, Run):
+        try:
+            check_plan(entry.plan)
+        except InvalidDocument as wrong:
+            message = (
+                f"plan {entry.digest[:12]}, which has begun, does not hold together: {wrong}. Nothing of it is "
+                "touched; compare the assignment orders of its partitions in Kafka with the ones that you want"
+            )
+            return DamagedRun(
+                entry.digest, Reason("JournalDamaged", message), entry.begun | entry.plan.elections.keys()
+            )
+    return entry
 
 
 def _without_rules(plan: Plan, halt: Reason) -> Plan:

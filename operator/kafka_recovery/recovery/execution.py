@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import count
 
 from kafka_recovery.decision.recheck import before, stands_still
-from kafka_recovery.domain.election import Leadership, Relay, Scope, Sighting
-from kafka_recovery.domain.evidence import ClusterState
+from kafka_recovery.domain.election import Gone, Leadership, Relay, Scope, Sighting
+from kafka_recovery.domain.evidence import ClusterState, MissingPartition
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.recovery.approval_gate import ApprovalGate
+from kafka_recovery.recovery.doubt import Doubt
+from kafka_recovery.recovery.looks import see_what_came
 from kafka_recovery.recovery.outcomes import is_silent, lead_of, leader_of_before, leader_silent
-from kafka_recovery.recovery.partition_run import Ending, Led, OrderRead, PartitionRun, State, counts
+from kafka_recovery.recovery.partition_run import Ending, OrderRead, PartitionRun, State
 from kafka_recovery.recovery.ports import (
     Clock,
     Cluster,
@@ -27,11 +30,11 @@ from kafka_recovery.recovery.ports import (
     Run,
     Stage,
 )
-from kafka_recovery.recovery.requests import check_plan
 from kafka_recovery.recovery.rollout import Rollout, did_not_verify
 from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import Permission, unapproved
-from kafka_recovery.recovery.wave import Timing, WaveSteps, settle
+from kafka_recovery.recovery.timing import Timing
+from kafka_recovery.recovery.wave import WaveSteps
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +60,16 @@ class Execution:
     stages: Stages
 
     async def carry_out(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
-        """Give every partition of the plan its outcome; returns those that have to be decided again, and why."""
+        """Give every partition of the plan its outcome; returns those that have to be decided again, and why.
+
+        Whatever it raises, each partition has an outcome then.
+        """
+        with session.told(plan):
+            return await self._carry_out(plan, session)
+
+    async def _carry_out(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         session.remember(plan.evidence)
-        for missing in plan.evidence.missing:
-            session.conclude(PartitionOutcome(missing.id, Outcome.REFUSED, missing.reason))
+        await self._conclude_missing(plan.evidence.missing, session)
         again: dict[TopicPartition, Reason] = {}
         for decision in plan.decisions:
             reason = decision.reason or Reason(str(decision.verdict), "no reason was given")
@@ -68,10 +77,8 @@ class Execution:
                 session.refuse(decision.id, reason)
             elif decision.verdict is Verdict.WAIT:
                 again[decision.id] = reason
-        elected = plan.elections
-        for id in session.held.keys() & elected.keys():
-            session.refuse(id, session.held[id])
-            del elected[id]
+        kept_off = session.keep_off(plan.elections)
+        elected = {id: decision for id, decision in plan.elections.items() if id not in kept_off}
         if elected:
             again |= await self._elect(plan, elected, session)
         return again | await self._conclude_online(plan, session)
@@ -123,6 +130,7 @@ class Execution:
             self.timing,
             {partition.id: partition for partition in plan.evidence.partitions},
             before(plan),
+            Doubt(self.cluster, self.journal, self.clock, self.observer, self.timing, self.permission),
         )
 
     async def _roll_out(
@@ -165,16 +173,20 @@ class Execution:
 
     async def take_over(self, run: Run, session: Session, *, go_on: bool) -> None:
         """Bring a run that was cut short to its end: orders first, then what leads, then, to `go_on`, the rest."""
-        check_plan(run.plan)
         cluster = await self.check_cluster(run.plan)
-        relays = _relays(run, cluster)
-        try:
-            if run.in_flight and not await self._steps(run.plan, run.digest).end_doubt(relays):
-                session.give_up(run.plan, _still_silent(relays), begun=run.begun)
-                return
-            await self._bring_to_its_end(run, session, go_on=go_on)
-        except ClusterFault as fault:
-            session.give_up(run.plan, fault.reason)
+        session.plans.append(run.digest)
+        runs = session.take_over(run)
+        with suppress(ClusterFault), session.told(run.plan):
+            relays = _relays(run, cluster)
+            steps = self._steps(run.plan, run.digest)
+            over = not run.in_flight or await steps.doubt.end(run.digest, None, relays)
+            now = await self.permission()
+            if now.leaving and now.halt:
+                session.give_up(run.plan, now.halt)
+            elif not over:
+                session.give_up(run.plan, _still_silent(relays))
+            else:
+                await self._bring_to_its_end(run, runs, steps, session, go_on=go_on)
 
     async def check_cluster(self, plan: Plan) -> ClusterState:
         """The cluster that answers; raises PlanForAnotherCluster if the plan was not made for it."""
@@ -184,26 +196,30 @@ class Execution:
             raise PlanForAnotherCluster(plan.cluster_id, found.cluster_id)
         return found
 
-    async def _bring_to_its_end(self, run: Run, session: Session, *, go_on: bool) -> None:
-        steps, elected = self._steps(run.plan, run.digest), run.plan.elections
+    async def _bring_to_its_end(
+        self, run: Run, runs: dict[TopicPartition, PartitionRun], steps: WaveSteps, session: Session, *, go_on: bool
+    ) -> None:
+        """`runs`: what it had begun; of the others somebody may have had the same idea: their orders are not ours."""
+        elected = run.plan.elections
         for number in run.in_flight:
             await self.journal.wave_ended(run.digest, number, ())
-        session.plans.append(run.digest)
         numbers = count(run.waves + 1)
-        runs = session.take_over(run)  # of the others somebody may have had the same idea: their orders are not ours
         _, answers = await steps.put_back(next(numbers), tuple(runs.values()))
         runs |= session.begin(run.plan, [decision for id, decision in elected.items() if id not in runs])
         patience = self.timing.patience(len(elected)) if go_on else timedelta(0)
         looks = await self._await_leaders(elected, patience, steps.as_of)
         left = {}
         for id, decision in elected.items():
-            if _see_what_came(runs[id], looks.get(id)):
+            if see_what_came(runs[id], looks.get(id)):
                 runs[id].apply(OrderRead(looks.get(id), answers.get(id)))
-            if not _conclude_found(runs[id], looks.get(id), session):
+            unknown = go_on and runs[id].ending is Ending.UNKNOWN and session.end(runs[id]) is None
+            if not unknown and not _conclude_found(runs[id], looks.get(id), session):
                 left[id] = decision
             elif runs[id].begun and (failure := session.failure(id)):
                 session.failed = did_not_verify(id, failure)
         if go_on:
+            kept_off = session.keep_off(left)
+            left = {id: decision for id, decision in left.items() if id not in kept_off}
             again = await self._roll_out(steps, left, session, numbers, begun=run.begun, left=run.stages)
             await self.conclude_changed(run.plan, again, session)
         else:
@@ -223,12 +239,21 @@ class Execution:
         looks = await self._await_leaders(decisions, self.timing.patience(len(decisions)), as_of)
         for id, decision in decisions.items():
             look = looks.get(id)
-            _see_what_came(runs[id], look)
+            see_what_came(runs[id], look)
             lead = lead_of(look)
             if lead and decision.verdict is not Verdict.ELECT and session.leads_since(decision, lead):
                 session.conclude(session.online(decision, lead, look))
             elif not _conclude_found(runs[id], look, session):
                 session.refuse(id, again[id])
+
+    async def _conclude_missing(self, missing: Sequence[MissingPartition], session: Session) -> None:
+        """Conclude what could not be looked at: refused, or not known any more, if an election of it was held."""
+        held = [each.id for each in missing if session.has_elected(each.id)]
+        looks = await self.cluster.leaders(held, self.timing.rpc) if held else {}
+        for each in missing:
+            unknown = each.id in looks and not isinstance(looks[each.id], Gone)
+            outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+            session.conclude(PartitionOutcome(each.id, outcome, each.reason))
 
     async def _conclude_online(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
         """Conclude the partitions that were found with a leader; returns those whose leader does not answer (yet)."""
@@ -293,18 +318,6 @@ def _still_silent(relays: Iterable[Relay]) -> Reason:
         "nobody can see who is registered: there, the address of a broker that is stopped for good must refuse "
         "connections",
     )
-
-
-def _see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
-    """Move a run none of whose requests is under way to what a look shows; returns whether it has an order to read."""
-    seen = look if isinstance(look, Leadership) and look.topic_id == run.decision.topic_id else None
-    lead = lead_of(seen)
-    if lead is not None and counts(lead, run.decision):
-        run.apply(Led(lead))
-        run.look = seen
-    elif run.state is State.ELECTED:
-        settle(run, look, elected=False, overdue=True)
-    return run.cut_short
 
 
 def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) -> bool:

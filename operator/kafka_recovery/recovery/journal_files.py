@@ -6,6 +6,7 @@ with all its content or not at all. Nothing is ever rewritten.
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -21,14 +22,24 @@ from typing import Any, Protocol, Self, TypeVar
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, as_data, canonical, digest_of_canonical, read
-from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, Run
+from kafka_recovery.recovery.ports import DamagedRun, JournalLocked, JournalUnwritable, PlanFinished, Run
 
 T = TypeVar("T")
 
+DEADLINE = timedelta(seconds=30)
+"""Orders stand altered while a disk is waited for; one that syncs for longer hangs."""
+
 _DIRECTORY_NAME_LENGTH = 16
 _DOUBT = re.compile(r"wave-[0-9]{4,}-doubt-[0-9]+\.json")
+_NAMED = 3
+"""Partitions that a message names."""
 _UNBEGUN = frozenset({"plan.json", ".plan.json.partial"})
+_FACT = re.compile(r"[a-z0-9-]+\.json")
+_KNOWN = re.compile(
+    r"(plan|approval|begun|finished|wave-[0-9]{4,}-(started|ended|doubt-[0-9]+)|stage-[a-z]+-(entered|left))\.json"
+)
 
 
 class Storage(Protocol):
@@ -116,11 +127,17 @@ class _WaveEnd:
 
 
 class FileJournal:
-    """Port `Journal` on a storage. Use as a context manager: it holds the lock. `now`: the time of day, for records."""
+    """Port `Journal` on a storage. Use as a context manager: it holds the lock. `now`: the time of day, for records.
 
-    def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
+    A disk that does not answer within `deadline` keeps nothing more: what it may still write later is true, but a
+    second try beside the first could tear it.
+    """
+
+    def __init__(self, storage: Storage, now: Callable[[], datetime], deadline: timedelta = DEADLINE) -> None:
         self._storage = storage
         self._now = now
+        self._deadline = deadline
+        self._hung: JournalUnwritable | None = None
 
     def __enter__(self) -> Self:
         try:
@@ -144,7 +161,7 @@ class FileJournal:
 
         Raises JournalUnwritable, as every method that keeps something.
         """
-        return await self._storage.apart("write plan.json", lambda: self._record(plan))
+        return await self._apart("write plan.json", lambda: self._record(plan))
 
     async def approved(self, digest: str, by: str | None) -> None:
         """Keep that the run begins, and who approved it; the first approval stands."""
@@ -178,16 +195,16 @@ class FileJournal:
         """Keep that nothing is left to do or undo."""
         await self._keep(digest, "finished.json", {})
 
-    async def unfinished(self) -> Sequence[Run]:
-        """Begun runs without an end, oldest first. Raises InvalidDocument for a plan that was tampered with."""
-        return await self._storage.apart("read the journal", self._unfinished)
+    async def unfinished(self) -> Sequence[Run | DamagedRun]:
+        """Begun runs without an end, oldest first."""
+        return await self._apart("read the journal", self._unfinished)
 
     async def approver(self, digest: str) -> str | None:
         """Who approved a plan, as the person who kept this journal wrote it down; None: nobody. Raises InvalidDocument.
 
         It stands for a consent only to that person, who runs the command and whose file it is.
         """
-        return await self._storage.apart("read approval.json", lambda: self._approver(digest))
+        return await self._apart("read approval.json", lambda: self._approver(digest))
 
     def plan(self, digest_prefix: str) -> Plan:
         """The recorded plan whose digest begins so; raises InvalidDocument if none or several do."""
@@ -220,6 +237,24 @@ class FileJournal:
                     removed += 1
         return removed
 
+    async def _apart(self, what: str, work: Callable[[], T]) -> T:
+        """Do some work beside others. Raises JournalUnwritable if the disk does not answer, or did not before."""
+        if self._hung:
+            raise JournalUnwritable(str(self._hung))
+        working = asyncio.ensure_future(self._storage.apart(what, work))
+        try:
+            for _ in range(2):  # a process that itself stood still leaves the disk the other half
+                await asyncio.wait({working}, timeout=self._deadline.total_seconds() / 2)
+            if working.done():
+                return working.result()
+        finally:
+            working.cancel()
+        self._hung = JournalUnwritable(
+            f"the journal's disk at {self._storage.root} gave no answer within {self._deadline.total_seconds():g} "
+            f"s ({what}): see to it, then resume"
+        )
+        raise self._hung
+
     def _record(self, plan: Plan) -> str:
         raw = canonical(plan)
         name = digest_of_canonical(raw)
@@ -232,14 +267,15 @@ class FileJournal:
         except OSError as error:
             raise _unwritable(self._path(run), error) from error
         if self._storage.read(run, "plan.json") != raw:
-            self._read_plan(run)  # one that was there already must still be this plan: says how it is not
+            self._read_plan(run)  # says how it is not what was recorded
+            raise InvalidDocument(f"{self._path(run, 'plan.json')}: holds another plan whose digest begins alike")
         return name
 
     async def _keep(self, digest: str, name: str, fact: dict[str, Any]) -> None:
         run = _directory(digest)
         raw = json.dumps({"at": self._now().isoformat()} | fact, indent=1).encode()
         try:
-            await self._storage.apart(f"write {name}", lambda: self._write_once(run, name, raw))
+            await self._apart(f"write {name}", lambda: self._write_once(run, name, raw))
         except OSError as error:
             raise _unwritable(self._path(run, name), error) from error
 
@@ -251,18 +287,37 @@ class FileJournal:
             self._storage.rename(run, partial, name)
         self._storage.sync(run)  # of one that is there too: whoever renamed it may have died before this
 
-    def _unfinished(self) -> list[Run]:
-        kept = {run: self._storage.names(run) for run in self._runs()}
-        return [
-            self._read_run(run, names)
-            for run, names in kept.items()
-            if "begun.json" in names and "finished.json" not in names
-        ]
+    def _unfinished(self) -> list[Run | DamagedRun]:
+        kept = {run: self._storage.names(run) for run in self._storage.directories()}
+        begun = {run: names for run, names in kept.items() if _is_begun(names) and "finished.json" not in names}
+        return [self._entry(run, begun[run]) for run in sorted(begun, key=lambda run: self._age(run, begun[run]))]
+
+    def _entry(self, run: str, names: Set[str]) -> Run | DamagedRun:
+        try:
+            return self._read_run(run, names)
+        except (ValueError, OSError) as damage:
+            partitions = self._may_have_begun(run, names)
+            return DamagedRun(run, _damaged(self._path(run), damage, partitions), partitions)
+
+    def _may_have_begun(self, run: str, names: Set[str]) -> frozenset[TopicPartition] | None:
+        """Of a damaged run: what its waves began, if all of them can be read; else all that its plan elects."""
+        starts = sorted(name for name in names if name.endswith("-started.json"))
+        waves = {int(name.split("-")[1]) for name in names if name.startswith("wave-") and _KNOWN.fullmatch(name)}
+        with suppress(ValueError, OSError):
+            read_ = [self._read(_WaveStart, run, name) for name in starts]
+            if read_ and {start.wave for start in read_} == waves == set(range(1, max(waves) + 1)):
+                return frozenset(TopicPartition.parse(text) for start in read_ for text in start.partitions)
+        with suppress(ValueError, OSError):
+            return frozenset(self._read_plan(run)[1].elections)
+        return None
 
     def _runs(self) -> list[str]:
         """Directories of recorded plans, oldest first."""
         found = [run for run in self._storage.directories() if "plan.json" in self._storage.names(run)]
-        return sorted(found, key=lambda run: (self._storage.changed(run, "plan.json"), run))
+        return sorted(found, key=lambda run: self._age(run, {"plan.json"}))
+
+    def _age(self, run: str, names: Set[str]) -> tuple[datetime, str]:
+        return self._storage.changed(run, "plan.json" if "plan.json" in names else min(names)), run
 
     def _read_plan(self, run: str) -> tuple[str, Plan]:
         # Of the bytes that were kept: this release may know fields that the one before did not.
@@ -270,13 +325,17 @@ class FileJournal:
         found = digest_of_canonical(raw)
         if not found.startswith(run):
             raise InvalidDocument(
-                f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was "
-                "changed. Restore the file, or look at the partitions' assignment orders yourself and then move "
-                f"{self._path(run)} away"
+                f"{self._path(run, 'plan.json')}: its digest is {found}, but it was recorded as {run}…: it was changed"
             )
         return found, read(Plan, raw, str(self._path(run, "plan.json")))
 
     def _read_run(self, run: str, names: Set[str]) -> Run:
+        for name in sorted(names):
+            if _FACT.fullmatch(name) and not _KNOWN.fullmatch(name):
+                raise InvalidDocument(f"{self._path(run, name)}: this release knows no such fact; a newer one may")
+        for name in ("plan.json", "begun.json"):
+            if name not in names:
+                raise InvalidDocument(f"{self._path(run, name)}: is missing, though the run began")
         digest, plan = self._read_plan(run)
         waves = sorted(name for name in names if name.startswith("wave-"))
         starts = [self._read(_WaveStart, run, name) for name in waves if name.endswith("-started.json")]
@@ -284,6 +343,8 @@ class FileJournal:
         doubts = [self._read(_Doubt, run, name) for name in waves if _DOUBT.fullmatch(name)]
         started = {start.wave: [TopicPartition.parse(text) for text in start.partitions] for start in starts}
         ended = {end.wave: end.outcomes for end in ends}
+        for wave in sorted(ended.keys() - started.keys()):
+            raise InvalidDocument(f"{self._path(run, f'wave-{wave:04}-started.json')}: is missing, though it ended")
         return Run.of_waves(digest, plan, started, ended, [(d.wave, d.broker) for d in doubts], map(_stem, names))
 
     def _approver(self, digest: str) -> str | None:
@@ -299,6 +360,24 @@ class FileJournal:
 
 def _stem(name: str) -> str:
     return name.removesuffix(".json")
+
+
+def _is_begun(names: Set[str]) -> bool:
+    return any(name == "begun.json" or (name.startswith("wave-") and _KNOWN.fullmatch(name)) for name in names)
+
+
+def _damaged(run: Path, damage: Exception, partitions: Set[TopicPartition] | None) -> Reason:
+    if partitions is None:
+        begun = "what is left does not tell which partitions it began, so no partition is recovered"
+    else:
+        some = ", ".join(map(str, sorted(partitions)[:_NAMED])) or "none"
+        more = f" and {len(partitions) - _NAMED} more" if len(partitions) > _NAMED else ""
+        begun = f"it may have altered the assignment orders of {some}{more}: they are left as they are"
+    return Reason(
+        "JournalDamaged",
+        f"{damage}; {begun}. Restore the file, or run the newer release that wrote it; else compare those orders in "
+        f"Kafka with the ones that you want, reassign what differs, and then move {run} away",
+    )
 
 
 def _directory(digest: str) -> str:

@@ -26,6 +26,8 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
         look = run.look
         leader, epoch = (look.leader, look.leader_epoch) if look else (None, None)
         return PartitionOutcome(run.id, Outcome.FAILED, why, leader, epoch, None, run.restored)
+    if run.ending is Ending.UNKNOWN:
+        return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=run.restored)
     if run.ending is Ending.REFUSED:
         return PartitionOutcome(run.id, Outcome.REFUSED, why, order_restored=run.restored)
     if run.state is State.ALTERED:

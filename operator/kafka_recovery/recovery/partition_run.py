@@ -48,6 +48,8 @@ class Ending(StrEnum):
     """Nobody may, or can, elect it now."""
     FAILED = "Failed"
     """An election was held and did not verify."""
+    UNKNOWN = "Unknown"
+    """An election was held, and nobody can tell what came of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,11 @@ class PartitionRun:
     def restored(self) -> bool:
         """Whether nothing of this run is left in its order."""
         return self.state is not State.ALTERED
+
+    @property
+    def leads_as_planned(self) -> bool:
+        """Whether the designated leader answered with all that was planned of its log."""
+        return self.lead is not None and self.verified is not None
 
     def apply(self, event: Event) -> None:
         """Move along `LIFE`, and keep what was seen. Raises ImpossibleTransition."""

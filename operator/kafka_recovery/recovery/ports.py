@@ -130,6 +130,19 @@ class Run:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class DamagedRun:
+    """A begun run whose facts can't be read as they were written: it can neither be gone on with nor undone.
+
+    `name`: the beginning of its plan's digest. `why`: what is wrong, and what a person has to do. `partitions`: those
+    whose order it may have altered; None: what is left of its facts does not tell, so they may be any.
+    """
+
+    name: str
+    why: Reason
+    partitions: frozenset[TopicPartition] | None
+
+
 class ViewStandsStill(ClusterFault):
     """No partition is seen to be offline, in metadata that stand still: what is offline by now is not among them."""
 
@@ -200,8 +213,11 @@ class Journal(Protocol):
         """Keep that nothing of this plan is left to do or to undo."""
         ...
 
-    async def unfinished(self) -> Sequence[Run]:
-        """Runs that began and did not end, oldest first."""
+    async def unfinished(self) -> Sequence[Run | DamagedRun]:
+        """Runs that began and did not end, oldest first; a damaged one hides no other.
+
+        A journal that keeps one recovery alone may raise InvalidDocument instead: others have journals of their own.
+        """
         ...
 
 

@@ -12,10 +12,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
-from kafka_recovery.domain.reason import ClusterFault, Reason
+from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.outcomes import outcome_of
-from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
+from kafka_recovery.recovery.partition_run import Ending, NotLed, PartitionRun, State
+from kafka_recovery.recovery.ports import JournalUnwritable
 from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.supervision import Permission, beyond_limit, outruled
 from kafka_recovery.recovery.wave import Wave, WaveSteps
@@ -29,6 +30,9 @@ slow disk hardly more than a broker may fall behind before it counts as cut off.
 
 BATCH = 1000
 """Elections of one new leader in one wave after the canaries: it idles between two of them, a tenth of a second."""
+
+_EXPECTED = (ClusterFault, JournalUnwritable)
+"""Whatever else ends a run is a defect, and is raised first."""
 
 NOT_UNLOCKED = Reason("NotUnlocked", "no wave before it verified that would have unlocked one of its size; plan again")
 
@@ -70,9 +74,13 @@ class Rollout:
         self._ahead: asyncio.Task[Wave | Reason] | None = None
         self._under_way: dict[asyncio.Task[None], Wave] = {}
         self._moved = asyncio.Event()
+        self._errors: list[BaseException] = []
 
     async def run(self, runs: Sequence[PartitionRun]) -> dict[TopicPartition, Reason]:
-        """Elect wave after wave; returns the partitions that are to be decided again, and why."""
+        """Elect wave after wave; returns the partitions that are to be decided again, and why.
+
+        Whatever one wave raises is raised once all of them have ended, and their orders are restored.
+        """
         self._rest = deque(runs)
         try:
             while self._rest or self._ahead:
@@ -82,16 +90,42 @@ class Rollout:
                     self._leave(wave)
                 else:
                     await self._elect(wave)
-        except asyncio.CancelledError:
-            for task in self._under_way:
-                task.cancel()
-            raise
-        finally:
-            if self._ahead:  # only if an error ends the run: the journal knows of it, and a resume restores its orders
-                self._ahead.cancel()
-                await asyncio.gather(self._ahead, return_exceptions=True)
             await self._all_ended()
+        except Exception as error:  # noqa: BLE001 - kept, and raised below
+            await self._break_off(error)
+        except BaseException:  # the process ends: the journal knows of all of them, and a resume restores their orders
+            tasks = [*self._under_way, *([self._ahead] if self._ahead else [])]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        if self._errors:
+            first, *others = sorted(self._errors, key=lambda error: isinstance(error, _EXPECTED))
+            if others:
+                raise first from BaseExceptionGroup("what else broke it off", others)
+            raise first
         return self._again
+
+    async def _break_off(self, error: Exception) -> None:
+        """Nothing more is elected: the wave that was prepared ahead gets its orders back, as all others do."""
+        self._keep(error)
+        ahead, self._ahead = self._ahead, None
+        try:
+            wave = await ahead if ahead else None
+            if isinstance(wave, Wave):
+                wave.abandon(dict.fromkeys(wave.runs, reason_of(error)), Ending.REFUSED)
+                self._end(wave)
+        except Exception as another:  # noqa: BLE001 - kept, and raised with the others
+            self._keep(another)
+        while self._under_way:
+            try:
+                await self._all_ended()
+            except Exception as another:  # noqa: BLE001 - kept, and raised with the others
+                self._keep(another)
+
+    def _keep(self, error: BaseException) -> None:
+        if not any(error is known for known in self._errors):
+            self._errors.append(error)
 
     # When the next wave may be elected
 
@@ -128,10 +162,10 @@ class Rollout:
     def _unlocked(self) -> int:
         """How many waves have verified, in whole; one that has just ended is counted among them already."""
         going = [wave for task, wave in self._under_way.items() if not task.done()]
-        return self._verified + sum(map(wave_verified, going))
+        return self._verified + sum(wave.verified for wave in going)
 
     def _unverified(self) -> int:
-        return sum(not leads_as_planned(run) for wave in self._under_way.values() for run in wave.begun())
+        return sum(not run.leads_as_planned for wave in self._under_way.values() for run in wave.begun())
 
     def _few_are_waited_for(self) -> bool:
         """Whether each new leader has little enough to do for the next wave to reach it in time."""
@@ -149,7 +183,7 @@ class Rollout:
         """Whether an election of a wave under way will not verify, or may not."""
         doubtful = (State.LEADERLESS, State.IN_DOUBT)
         return any(
-            run.held and (run.state in doubtful or (run.state is State.LEADING and not leads_as_planned(run)))
+            run.held and (run.state in doubtful or (run.state is State.LEADING and not run.leads_as_planned))
             for wave in self._under_way.values()
             for run in wave.begun()
         )
@@ -164,10 +198,14 @@ class Rollout:
         return waited
 
     async def _reap(self) -> None:
-        """Let go of the waves that have ended; raises what ended one of them."""
-        for task in [task for task in self._under_way if task.done()]:
+        """Let go of the waves that have ended; raises what ended the first of them, and keeps what did the others."""
+        ended = [task for task in self._under_way if task.done()]
+        for task in ended:
             del self._under_way[task]
-            await task
+        for error in filter(None, [task.exception() for task in ended]):
+            self._keep(error)
+        for task in ended:
+            task.result()
 
     async def _all_ended(self) -> None:
         """Wait for all waves under way; raises what ended one of them."""
@@ -215,7 +253,7 @@ class Rollout:
         What is prepared ahead is elected only once those under way have verified.
         """
         held = (run for wave in self._under_way.values() for run in wave.begun() if run.held)
-        unlocks = self._is_canary(self._unlocked()) and not all(map(leads_as_planned, held))
+        unlocks = self._is_canary(self._unlocked()) and not all(run.leads_as_planned for run in held)
         unlocked = self._size(self._unlocked() + unlocks)
         size = unlocked if unlocked <= BATCH else unlocked // 2  # the other half may be held and not verified yet
         members: list[PartitionRun] = []
@@ -228,6 +266,24 @@ class Rollout:
         return members
 
     async def _elect(self, wave: Wave) -> None:
+        """Elect what may be, and let the wave go on by itself to its end, whatever becomes of the election."""
+        try:
+            if wave.defect is None:
+                await self._elect_allowed(wave)
+        except Exception as error:
+            wave.abandon(dict.fromkeys(wave.runs, reason_of(error)), Ending.REFUSED)
+            raise
+        finally:
+            self._end(wave)
+        if wave.defect:
+            raise wave.defect
+
+    def _end(self, wave: Wave) -> None:
+        task = asyncio.create_task(self._finish(wave))
+        self._under_way[task] = wave
+        task.add_done_callback(lambda _: self._moved.set())
+
+    async def _elect_allowed(self, wave: Wave) -> None:
         now = await self._permission()
         if self._steps.is_outdated(wave, now.policy) and await self._settled():
             now = await self._permission()
@@ -247,9 +303,6 @@ class Rollout:
                 self._started += 1
                 self._steps.observer.wave_started(self._started, self._planned(), len(wave.runs))
             await self._steps.elect(wave, now.policy, barred)
-        task = asyncio.create_task(self._finish(wave))
-        self._under_way[task] = wave
-        task.add_done_callback(lambda _: self._moved.set())
 
     def _excess(self, wave: Wave) -> list[PartitionRun]:
         """Those of a wave beyond the size that is unlocked: it was prepared before it was known what unlocks it."""
@@ -258,11 +311,17 @@ class Rollout:
 
     async def _finish(self, wave: Wave) -> None:
         """Verify a wave, restore its orders, and conclude; what did not verify stops all further ones."""
-        await self._steps.verify(wave, self._moved.set)
         try:
-            await self._steps.end(wave)
-        finally:  # what is known is told, also where the journal can't keep it
-            self._conclude(wave)
+            await self._steps.verify(wave, self._moved.set)
+        except Exception as error:
+            for run in wave.standing(State.ELECTED):
+                run.apply(NotLed(reason_of(error), Ending.UNKNOWN))
+            raise
+        finally:
+            try:
+                await self._steps.end(wave)
+            finally:  # what is known is told, also where the journal can't keep it
+                self._conclude(wave)
 
     def _conclude(self, wave: Wave) -> None:
         verified = False
@@ -322,17 +381,6 @@ class Rollout:
             rest -= self._size(waves)
             waves += 1
         return waves
-
-
-def wave_verified(wave: Wave) -> bool:
-    """Whether elections of a wave were held, and each has the planned leader."""
-    held = [run for run in wave.begun() if run.held]
-    return bool(held) and all(map(leads_as_planned, held))
-
-
-def leads_as_planned(run: PartitionRun) -> bool:
-    """Whether the designated leader answered with all that was planned of its log."""
-    return run.lead is not None and run.verified is not None
 
 
 def did_not_verify(partition: TopicPartition, why: Reason | None) -> Reason:

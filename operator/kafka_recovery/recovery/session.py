@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.domain.election import Lead, Leadership, Sighting
@@ -12,10 +13,10 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan
-from kafka_recovery.domain.reason import Reason
+from kafka_recovery.domain.reason import Reason, reason_of
 from kafka_recovery.recovery.outcomes import elected_by_others, lead_in, online_already, outcome_of, verified
 from kafka_recovery.recovery.partition_run import PartitionRun, State, is_as_planned
-from kafka_recovery.recovery.ports import Observer, Run
+from kafka_recovery.recovery.ports import DamagedRun, Observer, Run
 
 MakeRun = Callable[
     [Decision, PartitionEvidence, MetadataOffset | None, tuple[PartitionRun, ...]],
@@ -33,18 +34,38 @@ class Waiting:
         """How long this one has been waited for; one that was never asked for waits from now on."""
         return now - self._since.setdefault(partition, now)
 
-    def shortest(self, partitions: Iterable[TopicPartition], now: timedelta) -> timedelta:
-        """How long the last of these to come has been waited for."""
-        return min([self.waited(partition, now) for partition in partitions], default=timedelta(0))
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """Where earlier runs altered an order that was not put back, or may have: nobody is elected there.
+
+    `anywhere`: why it may be any partition. `damaged`: what is wrong with runs that can't be read.
+    """
+
+    at: Mapping[TopicPartition, Reason]
+    anywhere: Reason | None = None
+    damaged: tuple[Reason, ...] = ()
+
+    @classmethod
+    def by(cls, damaged: Iterable[DamagedRun]) -> LeftBehind:
+        """What runs may have left that can't be read."""
+        runs = tuple(damaged)
+        at = {id: run.why for run in runs for id in run.partitions or ()}
+        anywhere = next((run.why for run in runs if run.partitions is None), None)
+        return cls(at, anywhere, tuple(run.why for run in runs))
+
+    def reason(self, partition: TopicPartition) -> Reason | None:
+        """Why nobody is elected there, if so."""
+        return self.at.get(partition) or self.anywhere
 
 
 class Session:
     """One call of the engine: outcomes so far, and of the partitions that have none yet, what was tried.
 
     `plans`: digests of what it executes. `tries`: how often each partition went back to deciding. `postponed`: recorded
-    and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute. `held`: an
-    earlier run's order stands there and could not be put back, whatever becomes of them now. `failed`: an election that
-    did not verify, which stops all further ones.
+    and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute.
+    `left_behind`: by earlier runs, whatever becomes of those partitions now. `failed`: an election that did not verify,
+    which stops all further ones.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -57,7 +78,7 @@ class Session:
         self.plans: list[str] = []
         self.tries: Counter[TopicPartition] = Counter()
         self.postponed: set[TopicPartition] = set()
-        self.held: Mapping[TopicPartition, Reason] = {}
+        self.left_behind = LeftBehind({})
         self.failed: Reason | None = None
         self.clean_members = Waiting()
         self.silent_leaders = Waiting()
@@ -103,7 +124,7 @@ class Session:
 
     def conclude(self, outcome: PartitionOutcome) -> None:
         """Keep a partition's outcome; the last one counts."""
-        if outcome.id in self.held:
+        if outcome.id in self.left_behind.at:
             outcome = replace(outcome, order_restored=False)
         known = self._outcomes.get(outcome.id)
         self._outcomes[outcome.id] = outcome
@@ -120,8 +141,19 @@ class Session:
 
     def refuse(self, partition: TopicPartition, reason: Reason) -> None:
         """Keep that nothing more is done about a partition; if an election of it was held, that this failed."""
-        elected = any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
-        self.conclude(PartitionOutcome(partition, Outcome.FAILED if elected else Outcome.REFUSED, reason))
+        outcome = Outcome.FAILED if self.has_elected(partition) else Outcome.REFUSED
+        self.conclude(PartitionOutcome(partition, outcome, reason))
+
+    def has_elected(self, partition: TopicPartition) -> bool:
+        """Whether this call held an election of it, or may have."""
+        return any(run.held and not run.cut_short for run in self._runs.get(partition, ()))
+
+    def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
+        """Refuse those of these in which an earlier run may have left its order; returns them."""
+        reasons = {id: reason for id in partitions if (reason := self.left_behind.reason(id))}
+        for id, reason in reasons.items():
+            self.refuse(id, reason)
+        return set(reasons)
 
     def warn(self, partition: TopicPartition, reason: Reason) -> None:
         """Add a warning to what was concluded of a partition."""
@@ -168,14 +200,23 @@ class Session:
         failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
         return outcome.reason if outcome and failed else None
 
-    def give_up(self, plan: Plan, why: Reason, begun: Collection[TopicPartition] = ()) -> None:
-        """Conclude what has no outcome yet, because the cluster can't be asked any more. `begun`: by an earlier run."""
+    @contextmanager
+    def told(self, plan: Plan) -> Iterator[None]:
+        """Whatever ends the work on a plan, each of its partitions has an outcome."""
+        try:
+            yield
+        except Exception as error:
+            self.give_up(plan, reason_of(error))
+            raise
+
+    def give_up(self, plan: Plan, why: Reason) -> None:
+        """Conclude what has no outcome yet, because nothing more can be done about it in this call."""
         for decision in plan.decisions:
             if decision.id in self._outcomes:
                 continue
             runs = self._runs.get(decision.id, ())
             own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
-            altered = decision.id in begun or any(run.begun and run.state is not State.RESTORED for run in own)
+            altered = any(run.begun and run.state is not State.RESTORED for run in own)
             if altered or any(run.cut_short for run in runs):
                 self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=not altered))
             else:
@@ -183,4 +224,5 @@ class Session:
 
     def report(self) -> Report:
         """Everything concluded so far."""
-        return Report(tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.id)), tuple(self.plans))
+        outcomes = tuple(sorted(self._outcomes.values(), key=lambda outcome: outcome.id))
+        return Report(outcomes, tuple(self.plans), self.left_behind.damaged)

@@ -26,11 +26,15 @@ class Authority(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What is allowed at one moment. `halt`: why no further wave may begin, if its owners suspended the run."""
+    """What is allowed at one moment. `halt`: why no further wave may begin, if its owners suspended the run.
+
+    `leaving`: the call of the engine was told to stop, so it waits for nothing that it has not begun itself.
+    """
 
     policy: Policy
     authority: Authority = Authority.AUTOMATIC
     halt: Reason | None = None
+    leaving: bool = False
 
     @property
     def halted(self) -> Reason | None:

@@ -2,46 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.recheck import Before, LastLook
-from kafka_recovery.domain.election import (
-    Answer,
-    ElectionAnswer,
-    ElectionRequest,
-    Gone,
-    Lead,
-    Leadership,
-    Relay,
-    Scope,
-    Sighting,
-    Unseen,
-)
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting, Unseen
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.recovery.outcomes import (
-    lead_of,
-    leader_died,
-    leader_of_before,
-    leader_silent,
-    not_seen,
-    outcome_of,
-    relay_silent,
-    silently_replaced,
-    topic_gone,
-)
+from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
+from kafka_recovery.recovery.doubt import Doubt
+from kafka_recovery.recovery.looks import see_it_still_lead, settle
+from kafka_recovery.recovery.outcomes import outcome_of, silently_replaced
 from kafka_recovery.recovery.partition_run import (
     Abandoned,
     Answered,
     DoubtOver,
     Ending,
     Led,
-    NotLed,
     OrderRead,
     PartitionRun,
     Started,
@@ -51,6 +31,7 @@ from kafka_recovery.recovery.partition_run import (
 )
 from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer, PlanForAnotherCluster
 from kafka_recovery.recovery.requests import request_of
+from kafka_recovery.recovery.timing import Timing
 
 FRESH = timedelta(seconds=2)
 """A last look that began longer ago than this is taken again before its wave is elected."""
@@ -61,39 +42,13 @@ Settled = Callable[[], Awaitable[bool]]
 """Waits until no new leader is waited for; whether one was."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """Durations of one wave.
-
-    `quarantine`: how long a request may take effect after its relay has shown that it goes on (a KRaft broker forwards
-    to the controller for 60 s). `relay`: how long a silent relay is waited for; its partitions stay in doubt then.
-    `verify`: how long new leaders may take to answer, plus `verify_each` a partition (a broker needs about 5 ms for
-    each). `poll`: between two questions to new leaders; `look`: between two readings of the metadata.
-    """
-
-    quarantine: timedelta = timedelta(seconds=60)
-    relay: timedelta = timedelta(minutes=5)
-    verify: timedelta = timedelta(seconds=30)
-    verify_each: timedelta = timedelta(milliseconds=30)
-    poll: timedelta = timedelta(milliseconds=20)
-    look: timedelta = timedelta(seconds=1)
-    rpc: timedelta = timedelta(seconds=10)
-
-    def pause(self, pending: int) -> timedelta:
-        """Between two questions about so many partitions: asking must not keep brokers from leading them."""
-        return min(max(self.poll, timedelta(microseconds=200) * pending), timedelta(milliseconds=250))
-
-    def patience(self, partitions: int) -> timedelta:
-        """How long so many leaders may take to answer."""
-        return self.verify + self.verify_each * partitions
-
-
 @dataclass(slots=True)
 class Wave:
     """Some partitions on their way together.
 
     `number`: what the journal knows it by. `checked_at`: when the last look at them began (monotonic), and `policy`
-    under which they were held to what it saw. `relays`: through whom requests went that were not answered.
+    under which they were held to what it saw. `relays`: through whom requests went that were not answered. `defect`:
+    what a driver raised that nobody expected; it is raised again once the wave's orders are restored.
     """
 
     number: int
@@ -101,6 +56,7 @@ class Wave:
     checked_at: timedelta
     policy: Policy
     relays: set[Relay | None]
+    defect: Exception | None = None
 
     def standing(self, *states: State) -> list[PartitionRun]:
         """Those in one of these states."""
@@ -110,8 +66,19 @@ class Wave:
         """Those whose order may have been altered, or whose election held."""
         return [run for run in self.runs.values() if run.begun]
 
-    def answered(self, answers: Mapping[TopicPartition, ElectionAnswer]) -> None:
-        """Give each run its answer."""
+    @property
+    def verified(self) -> bool:
+        """Whether elections of it were held, and each has the planned leader."""
+        held = [run for run in self.begun() if run.held]
+        return bool(held) and all(run.leads_as_planned for run in held)
+
+    async def request(self, ask: Ask, runs: Sequence[PartitionRun]) -> None:
+        """Ask for their designation or election, and give each run its answer."""
+        try:
+            answers = await _answers(ask, runs)
+        except Exception as defect:  # noqa: BLE001 - whatever it is, a request may be under way, and orders set
+            self.defect = defect
+            answers = unanswered(runs, reason_of(defect))
         for id, answer in answers.items():
             self.runs[id].apply(Answered(answer))
             if answer.answer is Answer.UNANSWERED:
@@ -138,6 +105,7 @@ class WaveSteps:
     timing: Timing
     evidence: Mapping[TopicPartition, PartitionEvidence]
     planned: Mapping[TopicPartition, Before]
+    doubt: Doubt
 
     @property
     def as_of(self) -> MetadataOffset | None:
@@ -162,7 +130,7 @@ class WaveSteps:
         if going:
             wave.number = number()
             await self._start(wave.number, going)
-            wave.answered(await _answers(self.election.designate, going))
+            await wave.request(self.election.designate, going)
         return wave
 
     async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
@@ -176,7 +144,7 @@ class WaveSteps:
             wave.abandon(await self._last_look(ready, policy), Ending.AGAIN)
             ready = wave.standing(State.DESIGNATED)
         if ready:
-            wave.answered(await _answers(self.election.elect, ready))
+            await wave.request(self.election.elect, ready)
 
     def is_outdated(self, wave: Wave, policy: Policy) -> bool:
         """Whether the last look at a wave does not count any more."""
@@ -191,7 +159,7 @@ class WaveSteps:
             await self.clock.sleep(self.timing.look)  # an order that was just set may not be in the metadata yet
         await self._await_leaders(wave.standing(State.ELECTED), moved, elected=True)
         doubtful = wave.standing(State.IN_DOUBT)
-        if doubtful and await self.end_doubt(wave.relays, wave.number):
+        if doubtful and await self.doubt.end(self.digest, wave.number, wave.relays):
             for run in doubtful:
                 run.apply(DoubtOver())
             await self._await_leaders(doubtful, moved, elected=False)
@@ -207,7 +175,7 @@ class WaveSteps:
         for run in runs:
             look = looks.get(run.id)
             if run.state is State.LEADING:
-                _see_it_still_lead(run, look)
+                see_it_still_lead(run, look)
             run.apply(OrderRead(look, answers.get(run.id)))
         if not in_doubt and not doubtful:
             await self.journal.wave_ended(self.digest, wave.number, tuple(filter(None, map(outcome_of, runs))))
@@ -239,34 +207,12 @@ class WaveSteps:
         looks = await self._until_restored(by_id, answers)
         altered = _not_restored(by_id, looks, answers)
         if altered:
-            unanswered = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
-            if not unanswered or await self.end_doubt(unanswered, number):
+            silent = {answers[id].relay for id in altered if answers[id].answer is Answer.UNANSWERED}
+            if not silent or await self.doubt.end(self.digest, number, silent):
                 answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
                 looks = await self._until_restored(by_id, answers)
                 altered = _not_restored(by_id, looks, answers)
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
-
-    async def end_doubt(self, relays: Collection[Relay | None], wave: int | None = None) -> bool:
-        """Wait until requests that were sent through these brokers and never answered can't take effect any more.
-
-        A broker may hold a request back for as long as it stands still; it forwards one for 60 s from when it goes on.
-        So the time is counted from its next sign of life. False: a broker gave none as long as it was waited for.
-        `wave`: whose requests they are, if that is still to be noted, for whoever goes on with the run.
-        """
-        for relay in relays:
-            if wave is not None and relay is not None and relay.broker is not None:
-                await self.journal.in_doubt(self.digest, wave, relay.broker)
-        until = self.clock.monotonic() + self.timing.relay
-        for relay in relays:
-            while relay is not None and not await self.cluster.relay_answers(relay, self.timing.look):
-                if self.clock.monotonic() >= until:
-                    return False
-                self.observer.waiting(relay_silent(relay), self.timing.look)
-                await self.clock.sleep(self.timing.look)
-        why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
-        self.observer.waiting(why, self.timing.quarantine)
-        await self.clock.sleep(self.timing.quarantine)
-        return True
 
     async def recheck(
         self, runs: Sequence[PartitionRun], policy: Policy, *, designated: bool = False
@@ -367,42 +313,12 @@ async def _answers(ask: Ask, runs: Sequence[PartitionRun]) -> dict[TopicPartitio
     try:
         return dict(await ask([request_of(run.decision) for run in runs]))
     except ClusterFault as fault:
-        return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, fault.reason))
+        return unanswered(runs, fault.reason)
 
 
-def settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
-    """What a look shows while the designated leader does not answer; nothing where that does not settle it."""
-    gone = isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id)
-    if gone:
-        run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
-    elif not isinstance(look, Leadership):
-        if overdue:
-            run.apply(NotLed(look.reason if look else not_seen(run), Ending.AGAIN))
-    elif (lead := lead_of(look)) and counts(lead, run.decision):
-        run.apply(Led(lead))
-    elif look.leader is None and look.leader_epoch > run.decision.leader_epoch:
-        run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
-    elif look.leader is None and (overdue or not elected):
-        why = Reason("NotElected", "the election took no effect: the partition has no leader")
-        run.apply(NotLed(why, Ending.AGAIN))
-    elif lead and overdue:
-        run.apply(NotLed(leader_of_before(lead), Ending.AGAIN))
-    elif overdue:
-        run.look = look
-        run.apply(NotLed(leader_silent(look), Ending.FAILED))
-
-
-def _see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
-    """A leader that answered, in the light of a later look: it may have died or been replaced meanwhile."""
-    if isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id):
-        run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
-    elif isinstance(look, Leadership) and run.lead and look.leader_epoch > run.lead.leader_epoch:
-        if look.leader is None:
-            run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
-        elif lead := lead_of(look):
-            run.apply(Led(lead))
-        else:
-            run.apply(NotLed(leader_silent(look), Ending.FAILED))
+def unanswered(runs: Sequence[PartitionRun], why: Reason) -> dict[TopicPartition, ElectionAnswer]:
+    """What is known of requests whose answers nobody read."""
+    return dict.fromkeys((run.id for run in runs), ElectionAnswer(Answer.UNANSWERED, why))
 
 
 def _not_restored(

@@ -53,6 +53,9 @@ APPLIED = MetadataOffset(100)
 """What every broker has applied."""
 
 
+_HIDDEN = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE")
+
+
 class Crash(BaseException):
     """The process ends here, without another word to anybody."""
 
@@ -232,6 +235,8 @@ class FakeKafka:
         """Before Kafka 4.0 brokers that are fenced are not listed."""
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""
+        self.known: list[frozenset[TopicPartition]] = []
+        """What whoever gathered knew of already, each time."""
         self.elected: list[tuple[TopicPartition, int]] = []
         self.requests: list[ElectionRequest] = []
 
@@ -286,14 +291,16 @@ class FakeKafka:
         self, scope: Scope, rules: EvidenceRules, known: Mapping[TopicPartition, PartitionEvidence] | None = None
     ) -> Evidence:
         self._stale(self.newest)
+        self.known.append(frozenset(known or ()))
         wanted = scope.partitions
         if wanted is None:
             wanted = tuple(id for id, held in self.partitions.items() if held.leader is None)
-        gone = Reason("UnknownPartition", "no such partition")
+        gone, hidden = Reason("UnknownPartition", "no such partition"), _HIDDEN
+        missing = {id: gone for id in wanted if id not in self.partitions} | dict.fromkeys(self.hidden, hidden)
         return Evidence(
             self._cluster_state(),
-            tuple(self._evidence(id) for id in sorted(set(wanted)) if id in self.partitions),
-            tuple(MissingPartition(id, gone) for id in sorted(set(wanted)) if id not in self.partitions),
+            tuple(self._evidence(id) for id in sorted(set(wanted)) if id not in missing),
+            tuple(MissingPartition(id, missing[id]) for id in sorted(set(wanted) & missing.keys())),
         )
 
     @port
@@ -391,7 +398,7 @@ class FakeKafka:
 
     def _restore(self, request: ElectionRequest) -> ElectionAnswer:
         if request.id in self.hidden and request.order != request.assignment:
-            return ElectionAnswer(Answer.CHANGED, Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE"))
+            return ElectionAnswer(Answer.CHANGED, _HIDDEN)
         held = self.partitions.get(request.id)
         if held is not None and (held.topic_id, held.shown or held.assignment) == (
             request.topic_id,
@@ -460,7 +467,7 @@ class FakeKafka:
 
     def _sighting(self, id: TopicPartition) -> Sighting:
         if id in self.hidden:
-            return Unseen(id, Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE"))
+            return Unseen(id, _HIDDEN)
         if id not in self.partitions:
             return Gone(id, Reason("UnknownTopicOrPartition", "no such partition"))
         held = self.partitions[id]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash, Fate
-from unit.recovery.world import ORDERS, PAYMENTS, World, crash, policy
+from unit.recovery.world import COARSE, ORDERS, PAYMENTS, World, crash, policy
 
 TWO_WAVES = policy(Approval.MANUAL, 1, 1)
 MOST_STEPS = 400
@@ -56,6 +57,7 @@ Trouble = Callable[[World], None]
 
 def two_offline(directory: Path, trouble: Trouble) -> World:
     world = World(directory)
+    world.timing = replace(COARSE, look=timedelta(seconds=20))  # a minute that is waited out has three steps, not sixty
     world.offline({3: 15, 2: 27})
     world.offline({3: 15, 4: 40}, PAYMENTS)
     trouble(world)

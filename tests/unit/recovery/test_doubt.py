@@ -67,7 +67,7 @@ async def test_what_a_relay_holds_that_stays_silent_stays_in_doubt_and_its_run_o
 
     assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
     assert world.changed() == ["designate", "elect"], "its order stands until the request can't take effect any more"
-    assert QUARANTINE not in world.clock.sleeps
+    assert not world.waited_out()
     assert sum(world.clock.sleeps, timedelta(0)) >= COARSE.relay
     assert await world.open_runs() == list(report.plans)
 
@@ -265,6 +265,63 @@ async def test_a_topic_that_could_not_be_seen_is_not_said_to_be_gone(world: Worl
     assert not report[ORDERS].order_restored
 
 
+@pytest.mark.parametrize("designates", [True, False])
+async def test_a_topic_that_can_not_be_seen_after_its_election_is_not_said_to_be_refused(
+    world: World, designates: bool
+) -> None:
+    """Where elections name their leaders no order is to be read back, so nothing else tells that it is unknown."""
+    world.kafka.designates = designates
+    world.kafka.nodes[2].busy = True
+    world.after("elect", lambda: world.kafka.hidden.add(ORDERS))
+
+    report = await world.recover()
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.UNKNOWN, "TopicAuthorizationFailed")
+    assert report[ORDERS].order_restored is designates
+    assert await world.open_runs() == list(report.plans)
+
+    world.kafka.hidden.clear()
+    world.kafka.nodes[2].busy = False
+    assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED
+
+
+async def test_a_topic_that_can_not_be_seen_when_its_run_is_gone_on_with_stays_unknown(world: World) -> None:
+    world.kafka.designates = True
+    world.after("elect", crash)
+    with pytest.raises(Crash):
+        await world.recover()
+    world.calm_down()
+    world.kafka.hidden.add(ORDERS)
+
+    report = await world.resume()
+
+    assert report[ORDERS].outcome is Outcome.UNKNOWN
+    assert await world.open_runs() == list(report.plans)
+    world.kafka.hidden.clear()
+    assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED
+
+
+@pytest.mark.parametrize(("gone", "outcome"), [(False, Outcome.UNKNOWN), (True, Outcome.REFUSED)])
+async def test_a_topic_that_is_hidden_when_it_is_to_be_decided_again_is_not_known_and_one_that_is_gone_is_refused(
+    world: World, gone: bool, outcome: Outcome
+) -> None:
+    """Its leader was elected and died: an election was held, so nobody can say that nothing was changed."""
+
+    def hide() -> None:
+        if gone:
+            world.kafka.partitions.pop(ORDERS)
+        else:
+            world.kafka.hidden.add(ORDERS)
+
+    world.before("answering", lambda: world.kafka.fence(2))
+    world.after("wave_ended", hide)
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is outcome
+    assert report[ORDERS].order_restored
+
+
 # The last look
 
 
@@ -337,7 +394,7 @@ async def test_a_driver_that_fails_instead_of_answering_leaves_a_request_in_doub
 
     report = await world.recover()
 
-    assert QUARANTINE in world.clock.sleeps
+    assert world.waited_out()
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()
     assert await world.open_runs() == []

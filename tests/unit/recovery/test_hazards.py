@@ -155,7 +155,7 @@ async def test_a_quarantine_is_exactly_a_minute_long_and_then_everything_is_look
     report = await world.recover()
 
     assert ends[0] == ends[1]
-    assert QUARANTINE in world.clock.sleeps
+    assert world.waited_out()
     assert [why.code for why in world.waits] == ["Quarantine"]
     assert report[ORDERS].outcome is Outcome.RECOVERED, "decided and elected again"
     assert world.kept_its_promises()
@@ -511,6 +511,6 @@ async def test_a_wave_whose_designation_is_unanswered_waits_out_the_minute_befor
 
     report = await world.recover()
 
-    assert QUARANTINE in world.clock.sleeps
+    assert world.waited_out()
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()

@@ -6,6 +6,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import textwrap
 from collections.abc import Callable
 from contextlib import suppress
@@ -22,7 +23,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest, digest_of_canonical
 from kafka_recovery.recovery.journal_files import FileJournal, Storage
 from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
-from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished
+from kafka_recovery.recovery.ports import DamagedRun, JournalLocked, JournalUnwritable, PlanFinished, Run
 from kafka_recovery.simulator.host.disks import Disk, File, SimulatedStorage
 from kafka_recovery.simulator.host.mortality import Killed, Process
 from unit.processes import Forked
@@ -97,6 +98,14 @@ async def plan(world: World) -> Plan:
     return await world.plan()
 
 
+async def whole_runs(journal: FileJournal) -> list[Run]:
+    """Its unfinished runs, none of which is damaged."""
+    entries = await journal.unfinished()
+    runs = [entry for entry in entries if isinstance(entry, Run)]
+    assert runs == entries
+    return runs
+
+
 async def another(world: World) -> Plan:
     world.clock.advance(world.clock.monotonic())
     return await world.plan()
@@ -114,7 +123,7 @@ async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> N
         await journal.in_doubt(name, 2, BrokerId(3))
 
     with place.journal() as journal:
-        (run,) = await journal.unfinished()
+        (run,) = await whole_runs(journal)
 
     assert name == digest(plan)
     assert (run.digest, run.plan) == (name, plan)
@@ -125,15 +134,15 @@ async def test_a_run_reads_back_as_it_was_written(place: Place, plan: Plan) -> N
 async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(place: Place, plan: Plan) -> None:
     with place.journal() as journal:
         name = await journal.record(plan)
-        assert await journal.unfinished() == []
+        assert await whole_runs(journal) == []
         await journal.approved(name, None)
-        assert (len(await journal.unfinished()), await journal.approver(name)) == (1, None)
+        assert (len(await whole_runs(journal)), await journal.approver(name)) == (1, None)
         await journal.approved(name, "ann")
         assert await journal.approver(name) == "ann"
         await journal.approved(name, "bob")
         assert await journal.approver(name) == "ann", "the first approval stands"
         await journal.finished(name)
-        assert await journal.unfinished() == []
+        assert await whole_runs(journal) == []
 
 
 async def test_every_record_may_be_made_twice(place: Place, plan: Plan) -> None:
@@ -164,7 +173,7 @@ async def test_thousands_of_waves_keep_their_numbers(place: Place, plan: Plan) -
         await journal.wave_started(name, 12_345, ())
         await journal.wave_ended(name, 9_999, ())
 
-        (run,) = await journal.unfinished()
+        (run,) = await whole_runs(journal)
 
     assert (run.waves, run.in_flight) == (12_345, (12_345,))
 
@@ -175,7 +184,7 @@ async def test_runs_come_oldest_first(place: Place, world: World, plan: Plan) ->
         for one in (plan, later):
             await journal.approved(await journal.record(one), "ann")
 
-        assert [run.plan for run in await journal.unfinished()] == [plan, later]
+        assert [run.plan for run in await whole_runs(journal)] == [plan, later]
 
 
 async def test_what_was_being_written_when_the_process_was_killed_does_not_count(place: Place, plan: Plan) -> None:
@@ -186,9 +195,9 @@ async def test_what_was_being_written_when_the_process_was_killed_does_not_count
         place.storage().make("0123456789abcdef")
         place.storage().write("0123456789abcdef", ".plan.json.partial", b"{")
 
-        assert await journal.unfinished() == []
+        assert await whole_runs(journal) == []
         await journal.approved(name, "ann")
-        assert [r.digest for r in await journal.unfinished()] == [name]
+        assert [r.digest for r in await whole_runs(journal)] == [name]
 
 
 def test_a_journal_has_one_holder(place: Place) -> None:
@@ -241,7 +250,7 @@ async def test_a_process_killed_at_any_write_leaves_whole_records_or_none(tmp_pa
         with Forked(textwrap.dedent(KILLED), directory, file, writes, CLUSTER) as process:
             _, said = process.communicate(timeout=60)
         with local_journal(directory, CLUSTER) as journal:
-            runs = await journal.unfinished()
+            runs = await whole_runs(journal)
             assert [run.plan for run in runs] == [plan] * len(runs)
             states.add((len(runs), runs[0].in_flight if runs else None))
             assert await journal.record(plan) == digest(plan)
@@ -270,7 +279,7 @@ async def test_a_simulated_process_dies_at_any_step_and_leaves_whole_records_or_
             await kept_everything(FileJournal(SimulatedStorage(place.disk, process, place.now), place.now), plan)
         left |= place.storage().names(digest(plan)[:16])
         with place.journal() as journal:
-            runs = await journal.unfinished()
+            runs = await whole_runs(journal)
             assert [run.plan for run in runs] == [plan] * len(runs)
             states.add((len(runs), runs[0].in_flight if runs else None))
         await kept_everything(place.journal(), plan)
@@ -298,7 +307,7 @@ async def test_a_simulated_disk_that_is_full_keeps_nothing_more(tmp_path: Path, 
         assert await journal.record(plan) == name, "what is there needs no space"
         with pytest.raises(JournalUnwritable, match=r"begun\.json.*free some space"):
             await journal.approved(name, None)
-        assert await journal.unfinished() == []
+        assert await whole_runs(journal) == []
 
 
 async def test_records_bear_the_time_of_the_clock_that_the_journal_was_given(tmp_path: Path, plan: Plan) -> None:
@@ -432,8 +441,8 @@ async def test_a_plan_that_was_tampered_with_is_not_gone_on_with(world: World) -
     file.write_bytes(file.read_bytes().replace(b'"leader":2', b'"leader":3'))
 
     for act in (world.resume, world.undo, world.recover):
-        with pytest.raises(InvalidDocument, match=r"plan\.json.*it was changed"):
-            await act()
+        (why,) = (await act()).damaged
+        assert re.search(r"plan\.json.*it was changed", why.message)
     with local_journal(world.directory, CLUSTER) as journal, pytest.raises(InvalidDocument, match="it was changed"):
         await journal.record(plan)
 
@@ -452,7 +461,7 @@ async def test_a_plan_of_an_earlier_release_that_lacks_a_field_is_gone_on_with(p
         storage.write(earlier[:16], "plan.json", raw)
         await journal.approved(earlier, "ann")
 
-        (run,) = await journal.unfinished()
+        (run,) = await whole_runs(journal)
 
     assert (run.digest, run.plan) == (earlier, plan)
 
@@ -470,8 +479,10 @@ async def test_a_plan_in_another_format_is_refused_and_not_guessed_at(
         storage.write(digest_of_canonical(raw)[:16], "plan.json", raw)
         await journal.approved(digest_of_canonical(raw), "ann")
 
-        with pytest.raises(InvalidDocument, match=r"plan\.json: format: "):
-            await journal.unfinished()
+        (damaged,) = await journal.unfinished()
+
+    assert isinstance(damaged, DamagedRun)
+    assert "plan.json: format: " in damaged.why.message
 
 
 @pytest.mark.parametrize("fact", ["plan.json", "wave-0001-ended.json"])
@@ -481,8 +492,11 @@ async def test_a_record_that_can_not_be_read_is_named(place: Place, plan: Plan, 
         await journal.approved(name, "ann")
         place.storage().write(name[:16], fact, b"{}\xff")
 
-        with pytest.raises(InvalidDocument, match=fact):
-            await journal.unfinished()
+        (damaged,) = await journal.unfinished()
+
+    assert isinstance(damaged, DamagedRun)
+    assert (damaged.name, damaged.why.code) == (name[:16], "JournalDamaged")
+    assert f"{fact}: " in damaged.why.message
 
 
 async def test_a_copy_that_somebody_made_of_a_record_is_none(place: Place, plan: Plan) -> None:
@@ -494,7 +508,7 @@ async def test_a_copy_that_somebody_made_of_a_record_is_none(place: Place, plan:
         for copy in ("wave-0001-started.json~", "wave-0001-doubt-7.json.bak", "wave-0001-ended.json.orig"):
             place.storage().write(name[:16], copy, b"{")
 
-        (run,) = await journal.unfinished()
+        (run,) = await whole_runs(journal)
 
     assert (run.in_flight, run.relays) == ((1,), frozenset({4}))
 
@@ -505,7 +519,7 @@ async def test_an_approval_that_can_not_be_read_is_named_to_whoever_asks_for_it(
         await journal.approved(name, "ann")
         place.storage().write(name[:16], "approval.json", b"{}\xff")
 
-        assert len(await journal.unfinished()) == 1
+        assert len(await whole_runs(journal)) == 1
         with pytest.raises(InvalidDocument, match=r"approval\.json"):
             await journal.approver(name)
 
@@ -568,5 +582,5 @@ async def test_only_plans_that_never_began_are_removed_and_only_old_ones(
 
         assert removed == 1
         assert journal.plan_file(old) is None
-        assert [run.digest for run in await journal.unfinished()] == [begun]
+        assert [run.digest for run in await whole_runs(journal)] == [begun]
         assert journal.plan_file(young)

@@ -10,6 +10,7 @@ import pytest
 from kafka_recovery.domain.election import ALL_OFFLINE, Answer, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import canonical, digest
 from kafka_recovery.recovery.engine import Effort
@@ -115,6 +116,61 @@ async def test_patience_with_a_clean_member_ends(world: World) -> None:
 
     assert report[ORDERS].leader == 2
     assert timedelta(seconds=30) <= world.clock.monotonic() - began < timedelta(seconds=35)
+
+
+async def test_a_plan_is_brought_into_its_canonical_form_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of thousands of partitions that is what takes longest between a yes and the first election."""
+    world.offline()
+    plan = await world.plan()
+    made: list[str] = []
+
+    def counted(of: Plan) -> str:
+        made.append(digest(of))
+        return made[-1]
+
+    monkeypatch.setattr("kafka_recovery.recovery.engine.digest_of", counted)
+
+    assert (await world.execute(plan)).recovered
+    assert made == [], "the journal makes it when it records the plan"
+
+
+async def test_nobody_waits_for_the_patience_of_another_and_nobodys_is_cut_short(world: World) -> None:
+    """The clean member of refunds comes back ten seconds after that of orders, while payments is being elected."""
+    payments, refunds = PAYMENTS, TopicPartition("refunds", 0)
+    world.offline({3: 15, 2: 27})
+    world.offline({3: 15, 2: 27}, payments, dead=4)
+    world.offline({3: 15, 2: 27}, refunds, dead=4)
+    world.kafka.boot(1)
+    world.kafka.nodes[2].busy = True
+    began = world.clock.monotonic()
+    world.clock.later(timedelta(seconds=5), lambda: world.kafka.boot(4))
+    world.clock.later(timedelta(seconds=11), lambda: setattr(world.kafka.nodes[2], "busy", False))
+    elected: dict[TopicPartition, timedelta] = {}
+
+    def note() -> None:
+        id, _ = world.kafka.elected[-1]
+        elected[id] = world.clock.monotonic() - began
+
+    for nth in (1, 2, 3):
+        world.after("elect", note, nth=nth)
+
+    report = await world.recover(policy(Approval.AUTO, 1, patience=20))
+
+    assert report.recovered
+    assert timedelta(seconds=20) <= elected[ORDERS] < timedelta(seconds=24)
+    assert timedelta(seconds=31) <= elected[refunds] < timedelta(seconds=36)
+
+
+async def test_who_waits_for_a_clean_member_reads_no_log_again_that_it_knows(world: World) -> None:
+    world.offline()
+    world.kafka.boot(1)
+
+    await world.recover(policy(patience=5))
+
+    gathered = world.kafka.known
+    assert gathered[0] == frozenset(), "the first look knows of nothing"
+    assert len(gathered) > 5
+    assert set(gathered[1:]) == {frozenset({ORDERS})}
 
 
 async def test_a_clean_member_that_answers_while_a_person_ponders_gets_its_full_patience(world: World) -> None:

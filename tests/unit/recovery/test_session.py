@@ -13,12 +13,13 @@ from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, PAYMENTS, World
 
 
-def test_who_came_last_has_its_whole_patience_before_it() -> None:
+def test_each_partition_is_waited_for_from_when_it_came() -> None:
     waiting = Waiting()
-    waiting.waited(ORDERS, timedelta(seconds=100))
+    assert waiting.waited(ORDERS, timedelta(seconds=100)) == timedelta(0)
 
-    assert waiting.shortest((ORDERS, PAYMENTS), timedelta(seconds=120)) == timedelta(0)
-    assert waiting.shortest((ORDERS, PAYMENTS), timedelta(seconds=125)) == timedelta(seconds=5)
+    assert waiting.waited(PAYMENTS, timedelta(seconds=120)) == timedelta(0)
+    assert waiting.waited(ORDERS, timedelta(seconds=125)) == timedelta(seconds=25)
+    assert waiting.waited(PAYMENTS, timedelta(seconds=125)) == timedelta(seconds=5)
 
 
 async def test_a_broker_that_is_in_sync_only_by_an_election_of_this_call_is_no_clean_way_out(world: World) -> None:

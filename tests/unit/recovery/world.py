@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -20,15 +21,18 @@ from kafka_recovery.formats.documents import digest
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.execution import Stages
-from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.journal_files import DEADLINE, FileJournal, Storage
 from kafka_recovery.recovery.local_storage import LocalStorage, local_journal
-from kafka_recovery.recovery.ports import Run
+from kafka_recovery.recovery.ports import DamagedRun, Run
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Supervision
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from unit.recovery.brokers import Crash, FakeClock, FakeKafka, Held, Steps, port
 
 T = TypeVar("T")
+
+BRIEF = timedelta(milliseconds=500)
+"""How long a disk that hangs is waited for, by the real clock."""
 
 COARSE = Timing(poll=timedelta(milliseconds=500))
 """As always, but 20 ms steps through a dead broker's session would make long stories of short ones."""
@@ -59,18 +63,29 @@ def code(report: Report, id: TopicPartition = ORDERS) -> str | None:
 
 
 class PromptStorage(LocalStorage):
-    """The real files. No thread: the fake clock would run on while one works, by as much as the machine is slow."""
+    """The real files. No thread: the fake clock would run on while one works, by as much as the machine is slow.
+
+    `hangs_at`: the work that never ends, and nothing after it.
+    """
+
+    def __init__(self, directory: Path, cluster_id: str, hangs_at: str = "") -> None:
+        super().__init__(directory, cluster_id)
+        self.hangs_at = hangs_at
 
     async def apart(self, what: str, work: Callable[[], T]) -> T:
         await asyncio.sleep(0)
+        if self.hangs_at and re.search(self.hangs_at, what):
+            await asyncio.Event().wait()
         return work()
 
 
 class WatchedJournal(FileJournal):
     """The real journal; its calls are steps like all others, and what it holds is what may be elected."""
 
-    def __init__(self, directory: Path, cluster_id: str, steps: Steps, durable: set[ElectionRequest]) -> None:
-        super().__init__(PromptStorage(directory, cluster_id), SystemClock().now)
+    def __init__(
+        self, storage: Storage, steps: Steps, durable: set[ElectionRequest], deadline: timedelta = DEADLINE
+    ) -> None:
+        super().__init__(storage, SystemClock().now, deadline)
         self.steps = steps
         self._durable = durable
 
@@ -109,7 +124,7 @@ class WatchedJournal(FileJournal):
         await super().finished(digest)
 
     @port
-    async def unfinished(self) -> Sequence[Run]:
+    async def unfinished(self) -> Sequence[Run | DamagedRun]:
         return await super().unfinished()
 
 
@@ -156,6 +171,9 @@ class World:
         self.clock = FakeClock(self.steps)
         self.durable: set[ElectionRequest] = set()
         self.kafka = WatchedKafka(self.steps, self.clock, self.durable)
+        self.timing = COARSE
+        self.hangs_at = ""
+        """What the disk hangs at, by its name."""
         self.approver: str | None = "ann"
         self.approved: dict[str, str] = {}
         """What was said yes to, and stands, by digest."""
@@ -207,7 +225,8 @@ class World:
         self.clock.advance(timedelta(seconds=1))
         self.steps.dead = False
         self.kafka.newest = None
-        with WatchedJournal(self.directory, self.kafka.id, self.steps, self.durable) as journal:
+        storage = PromptStorage(self.directory, self.kafka.id, self.hangs_at)
+        with WatchedJournal(storage, self.steps, self.durable, BRIEF if self.hangs_at else DEADLINE) as journal:
             yield Engine(
                 self.kafka,
                 self.kafka,
@@ -216,7 +235,7 @@ class World:
                 policy,
                 clock=self.clock,
                 observer=self,
-                timing=COARSE,
+                timing=self.timing,
                 effort=effort,
                 stages=stages,
             )
@@ -246,9 +265,10 @@ class World:
         return local_journal(self.directory, self.kafka.id)
 
     async def open_runs(self) -> list[str]:
-        """Digests of the plans that are begun and not finished."""
+        """Digests of the plans that are begun and not finished; of damaged ones as much of it as is known."""
         with self.journal() as journal:
-            return [run.digest for run in await journal.unfinished()]
+            entries = await journal.unfinished()
+        return [entry.digest if isinstance(entry, Run) else entry.name for entry in entries]
 
     def changed(self) -> list[str]:
         """The calls that may have changed something in Kafka."""
@@ -263,6 +283,10 @@ class World:
         assert self.kafka.broken == []
         assert self.unrestored() == []
         return True
+
+    def waited_out(self) -> bool:
+        """Whether a request that was not answered was left alone until it could take effect no more."""
+        return "Quarantine" in {why.code for why in self.waits}
 
     def leader(self, id: TopicPartition = ORDERS) -> int | None:
         """Who leads and answers."""

@@ -32,7 +32,7 @@ from kafka_recovery.formats.documents import InvalidDocument, as_data, digest
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
-from kafka_recovery.recovery.ports import JournalUnwritable
+from kafka_recovery.recovery.ports import Run
 
 _APPROVAL_MISSING = "ApprovalMissing"
 
@@ -119,8 +119,9 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
     """Go on with every unfinished run of the journal; without a policy file, under the newest run's policy."""
     policy = read_policy(policy_file)
     async with site.entered("resume", policy, anew=False) as room:
-        runs = await room.journal.unfinished()
-        if not runs:
+        left = await room.journal.unfinished()
+        runs = [entry for entry in left if isinstance(entry, Run)]
+        if not left:
             where = journal_directory(site.journal)
             say(f"The journal {where} holds no unfinished run. A run that did not begin is not resumed, but run again.")
         if runs and policy_file is None:
@@ -139,10 +140,16 @@ async def undo(site: Site, records: Path | None = None) -> ExitCode:
             say(f"{taken} unfinished run{'' if taken == 1 else 's'} of the operator taken over into {room.place.root}")
         engine = Engine(room.connection.cluster, room.connection.election, room.journal, NobodyToAsk(), policy)
         site.interrupts.gently(engine.stop)
-        report = await engine.undo()
+        try:
+            report = await engine.undo()
+        except Exception:
+            known = engine.so_far()
+            write_result(site.output, report_document(known), undone_table(known))
+            raise
     write_result(site.output, report_document(report), undone_table(report))
+    _tell_damaged(report)
     if all(outcome.order_restored for outcome in report.outcomes):
-        return ExitCode.DONE
+        return ExitCode.JOURNAL if report.damaged else ExitCode.DONE
     return stopped(site.interrupts) if site.interrupts.received else ExitCode.NOT_RECOVERED
 
 
@@ -175,8 +182,11 @@ async def carry_out(
         site.interrupts.gently(stop)
         try:
             report = await act(engine)
-        except (ClusterFault, JournalUnwritable):
-            if await room.journal.unfinished():
+        except Exception as error:
+            known = engine.so_far()
+            if known.outcomes:
+                write_result(site.output, report_document(known), report_table(known))
+            if known.plans or (isinstance(error, ClusterFault) and await room.journal.unfinished()):
                 say(f"What was begun is in the journal. To go on: {site.command('resume')}")
             raise
     unapproved = [
@@ -214,8 +224,9 @@ def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> Ex
     if any(outcome.outcome in _MAY_HAVE_ELECTED for outcome in report.outcomes):
         say(_COPY_FIRST)
     restored = all(outcome.order_restored for outcome in report.outcomes)
+    _tell_damaged(report)
     if report.recovered and restored:
-        return ExitCode.DONE
+        return ExitCode.JOURNAL if report.damaged else ExitCode.DONE
     if site.interrupts.received:
         begun = f"To go on: {site.command('resume')}" if report.plans else "Nothing was begun; run the command again."
         say(f"Stopped by {site.interrupts.received.name}. {begun}")
@@ -226,6 +237,11 @@ def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> Ex
         complain(f"plan {plan.digest} was not approved; what needs approval was not changed")
         say(f"To approve exactly this plan: {plan.command}")
     return ExitCode.APPROVAL if unapproved else ExitCode.NOT_RECOVERED
+
+
+def _tell_damaged(report: Report) -> None:
+    for why in report.damaged:
+        complain(str(why))
 
 
 def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:

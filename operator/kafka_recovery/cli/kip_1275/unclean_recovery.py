@@ -23,7 +23,7 @@ from kafka_recovery.cli.terminal.render import Output, lines, write_result
 from kafka_recovery.cli.terminal.running import leave, run, stopped
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import evidence_table
-from kafka_recovery.cli.terminal.text import say
+from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
@@ -243,7 +243,14 @@ async def _elect(site: Site, task: Task, scope: Scope) -> ExitCode:
                 effort=Effort(within=within),
             )
             site.interrupts.gently(engine.stop)
-            report = await engine.recover(scope)
+            try:
+                report = await engine.recover(scope)
+            except Exception:
+                if known := engine.so_far().outcomes:
+                    _conclude(site, list(known))
+                raise
+            for why in report.damaged:
+                complain(str(why))
             outcomes |= {outcome.id: outcome for outcome in report.outcomes}
             scope = _held_up(report.outcomes)
             if not scope.partitions or site.interrupts.received or within <= timedelta():

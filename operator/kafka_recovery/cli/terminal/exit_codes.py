@@ -21,7 +21,7 @@ class ExitCode(IntEnum):
     APPROVAL = 4
     """A person has to approve first, or refused."""
     JOURNAL = 5
-    """The journal is locked by another run or can't be written. Nothing more was changed."""
+    """The journal is locked by another run, can't be written, or holds a damaged run. Nothing more was changed."""
     BUG = 70
     """An error nobody expected; its traceback is on stderr (sysexits.h: EX_SOFTWARE)."""
     HANGUP = 129

@@ -39,7 +39,7 @@ from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
 from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 
 _LOG = logging.getLogger(__name__)
 

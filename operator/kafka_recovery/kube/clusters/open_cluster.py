@@ -28,7 +28,7 @@ from kafka_recovery.kube.watching.watcher import Watcher
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Approvals, Cluster, Election, Journal, Observer
 from kafka_recovery.recovery.supervision import Supervision, Unsupervised
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 
 SCAN_DEADLINE = timedelta(seconds=10)
 

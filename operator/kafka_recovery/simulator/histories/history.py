@@ -26,7 +26,7 @@ from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.supervision import Authority, Permission
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.timing import Timing
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.facts import ENGINE, LAST, Granted, Paused, Ran, Wished
 from kafka_recovery.simulator.histories.findings import Finding, Verdict

@@ -30,8 +30,10 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest, read
+from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
-from kafka_recovery.recovery.wave import Timing
+from kafka_recovery.recovery.ports import JournalUnwritable
+from kafka_recovery.recovery.timing import Timing
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 
@@ -377,6 +379,41 @@ def test_a_run_that_was_cut_short_is_undone(
     assert "orders-17  restored" in undone.stdout
     assert cluster.leader(orders) is None
     assert json.loads(again.stdout)["outcomes"] == []
+
+
+def test_what_became_of_partitions_is_told_whatever_ends_the_run(
+    recovery: Run, orders: TopicPartition, automatic: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full(self: FileJournal, *facts: object) -> None:
+        raise JournalUnwritable("the journal can't be written: free some space")
+
+    monkeypatch.setattr(FileJournal, "wave_ended", full)
+
+    ended = recovery("recover", "--all-offline-partitions", "--policy", automatic)
+
+    assert ended.exit_code == 5
+    assert re.search(r"orders-17\s+Recovered", ended.stdout)
+    assert "free some space" in ended.stderr
+    assert "To go on: kafka-recovery resume" in ended.stderr
+
+
+def test_a_damaged_run_is_told_by_every_command_that_changes_something(
+    cluster: SmallCluster, recovery: Run, orders: TopicPartition, automatic: Path, plan_file: Path, journal: Path
+) -> None:
+    begun(cluster, plan_file, journal, "ann")
+    (directory,) = (journal / cluster.id).glob("*/")
+    (directory / "plan.json").write_bytes(b"{}")
+
+    commands = (
+        recovery("recover", "--all-offline-partitions", "--policy", automatic),
+        recovery("resume"),
+        recovery("undo"),
+    )
+
+    for told in commands:
+        assert f"then move {directory} away" in told.stderr
+    assert [told.exit_code for told in commands] == [1, 5, 5]
+    assert cluster.leader(orders) is None
 
 
 def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(

@@ -14,6 +14,7 @@ from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.recovery.local_storage import local_journal
+from kafka_recovery.recovery.ports import DamagedRun
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
@@ -84,6 +85,7 @@ def test_what_is_taken_over_can_be_undone_and_is_approved_by_nobody(
         with local_journal(tmp_path / "journal", cluster.id) as journal:
             await take_over(printed, journal, cluster.id)
             (run,) = await journal.unfinished()
+            assert not isinstance(run, DamagedRun)
             return len(run.begun), await journal.approver(run.digest)
 
     assert asyncio.run(taken_over()) == (1, None)

@@ -310,6 +310,10 @@ def _wires_were_bad(told: Told) -> bool:
     return any(fault.kind is Kind.WIRE and fault.at <= told.said.at for fault in told.scenario.faults)
 
 
+def _disk_was_full(told: Told) -> bool:
+    return any(fault.kind is Kind.DISK_FULL and fault.at <= told.said.at for fault in told.scenario.faults)
+
+
 def _rights_were_missing(told: Told) -> bool:
     """Whether any right was ever taken away from engines."""
     return any(fault.kind is Kind.RIGHTS and fault.at <= told.said.at for fault in told.scenario.faults)
@@ -349,6 +353,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
     "InvalidAnswer": _wires_were_bad,
+    "JournalUnwritable": _disk_was_full,
     "ClusterAuthorizationFailed": _rights_were_missing,
     "TopicAuthorizationFailed": _rights_were_missing,
 }  # fmt: skip

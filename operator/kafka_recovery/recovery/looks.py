@@ -1,0 +1,56 @@
+"""What a look at a partition's metadata means for its run."""
+
+from __future__ import annotations
+
+from kafka_recovery.domain.election import Gone, Leadership, Sighting
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_of_before, leader_silent, not_seen, topic_gone
+from kafka_recovery.recovery.partition_run import Ending, Led, NotLed, PartitionRun, State, counts
+
+
+def settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
+    """What a look shows while the designated leader does not answer; nothing where that does not settle it."""
+    gone = isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id)
+    if gone:
+        run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
+    elif not isinstance(look, Leadership):
+        if overdue:
+            ending = Ending.UNKNOWN if run.held else Ending.AGAIN
+            run.apply(NotLed(look.reason if look else not_seen(run), ending))
+    elif (lead := lead_of(look)) and counts(lead, run.decision):
+        run.apply(Led(lead))
+    elif look.leader is None and look.leader_epoch > run.decision.leader_epoch:
+        run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
+    elif look.leader is None and (overdue or not elected):
+        why = Reason("NotElected", "the election took no effect: the partition has no leader")
+        run.apply(NotLed(why, Ending.AGAIN))
+    elif lead and overdue:
+        run.apply(NotLed(leader_of_before(lead), Ending.AGAIN))
+    elif overdue:
+        run.look = look
+        run.apply(NotLed(leader_silent(look), Ending.FAILED))
+
+
+def see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
+    """A leader that answered, in the light of a later look: it may have died or been replaced meanwhile."""
+    if isinstance(look, Gone) or (isinstance(look, Leadership) and look.topic_id != run.decision.topic_id):
+        run.apply(NotLed(topic_gone(run.id), Ending.AGAIN))
+    elif isinstance(look, Leadership) and run.lead and look.leader_epoch > run.lead.leader_epoch:
+        if look.leader is None:
+            run.apply(NotLed(leader_died(run.decision, look), Ending.AGAIN))
+        elif lead := lead_of(look):
+            run.apply(Led(lead))
+        else:
+            run.apply(NotLed(leader_silent(look), Ending.FAILED))
+
+
+def see_what_came(run: PartitionRun, look: Sighting | None) -> bool:
+    """Move a run none of whose requests is under way to what a look shows; returns whether it has an order to read."""
+    seen = look if isinstance(look, Leadership) and look.topic_id == run.decision.topic_id else None
+    lead = lead_of(seen)
+    if lead is not None and counts(lead, run.decision):
+        run.apply(Led(lead))
+        run.look = seen
+    elif run.state is State.ELECTED:
+        settle(run, look, elected=False, overdue=True)
+    return run.cut_short
