@@ -151,7 +151,9 @@ class Leading:
         """Propose an ISR without those that have not caught up for too long."""
         if self.proposal is not None or self.closed or len(self.partition.state.isr) < 2:
             return
-        lost = [b for b in self.partition.state.isr if b != self.broker.id and not self._caught_up(self.followers.get(b))]
+        lost = [
+            b for b in self.partition.state.isr if b != self.broker.id and not self._caught_up(self.followers.get(b))
+        ]
         if lost:
             self._propose(tuple(broker for broker in self.partition.state.isr if broker not in lost))
 
