@@ -133,7 +133,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An engine has its answers to a change it asked for. `doubtful`: those that may still take effect, or may not."""
+    """An engine has its answers to a change it asked for.
+
+    `doubtful`: what was written and, by the wire, not answered: it may still take effect, or may not. `claimed`: what
+    the driver calls unanswered. `open_to_both`: what the wire shows too little of to say.
+    """
 
     at: float
     process: str
@@ -142,6 +146,8 @@ class Answered:
     asked_at: float
     partitions: frozenset[TopicPartition]
     doubtful: frozenset[TopicPartition]
+    claimed: frozenset[TopicPartition] = frozenset()
+    open_to_both: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

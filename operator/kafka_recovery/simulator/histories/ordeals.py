@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Rules, Upon
 
-
 _AT_ONCE = (0.0, 0.01, 0.03, 0.08)
 """Seconds after a request, before its answer or the first look at what came of it."""
 

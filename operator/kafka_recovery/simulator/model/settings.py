@@ -99,7 +99,7 @@ class Settings:
 
     @property
     def idle_exchanges(self) -> int:
-        """How many fetches without news pass as one: not so many that a follower could seem to lag or a leader silent."""
+        """How many fetches without news pass as one: so few that no follower seems to lag, and no leader silent."""
         return max(1, int(min(self.lag_max, self.fetch_timeout) / 4 / self.fetch_max_wait))
 
     @property
