@@ -214,7 +214,10 @@ class Led:
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """An engine gave a partition its outcome. `topic_id`, `assignment`: the controller's at that moment."""
+    """An engine gave a partition its outcome. `topic_id`, `assignment`: the controller's at that moment.
+
+    `in_reach`: the brokers that its process could have asked then.
+    """
 
     at: float
     process: str
@@ -222,6 +225,7 @@ class Concluded:
     outcome: PartitionOutcome
     topic_id: TopicId | None
     assignment: tuple[BrokerId, ...]
+    in_reach: frozenset[BrokerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
