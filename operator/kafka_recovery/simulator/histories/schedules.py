@@ -47,7 +47,7 @@ _STEPS = (40, 100, 150, 250)
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v4:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v5:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -65,7 +65,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v4:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v5:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")

@@ -53,6 +53,22 @@ KNOWN: tuple[Named, ...] = (
         r"had a leader elected for it; it says .*not authorized",
         (),
     ),
+    Named(
+        "refused-after-an-election-that-died",
+        "Where the leader that a run had elected dies at once, and the run decides anew and may then not go on, it calls"
+        " the partition `Refused`, as if it had elected nobody.",
+        ("refused_is_untouched",),
+        r"had a leader elected for it; it says (OutOfTime|ApprovalMissing|ObserveOnly|Suspended)",
+        (),
+    ),
+    Named(
+        "an-empty-log-that-is-told-to-be-long",
+        "A broker whose log is empty, and that says that it ends further on, is believed: it knows no leader epoch, and"
+        " nobody holds that against it.",
+        ("who_contradicts_itself_is_named",),
+        r"ends at \d+; it ends at 0, and so its leader epochs say",
+        (),
+    ),
 )
 
 

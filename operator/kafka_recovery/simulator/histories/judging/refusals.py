@@ -188,11 +188,12 @@ def _time_is_over(told: Told) -> bool:
 
 
 def _plan_is_full(told: Told) -> bool:
-    """Whether a plan of this run, which may be written down a little later, elects as many as it may."""
+    """Whether a plan of this run, unless it died before that was written down, elects as many as it may."""
     least = min(wish.policy.limits.partitions for wish in told.story.wishes(0.0, told.said.at))
     mine = [told.story.plan(k.digest) for k in told.story.kept if k.process == told.said.process and k.name == PLAN]
-    unwritten = told.said.process not in {k.process for k in told.story.kept}
-    return unwritten or any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
+    reported = any(ran.process == told.said.process and ran.report is not None for ran in told.story.ran)
+    full = any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
+    return full or not (mine or reported)
 
 
 def _nobody_approved(told: Told) -> bool:
