@@ -55,8 +55,8 @@ KNOWN: tuple[Named, ...] = (
     ),
     Named(
         "refused-after-an-election-that-died",
-        "Where the leader that a run had elected dies at once, and the run decides anew and may then not go on, it calls"
-        " the partition `Refused`, as if it had elected nobody.",
+        "Where the leader that a run had elected dies at once, and the run decides anew and may then not go on, it"
+        " calls the partition `Refused`, as if it had elected nobody.",
         ("refused_is_untouched",),
         r"had a leader elected for it; it says (OutOfTime|ApprovalMissing|ObserveOnly|Suspended)",
         (),
