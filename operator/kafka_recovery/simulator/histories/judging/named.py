@@ -50,7 +50,7 @@ KNOWN: tuple[Named, ...] = (
         "Where the right to see a topic is taken away just after an election, the partition is called `Refused`, though"
         " this very run had a leader elected for it.",
         ("refused_is_untouched",),
-        r"had a leader elected for it; it says .*not authorized",
+        r"had a leader elected for it.*; it says .*not authorized",
         (),
     ),
     Named(
@@ -58,7 +58,7 @@ KNOWN: tuple[Named, ...] = (
         "Where the leader that a run had elected dies at once, and the run decides anew and may then not go on, it"
         " calls the partition `Refused`, as if it had elected nobody.",
         ("refused_is_untouched",),
-        r"had a leader elected for it; it says (OutOfTime|ApprovalMissing|ObserveOnly|Suspended)",
+        r"had a leader elected for it that is gone again; it says (OutOfTime|ApprovalMissing|ObserveOnly|Suspended)",
         (),
     ),
     Named(

@@ -56,7 +56,10 @@ def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
         if said.outcome.outcome is Outcome.REFUSED:
             mine = [h for h in story.held if (h.by, h.id) == (said.process, said.outcome.id) and h.at <= said.at]
             mine = [held for held in mine if held.topic_id == said.topic_id]
-            text = f"{said.process} refuses {said.outcome.id} and had a leader elected for it"
+            newest = max((held.epoch for held in mine), default=-1)
+            now = story.states(said.outcome.id, said.at, said.at)
+            gone = " that is gone again" if any(state.leader_epoch > newest for state in now) else ""
+            text = f"{said.process} refuses {said.outcome.id} and had a leader elected for it{gone}"
             yield unless(not mine, said.at, f"{text}; it says {said.outcome.reason}")
 
 
