@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near
+from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, relay_is_out_of_reach
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind
 
@@ -48,7 +48,7 @@ def _metadata_were_old(told: Told) -> bool:
 
 
 def _it_took_so_long(told: Told, *, looked: bool = False) -> bool:
-    """Whether so many seconds have passed as it says since the last look at it, or request about it, that was in time.
+    """Whether so many seconds have passed as it says since the run began, or last looked at it or asked for it in time.
 
     `looked`: the look that took so long came to an end, and is the last one.
     """
@@ -60,7 +60,8 @@ def _it_took_so_long(told: Told, *, looked: bool = False) -> bool:
         for each in told.story.answered
         if each.process == process and id in each.partitions and each.what != "restore"
     ]
-    known = sorted(moment for moment in (*looks, *asked) if moment <= at)
+    started = [ran.began for ran in told.story.ran if ran.process == process]
+    known = sorted(moment for moment in (*started, *looks, *asked) if moment <= at)
     began = known[: -1 if looked else None][-1:]
     return said is not None and bool(began) and at - began[0] >= float(said[1]) - _SLACK
 
@@ -128,9 +129,7 @@ def was_not_seen(told: Told) -> bool:
 
 
 def _relay_is_out_of_reach(told: Told) -> bool:
-    """Whether the broker that it names was none that the process could reach."""
-    named = re.search(r"through broker (\d+)", _message(told))
-    return named is not None and int(named[1]) not in told.said.in_reach
+    return relay_is_out_of_reach(told.said)
 
 
 def _lately(told: Told) -> float:

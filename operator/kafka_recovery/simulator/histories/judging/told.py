@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -52,3 +53,10 @@ def near(told: Told) -> tuple[PartitionState, ...]:
     if told.looked is not None:
         since = min(since, told.looked.at - told.looked.evidence.cluster.took.total_seconds() - LAST_SEEN)
     return told.story.states(told.said.outcome.id, since, told.said.at)
+
+
+def relay_is_out_of_reach(said: Concluded) -> bool:
+    """Whether a silent relay is the reason that was given, and its process could not have asked that broker."""
+    reason = said.outcome.reason
+    named = re.search(r"through broker (\d+)", reason.message) if reason and reason.code == "RelaySilent" else None
+    return named is not None and int(named[1]) not in said.in_reach
