@@ -217,6 +217,21 @@ def unanswered_taken_for_accepted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ControllerRequests, "decided", decided)
 
 
+def accepted_taken_for_unanswered(patch: pytest.MonkeyPatch) -> None:
+    """What was answered counts as in doubt."""
+    honest = ControllerRequests.decided
+
+    async def decided(self: ControllerRequests, *asked: Any, **how: Any) -> Mapping[TopicPartition, ElectionAnswer]:
+        answers = await honest(self, *asked, **how)
+        why = Reason("BrokerSilent", "it did not answer")
+        return {
+            id: ElectionAnswer(Answer.UNANSWERED, why) if told.answer is Answer.ACCEPTED else told
+            for id, told in answers.items()
+        }
+
+    patch.setattr(ControllerRequests, "decided", decided)
+
+
 def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     honest = Session.refuse
 
@@ -283,8 +298,9 @@ DEFECTS = (
     Defect("a failed wave ignored", a_failed_wave_ignored, ("a_failed_wave_stops_the_next",), lambda scenario: APART),
     Defect(
         "unanswered taken for accepted", unanswered_taken_for_accepted,
-        ("restored_is_restored", "no_order_is_left_behind", "nobody_from_silence"), by_order,
+        ("doubt_is_what_the_wire_shows", "requests_in_doubt_are_waited_out"), by_order,
     ),
+    Defect("accepted taken for unanswered", accepted_taken_for_unanswered, ("doubt_is_what_the_wire_shows",)),
     Defect("no outcome at the deadline", no_outcome_at_the_deadline, ("everybody_has_an_outcome",)),
     Defect(
         "orders left by a crash", orders_left_by_a_crash,

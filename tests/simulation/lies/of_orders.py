@@ -97,6 +97,20 @@ LIES = (
             it.story.ordered, lambda change: _restores(change) and change.id == SECOND
         ),
     }),
+    *lies("doubt_is_what_the_wire_shows", PLAIN, {
+        "an election that nobody answered was answered": lambda it: it.tells(
+            it.story.answered, lambda told: told.what == "elect", doubtful=lambda told: told.partitions
+        ),
+        "an order that nobody answered was answered": lambda it: it.tells(
+            it.story.answered, lambda told: told.what == "designate", doubtful=lambda told: told.partitions
+        ),
+        "an answer that came did not come": lambda it: it.tells(
+            it.story.answered, lambda told: told.what == "elect", claimed=lambda told: told.partitions
+        ),
+        "what was restored is in doubt": lambda it: it.tells(
+            it.story.answered, lambda told: told.what == "restore", claimed=lambda told: told.partitions
+        ),
+    }),
     *lies("requests_in_doubt_are_waited_out", PLAIN, {
         "a designation without an answer": lambda it: it.hides(
             it.story.answered, lambda told: told.what == "designate"

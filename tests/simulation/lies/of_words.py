@@ -14,8 +14,8 @@ from simulation.lies.liars import FIRST, SECOND, WHY, Tell, lies, together
 RECOVERED, CLEANLY, UNDER = Outcome.RECOVERED, Outcome.RECOVERED_CLEANLY, Outcome.RECOVERED_UNDER_MIN_ISR
 
 
-def _because(code: str, outcome: Outcome = Outcome.REFUSED) -> Tell:
-    return lambda it: it.says(outcome=outcome, reason=Reason(code, "so they say"))
+def _because(code: str, outcome: Outcome = Outcome.REFUSED, why: str = "so they say") -> Tell:
+    return lambda it: it.says(outcome=outcome, reason=Reason(code, why))
 
 
 def _shown(epoch: int, leader: int | None) -> Tell:
@@ -83,6 +83,22 @@ LIES = (
         "that its order is altered": _because("OrderStillAltered"),
         "that an earlier wave failed": _because("EarlierWaveFailed"),
         "a word that nobody knows": _because("BadWeather"),
+        "that the metadata it saw were old": _because("StaleMetadata"),
+        "that a broker stood behind the controllers": _because(
+            "StaleMetadata", why="kafka-2:9092 stands at metadata offset 3, the controller had committed 9"
+        ),
+        "that controllers did not answer a broker": _because(
+            "StaleMetadata", why="kafka-2:9092 stands at metadata offset 3, the controller does not answer it"
+        ),
+        "that it came too late": _because("TooLate", why="2s were over, and what was seen before is too old now"),
+        "that its look took long": _because("LookTooOld", why="the last look at it took 40.0 s: what it saw first"),
+        "that no order can be set": _because("OrderCannotBeSet"),
+        "that a replica is not registered": _because("ReplicaNotRegistered"),
+        "that the order elects another": _because("OrderElectsAnother"),
+        "that two share an address": _because("AddressShared", why="brokers 2, 3 are all listed at kafka-2:9092"),
+        "that no wave unlocked it": _because("NotUnlocked"),
+        "that it is another cluster": _because("ClusterMismatch"),
+        "that a relay is silent": _because("RelaySilent", why="a request went through broker 2 (kafka-2:9092)"),
     }),
     *lies("refused_is_untouched", PLAIN, {
         "what it has elected": _because("NoCandidate"),
@@ -94,6 +110,12 @@ LIES = (
     *lies("failed_is_so", PLAIN, {
         "the planned one is another one": _because("ElectedInstead", Outcome.FAILED),
         "who leads has died": _because("LeaderDied", Outcome.FAILED),
+        "an old leader was shown": _because(
+            "StaleMetadata", Outcome.FAILED,
+            "broker 3 leads it in epoch 2 by what is to be seen now, but it was seen without a leader",
+        ),
+        "it came too late": _because("TooLate", Outcome.FAILED, "9s were over, and what was seen before is old"),
+        "nobody was to be seen": _because("NotSeen", Outcome.UNKNOWN),
     }),
     *lies("failed_is_so", REFUSED, {
         "in doubt, and nothing was asked": lambda it: it.says(outcome=Outcome.UNKNOWN, reason=WHY),

@@ -108,6 +108,15 @@ class Chronicle:
         state = self.kafka.truth.state(id)
         return None if state is None else state.topic_id
 
+    def in_reach_of(self, process: str) -> Iterator[BrokerId]:
+        """The brokers that a process can ask."""
+        network = self.kafka.network
+        network.node(process)
+        for id, broker in self.kafka.brokers.items():
+            awake = broker.is_open and broker.node.running and not broker.node.paused
+            if awake and network.joined(process, id):
+                yield id
+
     def lost_later(self, election: Held) -> tuple[RecordId, ...]:
         """Records that a leader whom this election overthrew acknowledged after it, and that the new one never held.
 
@@ -328,6 +337,7 @@ class Ears:
                 outcome,
                 chronicle.topic_id(outcome.id),
                 chronicle.assignment(outcome.id),
+                frozenset(chronicle.in_reach_of(self.process)),
             )
         )
         chronicle.step("said", self.machine)

@@ -133,7 +133,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An engine has its answers to a change it asked for. `doubtful`: those that may still take effect, or may not."""
+    """An engine has its answers to a change it asked for.
+
+    `doubtful`: what was written and, by the wire, not answered: it may still take effect, or may not. `claimed`: what
+    the driver calls unanswered. `open_to_both`: what the wire shows too little of to say.
+    """
 
     at: float
     process: str
@@ -142,6 +146,8 @@ class Answered:
     asked_at: float
     partitions: frozenset[TopicPartition]
     doubtful: frozenset[TopicPartition]
+    claimed: frozenset[TopicPartition] = frozenset()
+    open_to_both: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +214,10 @@ class Led:
 
 @dataclass(frozen=True, slots=True)
 class Concluded:
-    """An engine gave a partition its outcome. `topic_id`, `assignment`: the controller's at that moment."""
+    """An engine gave a partition its outcome. `topic_id`, `assignment`: the controller's at that moment.
+
+    `in_reach`: the brokers that its process could have asked then.
+    """
 
     at: float
     process: str
@@ -216,6 +225,7 @@ class Concluded:
     outcome: PartitionOutcome
     topic_id: TopicId | None
     assignment: tuple[BrokerId, ...]
+    in_reach: frozenset[BrokerId] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

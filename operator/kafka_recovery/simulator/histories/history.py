@@ -30,8 +30,9 @@ from kafka_recovery.recovery.timing import Timing
 from kafka_recovery.simulator.histories.chronicle import Chronicle, Ears
 from kafka_recovery.simulator.histories.facts import ENGINE, LAST, Granted, Paused, Ran, Wished
 from kafka_recovery.simulator.histories.findings import Finding, Verdict
-from kafka_recovery.simulator.histories.hearing import HeardCluster, HeardElection, Requests, Witnesses
+from kafka_recovery.simulator.histories.hearing import HeardCluster, Witnesses
 from kafka_recovery.simulator.histories.oracle import judge
+from kafka_recovery.simulator.histories.overhearing import HeardElection, Requests
 from kafka_recovery.simulator.histories.pauses import StoppableLoop
 from kafka_recovery.simulator.histories.scenario import Command, EngineRun, Scenario
 from kafka_recovery.simulator.histories.stage import send_traffic, staged
@@ -227,8 +228,8 @@ class _Theatre:
         )
 
     async def _live(self, process: Process, machine: Machine, ears: Ears, run: EngineRun, result: _Result) -> None:
-        requests = Requests(ears.asked)
-        dial = SimulatedDial(self.kafka, process, self.names, self.weather, requests.sending)
+        requests = Requests(ears.asked, lambda: self.story.now)
+        dial = SimulatedDial(self.kafka, process, self.names, self.weather, requests.tap)
         try:
             with FileJournal(SimulatedStorage(machine.disk, process, machine.clock.now), machine.clock.now) as journal:
                 machine.process = process

@@ -11,6 +11,12 @@ from kafka_recovery.simulator.histories.scenario import Fault, Kind, Topic, Traf
 _DIVERGING = 14.0
 """Seconds from the first leader's fall to the second one's."""
 
+_BEST_STANDS_LAST = 0.6
+"""How often followers fall behind in the order of their assignment: else most orders elect the best one as they are."""
+
+_COPIES = 3
+"""Of so many, two in sync and two that answer prove how much is lost at most."""
+
 _BACK = {Kind.FREEZE: Kind.THAW, Kind.ISOLATE: Kind.HEAL}
 """What brings a broker back; any other is started."""
 
@@ -19,7 +25,7 @@ _BACK = {Kind.FREEZE: Kind.THAW, Kind.ISOLATE: Kind.HEAL}
 class Incident:
     """What happens to a partition, and what is written for its sake. `alone`: since when nothing else is written.
 
-    `elr`: without eligible leader replicas it would be none.
+    `elr`: without eligible leader replicas it would be none; `bounds`: nor without what bounds a loss.
     """
 
     partition: str
@@ -28,6 +34,11 @@ class Incident:
     traffic: tuple[Traffic, ...] = ()
     alone: float | None = None
     elr: bool = False
+    bounds: bool = False
+
+    def of(self, topic: Topic) -> bool:
+        """Whether the partition is one of this topic's."""
+        return self.partition.rpartition("-")[0] == topic.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +73,12 @@ class Incidents:
 
     def _one_by_one(self, replicas: tuple[int, ...], fallen: float) -> Iterator[Fault]:
         leader, followers = replicas[0], list(replicas[1:])
-        self.chance.shuffle(followers)
         way = self.chance.choice((Kind.KILL, Kind.KILL, Kind.FREEZE, Kind.ISOLATE, Kind.CRASH))
-        for broker in followers:
-            yield Fault(self._moment(3, fallen - 7), way, broker)
+        if self.chance.random() >= _BEST_STANDS_LAST:
+            self.chance.shuffle(followers)
+        moments = sorted(self._moment(3, fallen - 7) for _ in followers)
+        for broker, at in zip(followers, moments, strict=True):
+            yield Fault(at, way, broker)
         end = self.chance.choice((Kind.KILL,) * 5 + (Kind.CRASH,) * 2 + (Kind.ISOLATE,))
         yield Fault(self._moment(fallen, fallen + 2), end, leader)
         if way is end is Kind.ISOLATE:
@@ -76,12 +89,23 @@ class Incidents:
         if self.chance.random() < 0.1:
             yield from _flicker(leader, followers, fallen)
 
+    def contested(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
+        """The same, and the best of them stays away until some engine sets another order."""
+        name, replicas = f"{topics[0].name}-0", topics[0].assignments[0]
+        leader, *others, _ = replicas
+        moments = sorted(self._moment(3, fallen - 7) for _ in replicas[1:])
+        faults = [Fault(at, Kind.KILL, broker) for broker, at in zip(replicas[1:], moments, strict=True)]
+        faults.append(Fault(self._moment(fallen, fallen + 2), Kind.KILL, leader))
+        faults += [Fault(self._moment(fallen + 1, fallen + 3), Kind.START, broker) for broker in others]
+        return Incident(name, replicas, tuple(faults))
+
     def _divergence(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
         """The first leader dies with records nobody has; the next one writes others, loses its follower and falls."""
         at = fallen - _DIVERGING
         name, replicas = f"{topics[0].name}-0", topics[0].assignments[0]
         burst = Traffic(name, False, at, at + 2.5, 0.2, 3)
-        return Incident(name, replicas, tuple(self._diverging(replicas, fallen)), (burst,))
+        bounds = len(replicas) == _COPIES and self.chance.random() < 0.5
+        return Incident(name, replicas, tuple(self._diverging(replicas, fallen)), (burst,), bounds=bounds)
 
     def _fork(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
         """The same, and the next leader takes as many records as the first one had alone: two logs of one length."""

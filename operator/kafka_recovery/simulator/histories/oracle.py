@@ -58,6 +58,7 @@ from kafka_recovery.simulator.histories.judging.orders import (
 )
 from kafka_recovery.simulator.histories.judging.quarantine import (
     an_earlier_wave_is_waited_out,
+    doubt_is_what_the_wire_shows,
     requests_in_doubt_are_waited_out,
 )
 from kafka_recovery.simulator.histories.judging.readings import nobody_else_is_named, who_contradicts_itself_is_named
@@ -104,6 +105,7 @@ INVARIANTS: tuple[Invariant, ...] = (
     only_own_orders_are_replaced,
     no_order_is_left_behind,
     restored_is_restored,
+    doubt_is_what_the_wire_shows,
     requests_in_doubt_are_waited_out,
     an_earlier_wave_is_waited_out,
     approval_is_for_this_plan,

@@ -12,6 +12,9 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.simulator.histories.scenario import Authority, Fault, Kind, Rules, Upon
 
+_AT_ONCE = (0.0, 0.01, 0.03, 0.08)
+"""Seconds after a request, before its answer or the first look at what came of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Ordeals:
@@ -35,7 +38,8 @@ class Ordeals:
             self._somebody_else_reorders, self._somebody_else_elects, self._the_designated_one_leaves, self._unanswered,
             self._deaf_follower, self._clean_member_answers, self._better_late_than_never, self._another_topic,
             self._another_disk, self._the_designated_one_leaves, self._somebody_else_reorders,
-            self._kafka_elects_uncleanly, self._falls_silent_when_asked_for_news,
+            self._kafka_elects_uncleanly, self._falls_silent_when_asked_for_news, self._owners_change_their_minds,
+            self._kafka_elects_uncleanly,
         )  # fmt: skip
         for kind in self.chance.sample(kinds, self.chance.choice((1, 2, 2))):
             for fault in kind():
@@ -63,11 +67,12 @@ class Ordeals:
 
     def _somebody_else_reorders(self) -> Iterator[Fault]:
         """Just before or after a request of the engine; sometimes into the very order that the engine wants."""
-        upon = self.chance.choice((Upon.DESIGNATE, Upon.DESIGNATE, Upon.BEGUN, Upon.ELECT, Upon.RESTORE))
         later = self.chance.choice((0.0, 0.0, 0.01, 0.05))
-        if self.chance.random() < 0.4:
+        if self.chance.random() < 0.5:
+            upon = self.chance.choice((Upon.DESIGNATE, Upon.BEGUN))
             yield Fault(0, Kind.REASSIGN, upon=upon, later=later, partition=self.partition, designated=True)
             return
+        upon = self.chance.choice((Upon.DESIGNATE, Upon.DESIGNATE, Upon.BEGUN, Upon.ELECT, Upon.RESTORE))
         order = self.chance.sample(self.replicas, len(self.replicas))
         yield Fault(0, Kind.REASSIGN, upon=upon, later=later, partition=self.partition, replicas=tuple(order))
 
@@ -77,12 +82,12 @@ class Ordeals:
 
     def _the_designated_one_leaves(self) -> Iterator[Fault]:
         """Before it is elected, or just when it leads."""
-        if self.chance.random() < 0.6:
-            kind = self.chance.choice((Kind.STOP, Kind.STOP, Kind.KILL, Kind.FREEZE))
+        if self.chance.random() < 0.5:
+            kind = self.chance.choice((Kind.STOP, Kind.STOP, Kind.KILL, Kind.FREEZE, Kind.LOG_DIR))
             yield Fault(0, kind, designated=True, upon=self.chance.choice((Upon.DESIGNATE, Upon.BEGUN)))
             return
-        kind = self.chance.choice((Kind.HIDE, Kind.FREEZE, Kind.KILL))
-        yield Fault(0, kind, designated=True, upon=Upon.ELECT, later=0.08, lasting=60.0)
+        kind, later = self.chance.choice((*(Kind.HIDE,) * 4, Kind.FREEZE, Kind.KILL)), self.chance.choice(_AT_ONCE)
+        yield Fault(0, kind, designated=True, upon=Upon.ELECT, later=later, lasting=60.0)
 
     def _unanswered(self) -> Iterator[Fault]:
         upon = self.chance.choice((Upon.DESIGNATE, Upon.ELECT, Upon.RESTORE))
@@ -110,11 +115,11 @@ class Ordeals:
         yield Fault(0, Kind.START, self.replicas[0], upon=upon)
 
     def _better_late_than_never(self) -> Iterator[Fault]:
-        """Another replica answers, once the plan is made."""
-        broker = self.chance.choice(self.replicas[1:])
-        yield Fault(round(self.fallen + 2, 2), Kind.HIDE, broker, lasting=self._moment(5, 60))
-        yield Fault(0, Kind.HEAL, upon=Upon.PLANNED)
+        """Another replica, mostly a better one, is back once the plan is made and before the engine looks again."""
+        broker = self.chance.choice((self.replicas[-1], self.replicas[-1], self.replicas[1]))
+        yield Fault(round(self.begins - 0.5, 2), Kind.KILL, broker)
         yield Fault(0, Kind.START, broker, upon=Upon.PLANNED)
+        yield Fault(0, Kind.PAUSE_ENGINE, upon=Upon.PLANNED, lasting=self._moment(3, 20))
 
     def _another_topic(self) -> Iterator[Fault]:
         yield Fault(0, Kind.RECREATE, upon=self.chance.choice((Upon.PLANNED, Upon.BEGUN)), partition=self.partition)
@@ -127,11 +132,9 @@ class Ordeals:
 
     def rivals(self) -> Iterator[Fault]:
         """Who has set an order stands still, and finds that another machine took it for the original one meanwhile."""
-        broker = self.chance.choice(self.replicas[1:])
-        yield Fault(round(self.fallen + 0.5, 2), Kind.KILL, broker)
         later, lasting = self.chance.choice((0.02, 0.05)), self._moment(8, 30)
         yield Fault(round(self.called - 1, 2), Kind.PAUSE_ENGINE, upon=Upon.DESIGNATE, later=later, lasting=lasting)
-        yield Fault(round(self.called - 1, 2), Kind.START, broker, upon=Upon.DESIGNATE)
+        yield Fault(round(self.called - 1, 2), Kind.START, self.replicas[-1], upon=Upon.DESIGNATE)
 
     def _kafka_elects_uncleanly(self) -> Iterator[Fault]:
         yield Fault(round(self.fallen, 2), Kind.UNCLEAN, partition=self.partition)

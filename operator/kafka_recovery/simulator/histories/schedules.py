@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kafka_recovery.cluster.drivers import Driver
 from kafka_recovery.domain.policy import Approval, CandidateOrder, RequiredAnswers
@@ -29,11 +29,14 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
-VERSION = 4
+VERSION = 5
 """What a seed means: raised whenever the same seed would draw another scenario than before."""
 
 _RIVALS = 0.05
 """How many of all histories are about two machines at one partition."""
+
+_ALIKE = 0.4
+"""How often all partitions of a topic have the same replicas, so that they fall together and take several waves."""
 
 _TAKEN_OVER = 10
 """One history of so many is about a run that takes over from a killed one."""
@@ -44,7 +47,7 @@ _STEPS = (40, 100, 150, 250)
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v4:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v5:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -62,7 +65,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v4:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v5:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -89,13 +92,16 @@ class _Draw:
 
     def scenario(self, seed: int) -> Scenario:
         chance = self.chance
-        brokers = chance.randint(3, 5)
-        topics = tuple(self._topics(brokers))
+        rivals = chance.random() < _RIVALS
+        brokers = chance.randint(4 if rivals else 3, 5)
+        topics = tuple(self._topics(brokers, 4 if rivals else None))
         fallen = self._moment(20, 32)
         called = fallen + chance.uniform(3, 28)
         quiet = called + chance.uniform(60, 110)
-        incident = Incidents(chance, brokers).drawn(topics, fallen, called)
-        rivals = chance.random() < _RIVALS
+        incidents = Incidents(chance, brokers)
+        incident = incidents.contested(topics, fallen) if rivals else incidents.drawn(topics, fallen, called)
+        if incident.bounds:
+            topics = tuple(replace(topic, min_isr=2) if incident.of(topic) else topic for topic in topics)
         runs = self._rivals(called) if rivals else self._engines(called, quiet)
         if seed % _TAKEN_OVER == _TAKEN_OVER - 1:
             runs = self._taken_over(called)
@@ -121,9 +127,9 @@ class _Draw:
             topics,
             elr=settings.fenced_listed and (incident.elr or chance.random() < 0.5),
             driver=Driver.DESIGNATED if chance.random() < 0.1 else Driver.ASSIGNMENT_ORDER,
-            knows_history=chance.random() < 0.5,
+            knows_history=chance.random() < 0.5 or incident.bounds,
             witnessed=chance.choice((None, 0.5, 5.0)),
-            rules=self._rules(),
+            rules=self._by_length() if incident.bounds else self._rules(),
             within=chance.choice((None, None, 15.0, 30.0, 90.0)),
             traffic=(*self._traffic(topics, quiet, incident), *incident.traffic),
             faults=tuple(sorted(faults, key=lambda fault: fault.at)),
@@ -134,12 +140,13 @@ class _Draw:
             settings=settings,
         )
 
-    def _topics(self, brokers: int) -> Iterator[Topic]:
+    def _topics(self, brokers: int, wanted: int | None) -> Iterator[Topic]:
         for name in ("orders", "payments")[: self.chance.randint(1, 2)]:
-            replication = self.chance.randint(2, min(brokers, 4))
-            assignments = tuple(
-                tuple(self.chance.sample(range(1, brokers + 1), replication)) for _ in range(self.chance.randint(1, 3))
-            )
+            replication = wanted or min(brokers, self.chance.choice((2, 3, 3, 4)))
+            count = self.chance.randint(1, 3)
+            assignments = tuple(tuple(self.chance.sample(range(1, brokers + 1), replication)) for _ in range(count))
+            if self.chance.random() < _ALIKE:
+                assignments = assignments[:1] * count
             yield Topic(name, assignments, self.chance.randint(1, min(replication, 3)))
 
     def _traffic(self, topics: tuple[Topic, ...], quiet: float, incident: Incident) -> Iterator[Traffic]:
@@ -147,7 +154,7 @@ class _Draw:
             for index in range(len(topic.assignments)):
                 for acks_all in (True, False):
                     if acks_all or self.chance.random() < 0.3:
-                        first, every = self._moment(1, 4), round(self.chance.uniform(0.5, 3), 2)
+                        first, every = self._moment(1, 4), round(self.chance.uniform(0.7, 4), 2)
                         records = self.chance.randint(1, 4)
                         name = f"{topic.name}-{index}"
                         alone = incident.alone if name == incident.partition else None
@@ -241,6 +248,9 @@ class _Draw:
             brokers_down_percent=choice((50, 70) + (100,) * 6),
             wave_sizes=choice(((1,), (1, 2), (50,), (1, 50))),
         )
+
+    def _by_length(self) -> Rules:
+        return replace(self._rules(), candidate_order=CandidateOrder.LONGEST_LOG)
 
     def _moment(self, first: float, last: float) -> float:
         """Whole hundredths read better and lose nothing."""

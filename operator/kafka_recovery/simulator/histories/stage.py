@@ -10,6 +10,9 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.histories.scenario import Scenario, Traffic
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 
+LONGEST_BACKOFF = 4.0
+"""Seconds after which a producer asks once more who leads: in most histories that is somebody only minutes later."""
+
 
 def staged(scenario: Scenario, *, keep_timeline: bool = True, cluster_id: str | None = None) -> SimulatedKafka:
     """The scenario's brokers, controllers and empty topics at virtual second 0. `cluster_id`: else the seed's."""
@@ -40,4 +43,5 @@ def _begin(kafka: SimulatedKafka, name: str, traffic: Traffic) -> None:
     acks = "all" if traffic.acks_all else "1"
     id = TopicPartition.parse(traffic.partition)
     producer = kafka.producer(name, id, acks=acks, every=traffic.every, records=traffic.records)
+    producer.longest_backoff = LONGEST_BACKOFF
     kafka.scheduler.at(traffic.last, producer.stop)

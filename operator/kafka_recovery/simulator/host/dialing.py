@@ -12,7 +12,7 @@ from socket import EAI_NONAME, gaierror
 from kafka_recovery.cluster.sockets import Address, Streams
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.host.mortality import Process
-from kafka_recovery.simulator.host.tcp import Calling, Link
+from kafka_recovery.simulator.host.tcp import Calling, Link, Tap, Untapped
 from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.wire.session import Session
@@ -47,13 +47,13 @@ def _real(broker: BrokerId) -> Address:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDial:
-    """Port `Dial` of one process. `sending` hears of every request's frame, just before it is sent."""
+    """Port `Dial` of one process. `tap`: makes who hears the bytes of a connection."""
 
     kafka: SimulatedKafka
     process: Process
     names: Names
     weather: Weather = field(default_factory=Weather)
-    sending: Callable[[bytes], object] = lambda frame: None
+    tap: Callable[[], Tap] = Untapped
 
     async def __call__(self, address: Address, tls: ssl.SSLContext | None) -> Streams:
         """A connection. Raises OSError: the name is unknown, or nobody listens there."""
@@ -68,7 +68,7 @@ class SimulatedDial:
         if not await answered:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
         session = Session(self.kafka, broker, self.process.name, self.names.address_of, whims=self.weather)
-        link = Link(network, self.process, target, session, self.weather, self.sending)
+        link = Link(network, self.process, target, session, self.weather, self.tap())
         self.process.when_dead(link.abort)
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)

@@ -58,10 +58,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     def select(self, timeout: float | None) -> list[Any]:
         """Let things happen until one of them wakes somebody up, at most for so many seconds. Raises Standstill."""
-        model = self._model
+        model, ready = self._model, self._ready
+        step = model.step
         until = math.inf if timeout is None else model.now + timeout
-        while not self._ready:
-            if model.step(until):
+        while not ready:
+            if step(until):
                 continue
             if timeout is None:
                 raise Standstill("nobody has anything left to do, and something is still waited for")

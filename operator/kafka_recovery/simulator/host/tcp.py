@@ -63,6 +63,28 @@ class _Way:
             self.arrive(self._early.pop(self._arrived - 1))
 
 
+class Tap(Protocol):
+    """Who hears the bytes of one connection at the client's end."""
+
+    def sending(self, frame: bytes) -> object:
+        """A request with its length is about to be sent."""
+        ...
+
+    def arrived(self, data: bytes) -> object:
+        """Some bytes of answers have arrived."""
+        ...
+
+
+class Untapped:
+    """Nobody does."""
+
+    def sending(self, frame: bytes) -> None:
+        """Not heard."""
+
+    def arrived(self, data: bytes) -> None:
+        """Not heard."""
+
+
 class Link(asyncio.Transport):
     """The client's end of one connection: what asyncio writes to and hears from."""
 
@@ -73,12 +95,12 @@ class Link(asyncio.Transport):
         broker: Broker,
         listener: Listener,
         weather: Weather,
-        sending: Callable[[bytes], object],
+        tap: Tap,
     ) -> None:
-        """`listener`: who answers at the other end. `sending` hears of every request just before it is sent."""
+        """`listener`: who answers at the other end."""
         super().__init__()
         self._network, self._process, self._broker, self._listener = network, process, broker, listener
-        self._weather, self._sending = weather, sending
+        self._weather, self._tap = weather, tap
         self._generation = broker.node.generation
         self._there = _Way(network, process.name, broker.id, self._at_broker)
         self._back = _Way(network, broker.id, process.name, self._at_client)
@@ -99,7 +121,7 @@ class Link(asyncio.Transport):
         self._process.step(f"send a request to broker {self._broker.id}")
         if self._closed:
             return
-        self._sending(frame)
+        self._tap.sending(frame)
         if self._process.dead:
             raise Killed("it dies with the request in its hands")
         self._there.send(frame)
@@ -152,6 +174,7 @@ class Link(asyncio.Transport):
             self._process.step(f"an answer of broker {self._broker.id}")
         except Killed:
             return
+        self._tap.arrived(data)
         self._protocol.data_received(data)
 
     def _broker_stopped(self, host_up: bool) -> None:

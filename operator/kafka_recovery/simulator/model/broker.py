@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,6 +23,9 @@ from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.storage import Storage
 from kafka_recovery.simulator.model.switches import Switches
 from kafka_recovery.simulator.model.timeline import Timeline, What
+
+_LONG = 0.5
+"""Seconds: whoever knows less than the controllers have written for longer than that is remembered for it."""
 
 
 class Broker:
@@ -58,6 +62,8 @@ class Broker:
         self.starts = 0
         self.is_open = False
         self.misreports = 0
+        self._opened_at = 0.0
+        self._lags: list[tuple[float, float]] = []
         self.dead_directories: frozenset[TopicPartition] = frozenset()
         self._forget_process()
         controllers.observe(id, self.metadata)
@@ -102,6 +108,7 @@ class Broker:
 
     def stopped(self, *, clean: bool) -> None:
         """The process is gone; what the disk and the page cache hold stays with the storage."""
+        self._note_lag()
         self.is_open = False
         for copy in self.copies.values():
             if copy.leading is not None:
@@ -119,12 +126,31 @@ class Broker:
         """The metadata log reaches to `end`: apply what is new."""
         if end <= self.applied or not self._recovered:
             return
+        self._note_lag()
         applied, self.applied = self.applied, end
         if not self.is_open:
             self._open_if_ready()
             return
         for id in self.controllers.log.news(self.id, applied, end):
             self._apply(id)
+
+    def behind(self) -> Iterator[tuple[float, float]]:
+        """From when until when it knew less, while its port was open, than the controllers had written."""
+        yield from self._lags
+        since = self._behind_since()
+        if since is not None:
+            yield since, math.inf
+
+    def _behind_since(self) -> float | None:
+        log = self.controllers.log
+        if not self.is_open or self.applied >= log.end:
+            return None
+        return max(self._opened_at, log.time(self.applied))
+
+    def _note_lag(self) -> None:
+        since = self._behind_since()
+        if since is not None and self.now - since > _LONG:
+            self._lags.append((since, self.now))
 
     def take_up(self, id: TopicPartition) -> None:
         """Act on the metadata of a partition that was loaded."""
@@ -192,7 +218,7 @@ class Broker:
     def _open_if_ready(self) -> None:
         if self.is_open or self.epoch < 0 or self.applied <= self.epoch or not self.heartbeats.registered:
             return
-        self.is_open = True
+        self.is_open, self._opened_at = True, self.now
         self.timeline.tell(self.node.title, What.STARTED, incarnation=self.incarnation, broker_epoch=self.epoch)
         for id in self.controllers.log.partitions_of(self.id):
             self._apply(id)

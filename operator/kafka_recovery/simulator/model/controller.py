@@ -179,10 +179,11 @@ class Controllers:
     def _push_no_op(self, active: str) -> None:
         """In which order observers hear of nothing does not matter."""
         self._pushed = end = self.log.end
+        everybody = self.network.undisturbed
         told: dict[NodeName, Callable[[], None]] = {
             broker: partial(observer, end)
             for broker, observer in self.observers.items()
-            if self.network.joined(active, broker)
+            if everybody or self.network.joined(active, broker)
         }
         self.network.send_to_all(active, "Metadata", told)
 

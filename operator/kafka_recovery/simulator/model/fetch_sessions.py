@@ -95,15 +95,16 @@ class FetchSessions:
         session.parked = Parked(reply, idles)
         self._wait(request.broker, session)
 
-    def _wait(self, follower: BrokerId, session: Session) -> None:
-        session.timer = self.broker.node.after(self.broker.settings.fetch_max_wait, partial(self._waited, follower))
+    def _wait(self, follower: BrokerId, session: Session, waits: int = 1) -> None:
+        seconds = waits * self.broker.settings.fetch_max_wait
+        session.timer = self.broker.node.after(seconds, partial(self._waited, follower))
 
     def _waited(self, follower: BrokerId) -> None:
-        """The longest wait is over."""
+        """The longest wait is over. Of exchanges in which nobody would say anything, one stands for several."""
         session = self.sessions[follower]
         if session.parked is not None and session.quiet and session.parked.idles():
             session.at = self.broker.now
-            self._wait(follower, session)
+            self._wait(follower, session, self.broker.settings.idle_exchanges)
         else:
             self._wake(follower)
 

@@ -77,11 +77,11 @@ class Leading:
     def min_isr(self) -> int:
         """What holds here: never more than there are replicas."""
         topic = self.broker.topic_state(self.partition.id.topic)
-        return min(topic.min_isr if topic else 1, len(self.state.replicas))
+        return min(topic.min_isr if topic else 1, len(self.partition.state.replicas))
 
     def updated(self, state: PartitionState) -> None:
         """Newer metadata of the same leader epoch."""
-        if state.partition_epoch <= self.state.partition_epoch:
+        if state.partition_epoch <= self.partition.state.partition_epoch:
             return
         self.partition.state = state
         self.proposal = None
@@ -102,7 +102,7 @@ class Leading:
         progress.watermark = watermark
         progress.end, progress.fetched_at, progress.leader_end_then = offset, now, end
         progress.broker_epoch = broker_epoch
-        if self.proposal is None and follower not in self.state.isr:
+        if self.proposal is None and follower not in self.partition.state.isr:
             self._consider(follower, progress)
         if moved:
             self.advance()
@@ -111,7 +111,7 @@ class Leading:
     def append(self, batch: Batch, acks: str, reply: Callable[[Produced], None]) -> None:
         """Write the producer's records, or find that they were written already (idempotence)."""
         log = self.partition.log
-        if acks == "all" and len(self.state.isr) < self.min_isr:
+        if acks == "all" and len(self.partition.state.isr) < self.min_isr:
             reply(Produced(Error.NOT_ENOUGH_REPLICAS))
             return
         last = log.last_of(batch.producer)
@@ -149,11 +149,13 @@ class Leading:
 
     def shrink(self) -> None:
         """Propose an ISR without those that have not caught up for too long."""
-        if self.proposal is not None or self.closed or len(self.state.isr) < 2:
+        if self.proposal is not None or self.closed or len(self.partition.state.isr) < 2:
             return
-        lost = [b for b in self.state.isr if b != self.broker.id and not self._caught_up(self.followers.get(b))]
+        lost = [
+            b for b in self.partition.state.isr if b != self.broker.id and not self._caught_up(self.followers.get(b))
+        ]
         if lost:
-            self._propose(tuple(broker for broker in self.state.isr if broker not in lost))
+            self._propose(tuple(broker for broker in self.partition.state.isr if broker not in lost))
 
     def close(self) -> None:
         """Another leader, or none: nothing more is acknowledged here."""
@@ -180,7 +182,7 @@ class Leading:
         mark = self._acknowledgeable()
         done = [one for one in self.waiting if one.end <= mark]
         self.waiting = [one for one in self.waiting if one.end > mark]
-        enough = len(set(self.state.isr) | set(self.proposal or ())) >= self.min_isr
+        enough = len(set(self.partition.state.isr) | set(self.proposal or ())) >= self.min_isr
         error = Error.NONE if enough else Error.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         for one in done:
             one.reply(Produced(error, one.first, self.epoch))
@@ -193,7 +195,7 @@ class Leading:
         return min([mark, *(known.watermark for id, known in self.followers.items() if self._in_maximal_isr(id))])
 
     def _in_maximal_isr(self, broker: BrokerId) -> bool:
-        return broker in self.state.isr or (self.proposal is not None and broker in self.proposal)
+        return broker in self.partition.state.isr or (self.proposal is not None and broker in self.proposal)
 
     def _joins_soon(self, follower: BrokerId, progress: Progress) -> bool:
         return self._caught_up(progress) and self._eligible(follower, progress)
@@ -207,8 +209,8 @@ class Leading:
     def _consider(self, follower: BrokerId, progress: Progress) -> None:
         caught_up = progress.end >= max(self.partition.log.high_watermark, self.epoch_start)
         if caught_up and self._eligible(follower, progress):
-            members = {*self.state.isr, follower}
-            self._propose(tuple(broker for broker in self.state.replicas if broker in members))
+            members = {*self.partition.state.isr, follower}
+            self._propose(tuple(broker for broker in self.partition.state.replicas if broker in members))
 
     def _eligible(self, follower: BrokerId, progress: Progress) -> bool:
         """KIP-841: unfenced and not stopping. KIP-903: the incarnation that fetched is the one in the metadata."""

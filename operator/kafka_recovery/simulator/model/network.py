@@ -136,6 +136,11 @@ class Network:
     _loss: float = 0.0
     _reorder: float = 0.0
 
+    @property
+    def undisturbed(self) -> bool:
+        """Whether messages pass as ever between all nodes."""
+        return not (self._cuts or self._kind_cuts or self._loss or self._reorder or self.holds or self._slow)
+
     def node(self, name: NodeName, kind: Kind = Kind.CLIENT) -> Node:
         """The node of that name; a new one if there is none."""
         if name not in self.nodes:
@@ -157,10 +162,12 @@ class Network:
 
     def send_to_all(self, source: NodeName, kind: str, deliver: Mapping[NodeName, Action]) -> None:
         """Carry what is alike for everybody, and arrives everywhere at one time where the ways are calm."""
-        calm = {target: action for target, action in deliver.items() if self.calm(source, target)}
-        for target, action in deliver.items():
-            if target not in calm:
-                self.send(source, target, kind, action)
+        calm = deliver
+        if not self.undisturbed:
+            calm = {target: action for target, action in deliver.items() if self.calm(source, target)}
+            for target, action in deliver.items():
+                if target not in calm:
+                    self.send(source, target, kind, action)
         delay = self._delay(source, source) if calm else None
         if delay is not None:
             self.scheduler.after(delay, partial(self._arrive_at_all, source, calm))
@@ -171,12 +178,10 @@ class Network:
 
     def packet(self, source: NodeName, target: NodeName, kind: str, arrive: Action, lost: Action) -> None:
         """Carry one packet from host to host, whatever their processes do; `lost` where it gets no further."""
-        held = next(
-            (hold for hold in self.holds if (hold.source, hold.target, hold.kind) == (source, target, kind)), None
-        )
-        if held is not None:
-            held.keep(partial(self.packet, source, target, kind, arrive, lost))
-            return
+        for hold in self.holds:
+            if (hold.source, hold.target, hold.kind) == (source, target, kind):
+                hold.keep(partial(self.packet, source, target, kind, arrive, lost))
+                return
         delay = None if self.cuts(source, target) else self._delay(source, target)
         if delay is None:
             lost()
@@ -196,10 +201,10 @@ class Network:
 
     def _delay(self, source: NodeName, target: NodeName) -> float | None:
         """Seconds until a message that leaves now arrives; None: it is lost."""
-        chance = self.random.random
+        chance, settings = self.random.random, self.settings
         if self._loss and chance() < self._loss:
             return None
-        delay = self.settings.delay + chance() * self.settings.jitter
+        delay = settings.delay + chance() * settings.jitter
         if self._slow:
             delay += self._slow.get(source, 0.0) + self._slow.get(target, 0.0)
         if self._reorder and chance() < self._reorder:
@@ -210,7 +215,9 @@ class Network:
         if (self._cuts or self._kind_cuts) and self.cuts(source, target):
             return
         node = self.nodes[target]
-        if node.running:
+        if node.running and not node.paused:
+            deliver()
+        elif node.running:
             node.deliver(deliver)
         elif refused is not None and node.host_up:
             self.send(target, source, "refused", refused)
@@ -236,6 +243,8 @@ class Network:
 
     def calm(self, one: NodeName, other: NodeName) -> bool:
         """Whether messages between them pass both ways as ever: whoever has nothing to say need not say it."""
+        if self.undisturbed:
+            return True
         if self._loss or self._reorder or self.holds:
             return False
         return not (self._slow and self.lag(one, other)) and self.joined(one, other)

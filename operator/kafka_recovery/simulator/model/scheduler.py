@@ -45,7 +45,10 @@ class Scheduler:
 
     def after(self, delay: float, action: Callable[[], Any]) -> Timer:
         """Run `action` in `delay` seconds."""
-        return self.at(self.now + delay, action)
+        timer = Timer(action)
+        self._sequence += 1
+        heapq.heappush(self._heap, (self.now + delay if delay > 0 else self.now, self._sequence, timer))
+        return timer
 
     def next_time(self) -> float | None:
         """When the next event is due; None: nothing will ever happen again."""

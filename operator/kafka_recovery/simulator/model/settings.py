@@ -98,6 +98,11 @@ class Settings:
             raise ValueError(f"leaders_moved is {self.leaders_moved}: a broker that hands over nothing never stops")
 
     @property
+    def idle_exchanges(self) -> int:
+        """How many fetches without news pass as one: so few that no follower seems to lag, and no leader silent."""
+        return max(1, int(min(self.lag_max, self.fetch_timeout) / 4 / self.fetch_max_wait))
+
+    @property
     def fetches_name_broker_epochs(self) -> bool:
         """Whether followers say which incarnation they are (KIP-903)."""
         return self.isr_rpc is IsrRpc.ALTER_PARTITION_V3 and self.metadata_version >= (3, 5)

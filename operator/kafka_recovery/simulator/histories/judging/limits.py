@@ -21,6 +21,9 @@ _SLACK = 0.1
 ENDING = 90.0
 """Seconds within which a run ends what is under way when its time is over."""
 
+_RELAY = 2.5
+"""Seconds between two questions whether a silent relay is there again; each lasts as long as nobody answers."""
+
 
 def approval_is_for_this_plan(story: Chronicle, scenario: Scenario) -> Examined:
     """What needs a person's yes has it, for exactly the plan that is carried out.
@@ -137,8 +140,8 @@ def the_deadline_is_kept(story: Chronicle, scenario: Scenario) -> Examined:
     """When its time is over a run elects nobody any more, and soon says what came of everybody.
 
     An election may still be held on a look that began in time. What is under way ends within `ENDING`, not counting
-    the time in which a request without an answer may take effect, the time that a person takes to answer, and the time
-    that its process was stopped.
+    the time in which a request without an answer may take effect, or whoever may hold it is silent, the time that a
+    person takes to answer, and the time that its process was stopped.
     """
     if scenario.within is None:
         return
@@ -171,8 +174,13 @@ def _excused(story: Chronicle, ran: Ran, due: float) -> float:
     quarantines = [(waited.at, waited.until) for waited in story.waited if waited.process == ran.process]
     answers = [(due, granted.at) for granted in story.granted if granted.process == ran.process]
     stopped = [(paused.at, paused.until) for paused in story.paused if paused.process == ran.process]
+    relays = [
+        (waits.at, waits.at + _RELAY)
+        for waits in story.delayed
+        if (waits.process, waits.why) == (ran.process, "RelaySilent")
+    ]
     seconds, reached = 0.0, due
-    for since, until in sorted((*quarantines, *answers, *stopped)):
+    for since, until in sorted((*quarantines, *answers, *stopped, *relays)):
         first, last = max(since, reached), min(until, ran.ended)
         if last > first:
             seconds, reached = seconds + last - first, last

@@ -9,6 +9,7 @@ from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Ran
 from kafka_recovery.simulator.histories.findings import Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.host.weather import WireFault
 
 IN_FORCE = 60.0
 """Seconds for which a broker forwards a request to the controller."""
@@ -33,6 +34,24 @@ def requests_in_doubt_are_waited_out(story: Chronicle, scenario: Scenario) -> Ex
                     text = f"{text} asked to {first.what} it and got no answer"
                     yield unless(later.at >= until - _SLACK or later is first, later.at, text)
                     break
+
+
+def doubt_is_what_the_wire_shows(story: Chronicle, scenario: Scenario) -> Examined:
+    """A driver calls a request unanswered if it was written and no answer that can be read says what became of it.
+
+    Not more, so that nobody waits for nothing; not less, so that nobody takes for undone what may yet happen. A process
+    that was stopped meanwhile may have come too late for an answer that had arrived, and what was garbled may be read
+    in two ways.
+    """
+    garbled = any(fault.wire is WireFault.GARBLED for fault in scenario.faults)
+    for told in story.answered:
+        slept = any(p.process == told.process and p.at <= told.at and p.until >= told.asked_at for p in story.paused)
+        for id in sorted(told.partitions - told.open_to_both):
+            text = f"{told.process} asked to {told.what} {id} at {told.asked_at:.3f}, and its driver calls that"
+            if id in told.doubtful:
+                yield unless(id in told.claimed, told.at, f"{text} answered; no answer to it has arrived")
+            elif not slept and not garbled:
+                yield unless(id not in told.claimed, told.at, f"{text} unanswered; it was answered, or never written")
 
 
 def an_earlier_wave_is_waited_out(story: Chronicle, scenario: Scenario) -> Examined:

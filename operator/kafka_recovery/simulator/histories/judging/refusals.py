@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from functools import partial
 
-from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Concluded, Looked
 from kafka_recovery.simulator.histories.findings import Examined, unless
+from kafka_recovery.simulator.histories.judging.grounds import GROUNDS
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
 from kafka_recovery.simulator.histories.judging.ownership import owned
+from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, told_of
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
-from kafka_recovery.simulator.model.metadata import PartitionState
 
-PLAN = "plan.json"
 _SLACK = 0.1
 _OLDEST = 60.0
 """Seconds of its own time for which an engine may hold on to a policy while it refuses by it."""
@@ -30,34 +26,10 @@ NOT_JUDGED = frozenset(
         "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
         "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
         "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
-        "Unfinished", "LogEndsContradict", "StaleMetadata", "LookTooOld", "NotSeen", "ClusterMismatch", "TooLate",
-        "OrderCannotBeSet", "OrderElectsAnother", "ReplicaNotRegistered", "AddressShared", "NotUnlocked",
+        "Unfinished", "LogEndsContradict",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """A reason that was given, and all that it can be held against. `looked`: the last look at the partition."""
-
-    story: Chronicle
-    scenario: Scenario
-    said: Concluded
-    looked: Looked | None
-    seen: PartitionEvidence | None
-
-    @property
-    def plans(self) -> Iterator[Plan]:
-        """The plans that this machine had, newest first."""
-        mine = [kept for kept in self.story.kept if kept.machine == self.said.machine and kept.name == PLAN]
-        return (self.story.plan(kept.digest) for kept in reversed(mine) if kept.at <= self.said.at)
-
-    @property
-    def planned(self) -> tuple[Plan, Decision] | None:
-        """The newest decision to elect it."""
-        of_it = ((plan, decision) for plan in self.plans for decision in plan.decisions)
-        return next((p for p in of_it if p[1].id == self.said.outcome.id and p[1].leader is not None), None)
 
 
 def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
@@ -73,7 +45,7 @@ def what_is_refused_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             if holds is None:
                 yield unless(_is_kafkas(reason.message), said.at, f"{text}; nobody knows when that is true")
             else:
-                told = _told(story, scenario, said)
+                told = told_of(story, scenario, said)
                 text = f"{text}; that is not so{', and it looked at an older epoch' if _looked_back(told) else ''}"
                 yield unless(holds(told), said.at, text)
 
@@ -84,18 +56,21 @@ def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
         if said.outcome.outcome is Outcome.REFUSED:
             mine = [h for h in story.held if (h.by, h.id) == (said.process, said.outcome.id) and h.at <= said.at]
             mine = [held for held in mine if held.topic_id == said.topic_id]
-            text = f"{said.process} refuses {said.outcome.id} and had a leader elected for it"
+            newest = max((held.epoch for held in mine), default=-1)
+            now = story.states(said.outcome.id, said.at, said.at)
+            gone = " that is gone again" if any(state.leader_epoch > newest for state in now) else ""
+            text = f"{said.process} refuses {said.outcome.id} and had a leader elected for it{gone}"
             yield unless(not mine, said.at, f"{text}; it says {said.outcome.reason}")
 
 
 def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
     """`ElectedInstead` names another leader than the designated one, `LeaderDied` one whose epoch is over.
 
-    Who says `Unknown` has asked for something.
+    Who says `Unknown` has asked for something. What `grounds` knows of is held against the truth here as well.
     """
     for said in story.concluded:
         outcome, code = said.outcome, said.outcome.reason.code if said.outcome.reason else ""
-        told = _told(story, scenario, said)
+        told = told_of(story, scenario, said)
         if outcome.outcome is Outcome.FAILED and code in _FAILURES:
             yield unless(_FAILURES[code](told), said.at, f"{said.process} says {outcome.id} failed, {outcome.reason}")
         elif outcome.outcome is Outcome.UNKNOWN:
@@ -107,12 +82,9 @@ def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
             )
             text = f"{said.process} says {outcome.id} is Unknown, and nothing was ever asked of it"
             yield unless(was_asked or not outcome.order_restored, said.at, text)
-
-
-def _told(story: Chronicle, scenario: Scenario, said: Concluded) -> Told:
-    mine = (look for look in reversed(story.looked) if look.process == said.process and look.at <= said.at)
-    looked = next((look for look in mine if look.partition(said.outcome.id) is not None), None)
-    return Told(story, scenario, said, looked, looked.partition(said.outcome.id) if looked else None)
+            if code in GROUNDS:
+                text = f"{said.process} says {outcome.id} is Unknown, {outcome.reason}; that is not so"
+                yield unless(GROUNDS[code](told), said.at, text)
 
 
 def _is_kafkas(message: str) -> bool:
@@ -153,18 +125,17 @@ def _looked_back(told: Told) -> bool:
 
 
 def _somebody_leads(told: Told) -> bool:
-    near = _near(told)
-    return any(state.leader is not None for state in near)
+    return any(state.leader is not None for state in near(told))
 
 
 def _epoch_is_another(told: Told) -> bool:
-    return told.planned is None or any(s.leader_epoch != told.planned[1].leader_epoch for s in _near(told))
+    return told.planned is None or any(s.leader_epoch != told.planned[1].leader_epoch for s in near(told))
 
 
 def _topic_is_another(told: Told) -> bool:
     now = told.story.topic_id(told.said.outcome.id)
     planned = told.planned[1].topic_id if told.planned else None
-    recently = [state.topic_id for state in _near(told)]
+    recently = [state.topic_id for state in near(told)]
     return told.said.topic_id is None or not recently or any(id != planned for id in (now, *recently))
 
 
@@ -234,11 +205,12 @@ def _time_is_over(told: Told) -> bool:
 
 
 def _plan_is_full(told: Told) -> bool:
-    """Whether a plan of this run, which may be written down a little later, elects as many as it may."""
+    """Whether a plan of this run, unless it died before that was written down, elects as many as it may."""
     least = min(wish.policy.limits.partitions for wish in told.story.wishes(0.0, told.said.at))
     mine = [told.story.plan(k.digest) for k in told.story.kept if k.process == told.said.process and k.name == PLAN]
-    unwritten = told.said.process not in {k.process for k in told.story.kept}
-    return unwritten or any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
+    reported = any(ran.process == told.said.process and ran.report is not None for ran in told.story.ran)
+    full = any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
+    return full or not (mine or reported)
 
 
 def _nobody_approved(told: Told) -> bool:
@@ -275,13 +247,6 @@ def _rules_changed(told: Told) -> bool:
     return len({wish.policy for wish in told.story.wishes(0.0, told.said.at)}) > 1
 
 
-def _near(told: Told) -> tuple[PartitionState, ...]:
-    since = told.story.awake_before(told.said.process, told.said.at, LAST_SEEN)
-    if told.looked is not None:
-        since = min(since, told.looked.at - told.looked.evidence.cluster.took.total_seconds() - LAST_SEEN)
-    return told.story.states(told.said.outcome.id, since, told.said.at)
-
-
 def _another_leads(told: Told) -> bool:
     mine = [
         request
@@ -299,10 +264,14 @@ def _leader_is_gone(told: Told) -> bool:
     planned = told.planned[1].leader_epoch if told.planned else -1
     held = [h for h in told.story.held if h.id == told.said.outcome.id and h.at <= told.said.at]
     epochs = [h.epoch for h in held if h.epoch > planned]
-    return bool(epochs) and any(state.leader_epoch > min(epochs) for state in _near(told))
+    return bool(epochs) and any(state.leader_epoch > min(epochs) for state in near(told))
 
 
-_FAILURES: Mapping[str, Callable[[Told], bool]] = {"ElectedInstead": _another_leads, "LeaderDied": _leader_is_gone}
+_FAILURES: Mapping[str, Callable[[Told], bool]] = {
+    **GROUNDS,
+    "ElectedInstead": _another_leads,
+    "LeaderDied": _leader_is_gone,
+}
 
 
 def _wires_were_bad(told: Told) -> bool:
@@ -321,6 +290,7 @@ def _rights_were_missing(told: Told) -> bool:
 
 REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
+    **GROUNDS,
     **dict.fromkeys(
         ("Fenced", "Unreachable", "CutOff", "MetadataUnknown", "NotListed", "NotRegistered", "Stopping",
          "NotMeasured", "OtherLeaderEpoch", "NoAnswer"),

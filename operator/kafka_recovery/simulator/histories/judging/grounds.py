@@ -1,0 +1,157 @@
+"""What an engine gives as its reason where that speaks of metadata, orders, addresses, waves or its own time.
+
+Each is held against what the cluster, the brokers' addresses and the clock were at that time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, relay_is_out_of_reach
+from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
+from kafka_recovery.simulator.histories.scenario import Kind
+
+_SLACK = 0.1
+_BEHIND = 0.9
+"""Seconds by which a broker's metadata are behind at least if somebody has noticed: he has waited for them."""
+
+_WAYS = frozenset(
+    {
+        Kind.FAILOVER, Kind.NO_CONTROLLER, Kind.KILL_CONTROLLER, Kind.CUT, Kind.ISOLATE, Kind.MUTE, Kind.DEAF,
+        Kind.LOSE, Kind.REORDER, Kind.SLOW, Kind.FREEZE,
+    }
+)  # fmt: skip
+"""What keeps a broker from asking the controllers."""
+
+
+def _metadata_were_old(told: Told) -> bool:
+    """Whether a broker's metadata were behind the controllers' a moment ago, or the epoch that is named is over.
+
+    Where it is said that the controllers do not answer a broker, something must have kept them from that.
+    """
+    message = _message(told)
+    epoch = re.search(r"leads it in epoch (\d+) by what is to be seen", message)
+    if epoch is not None:
+        before = int(epoch[1])
+        return any(state.leader_epoch >= before + (state.leader is not None) for state in near(told))
+    if "does not answer it" in message:
+        return any(fault.kind in _WAYS and fault.at <= told.said.at for fault in told.scenario.faults)
+    since, until = _lately(told), told.said.at
+    return any(
+        began <= until and ended >= since and ended - began >= _BEHIND
+        for broker in told.story.kafka.brokers.values()
+        for began, ended in broker.behind()
+    )
+
+
+def _it_took_so_long(told: Told, *, looked: bool = False) -> bool:
+    """Whether so many seconds have passed as it says since the run began, or last looked at it or asked for it in time.
+
+    `looked`: the look that took so long came to an end, and is the last one.
+    """
+    said = re.search(r"([\d.]+) ?s(?: were over|: what it saw)", _message(told))
+    id, process, at = told.said.outcome.id, told.said.process, told.said.at
+    looks = [look.at for look in told.story.looked if look.process == process and look.partition(id) is not None]
+    asked = [
+        each.at
+        for each in told.story.answered
+        if each.process == process and id in each.partitions and each.what != "restore"
+    ]
+    started = [ran.began for ran in told.story.ran if ran.process == process]
+    known = sorted(moment for moment in (*started, *looks, *asked) if moment <= at)
+    began = known[: -1 if looked else None][-1:]
+    return said is not None and bool(began) and at - began[0] >= float(said[1]) - _SLACK
+
+
+def _some_are_not_registered(told: Told) -> bool:
+    """Whether an order of it names brokers that never were registered: nobody is taken out of the cluster here."""
+    decision = told.planned[1] if told.planned else None
+    named = {*told.said.assignment, *(told.seen.assignment if told.seen else ()), *(decision.order if decision else ())}
+    known = told.story.kafka.controllers.state.brokers
+    return bool(named - {*known}) or _unknown_to_it(told)
+
+
+def _unknown_to_it(told: Told) -> bool:
+    """Whether its last look showed a replica whose broker is not registered."""
+    if told.looked is None or told.seen is None:
+        return False
+    registered = {broker.id for broker in told.looked.evidence.cluster.brokers if broker.registered is not False}
+    return bool({*told.seen.assignment} - registered)
+
+
+def _one_before_could_lead(told: Told) -> bool:
+    """Whether its order was left as it stands, and a replica before the planned leader is not surely down by now."""
+    if told.planned is None or told.seen is None or told.looked is None:
+        return False
+    decision = told.planned[1]
+    if decision.order != decision.assignment or decision.leader not in told.seen.assignment:
+        return False
+    down = {b.id for b in told.looked.evidence.cluster.brokers if b.fenced or b.registered is False}
+    before = told.seen.assignment[: told.seen.assignment.index(decision.leader)]
+    return any(broker not in down for broker in before)
+
+
+def _two_share_an_address(told: Told) -> bool:
+    """Whether brokers that it names were listed under one address by then."""
+    named = {int(number) for number in re.findall(r"\d+", _message(told).partition(" are all listed")[0])}
+    return any(
+        fault.kind is Kind.SHARED and fault.at <= told.said.at and {fault.broker, fault.other} <= named
+        for fault in told.scenario.faults
+    )
+
+
+def _nothing_unlocked_it(told: Told) -> bool:
+    """Whether a partition of an earlier wave of its run did not come back as planned."""
+    mine = [kept for kept in told.story.kept if kept.process == told.said.process and kept.at <= told.said.at]
+    begun = {id for kept in mine if told.said.outcome.id not in kept.wave for id in kept.wave}
+    well = {
+        said.outcome.id
+        for said in told.story.concluded
+        if said.process == told.said.process and said.at <= told.said.at
+        if said.outcome.outcome in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR)
+    }
+    return any(kept.name == PLAN for kept in mine) and bool(begun - well)
+
+
+def _another_cluster(told: Told) -> bool:
+    """Never: there is but one, and no broker says another id."""
+    return False
+
+
+def was_not_seen(told: Told) -> bool:
+    """Whether for a while its process had not been shown who leads it now."""
+    shown = [s for s in told.story.shown if (s.process, s.id) == (told.said.process, told.said.outcome.id)]
+    newest = max((s.at for s in shown if s.at <= told.said.at and s.leader is not None), default=-1e9)
+    return newest < told.said.at - _SLACK
+
+
+def _relay_is_out_of_reach(told: Told) -> bool:
+    return relay_is_out_of_reach(told.said)
+
+
+def _lately(told: Told) -> float:
+    return told.story.awake_before(told.said.process, told.said.at, 2 * LAST_SEEN)
+
+
+def _message(told: Told) -> str:
+    reason = told.said.outcome.reason
+    return reason.message if reason is not None else ""
+
+
+GROUNDS: Mapping[str, Callable[[Told], bool]] = {
+    "StaleMetadata": _metadata_were_old,
+    "TooLate": _it_took_so_long,
+    "LookTooOld": partial(_it_took_so_long, looked=True),
+    "OrderCannotBeSet": _some_are_not_registered,
+    "ReplicaNotRegistered": _some_are_not_registered,
+    "OrderElectsAnother": _one_before_could_lead,
+    "AddressShared": _two_share_an_address,
+    "NotUnlocked": _nothing_unlocked_it,
+    "ClusterMismatch": _another_cluster,
+    "NotSeen": was_not_seen,
+    "RelaySilent": _relay_is_out_of_reach,
+}
+"""By the word of a reason, whether it is so."""
