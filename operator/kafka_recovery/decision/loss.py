@@ -17,8 +17,11 @@ from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLo
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import BrokerLoss, Decision, Lack, Loss, LossClass, Verdict
+from kafka_recovery.domain.quickly import made_quickly
 
 HISTORY = "ISR history since all replicas were in sync"
+_loss = made_quickly(Loss)
+
 BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
 
 
@@ -33,7 +36,7 @@ def classify(partition: PartitionEvidence, leader: Replica, history: PartitionHi
     unproven = _unproven(tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas]))
     if not visible and not at_least:
         return unproven
-    return Loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
+    return _loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
 
 
 def by_broker(decisions: Iterable[Decision]) -> Iterator[BrokerLoss]:

@@ -1,0 +1,36 @@
+"""Making very many frozen values: a frozen dataclass's own constructor takes five times as long as an open one's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import MISSING, field, fields, make_dataclass
+from typing import Any, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def made_quickly(kind: Callable[P, T]) -> Callable[P, T]:
+    """A constructor of a frozen dataclass with slots.
+
+    An open twin with the same slots and defaults is filled, and then becomes what it is to be.
+    """
+    frozen: Any = kind
+
+    def become(self: Any) -> None:
+        self.__class__ = frozen
+
+    made_of = [(each.name, Any, _default(each)) for each in fields(frozen)]
+    open_twin: Any = make_dataclass(
+        f"Open{frozen.__name__}", made_of, slots=True, namespace={"__post_init__": become}
+    )
+    if open_twin.__slots__ != frozen.__slots__ or hasattr(frozen, "__post_init__"):
+        raise TypeError(f"{frozen.__name__} has slots other than its fields, or more to do when it is made")
+    made: Callable[P, T] = open_twin
+    return made
+
+
+def _default(of: Any) -> Any:
+    if of.default is MISSING and of.default_factory is MISSING:
+        return field()
+    return field(default=of.default) if of.default_factory is MISSING else field(default_factory=of.default_factory)
