@@ -32,6 +32,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionRequest,
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
+from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
@@ -218,6 +219,7 @@ def measure(partitions: int, watched: float = 60.0) -> dict[str, dict[str, float
     """Measure in this process; the brokers are in another one."""
     command = [sys.executable, __file__, "serve", str(partitions)]
     phases = Phases()
+    collect_seldom()  # as the program does
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
