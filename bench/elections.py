@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import cores
+from bench.usage import forget_peak, peak_mib
 from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -125,12 +126,17 @@ def _pause(left: Mapping[str, set[int]]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds until all, and all urgent, partitions answered; `planning` of them until the plan was approved."""
+    """Seconds until all, and all urgent, partitions answered; `planning` of them until the plan was approved.
+
+    `cpu` seconds and `peak_mib` of memory: what whoever elected used of this process.
+    """
 
     total: float
     urgent: float
     phases: dict[str, float]
     planning: float = 0.0
+    cpu: float = 0.0
+    peak_mib: float = 0.0
 
 
 def offline(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int]) -> None:
@@ -172,6 +178,8 @@ def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
 async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     scope = scope_of(partitions | urgent)
     phases = Phases()
+    forget_peak()
+    busy = time.process_time()
     watcher = Watcher(kafka, survivors, partitions, urgent)
     async with connected(kafka) as cluster:
         with tempfile.TemporaryDirectory() as folder, local_journal(Path(folder), kafka.cluster_id) as journal:
@@ -188,8 +196,9 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
             if not report.recovered:
                 watcher.stop()
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
+            used = time.process_time() - busy, peak_mib()
             all_lead, urgent_lead = watcher.wait()
-    return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began)
+    return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began, *used)
 
 
 def policy_for(urgent: Iterable[str]) -> Policy:
