@@ -106,22 +106,30 @@ class Watcher:
 
 
 def _watch(times: Any, addresses: Sequence[str], partitions: Wanted, urgent: Wanted) -> None:
-    left = {topic: set(indexes) for topic, indexes in (partitions | urgent).items()}
-    urgent_lead = 0.0
     times.send("ready")
-    while any(left.values()):
-        for address in addresses:
-            for topic, indexes in left.items():
-                indexes.difference_update(replicas.led(address, topic, sorted(indexes)) if indexes else ())
-        if not urgent_lead and not any(left[topic] for topic in urgent):
-            urgent_lead = time.monotonic()
-        time.sleep(_pause(left))
+    _await_leaders(addresses, urgent)
+    urgent_lead = time.monotonic()
+    _await_leaders(addresses, partitions)
     times.send((time.monotonic(), urgent_lead))
 
 
-def _pause(left: Mapping[str, set[int]]) -> float:
-    """Seconds until the next question: short at the end, which is what is measured; before, brokers need the cores."""
-    return min(max(0.02, 0.0002 * sum(map(len, left.values()))), 0.5)
+FEW, PAUSE = 50, 0.02
+"""Partitions that are asked about at first, and seconds between two questions. Brokers need their core, and what is
+measured is to be seen when it happens: so a few are asked about until they lead, then more and more of the others."""
+
+
+def _await_leaders(addresses: Sequence[str], partitions: Wanted) -> None:
+    for topic, indexes in partitions.items():
+        left, size = sorted(indexes), FEW
+        while left:
+            asked = left[-size:]
+            led = {index for address in addresses for index in replicas.led(address, topic, asked)}
+            left = [index for index in left if index not in led]
+            if led.issuperset(asked):
+                size *= 4
+            else:
+                size = FEW
+                time.sleep(PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
