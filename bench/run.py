@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from bench import client, decision, fleet, in_kubernetes, incidents, record, simulated
 from bench.results import Result, against, below
+from bench.tables import against_kafka, felt
 from bench.usage import machine
 
 console = Console()
@@ -154,6 +155,8 @@ def main() -> None:
         table.add_row(r.name, f"{r.value:g} {r.unit}", f"{r.baseline or ''}", f"{r.ratio or ''}", r.aim or "", met)
     console.print(where)
     console.print(table)
+    for row in (*against_kafka(results), *felt(results)):
+        print(row)
 
 
 if __name__ == "__main__":

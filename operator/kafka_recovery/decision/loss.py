@@ -109,7 +109,9 @@ def _silence(replica: Replica) -> Silence:
     return replica.broker, "no answer" if replica.problem is None else replica.problem.message
 
 
-@lru_cache(maxsize=4096)  # an incident has many partitions and few different silences: they share one Loss
+@lru_cache(
+    maxsize=32_768
+)  # many partitions lie on the same brokers, 100 of which make 10,000 pairs: they share one Loss
 def _unproven(replicas: tuple[BrokerId | Silence, ...]) -> Loss:
     """Nothing is proven: of what was measured not that it is intact, of the silent ones not even what they hold."""
     measured = [_intactness(replica) for replica in replicas if not isinstance(replica, tuple)]
@@ -118,10 +120,12 @@ def _unproven(replicas: tuple[BrokerId | Silence, ...]) -> Loss:
     return Loss(LossClass.UNKNOWN, missing=(HISTORY, *measured, *silent), unmeasured=unmeasured)
 
 
+@lru_cache(maxsize=4096)
 def _intactness(broker: BrokerId) -> str:
     return f"proof that broker {broker}'s copy is intact"
 
 
+@lru_cache(maxsize=4096)
 def _missing_log(silence: Silence) -> str:
     broker, why = silence
     return f"broker {broker}'s log: {why}"
