@@ -22,6 +22,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import read
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.resources.admission import RECORDS_POLICY
+from kafka_recovery.kube.resources.kinds import FINALIZER
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl, listed
@@ -140,6 +141,17 @@ def test_nor_are_the_labels_of_one_changed(eve_with_rights: Kubectl, kubectl: Ku
     assert refused(eve_with_rights, "annotate", "recoveryrecord", name, "a=b")
 
 
+def test_nobody_opens_a_recovery_that_looks_as_if_its_orders_were_altered(eve: Kubectl) -> None:
+    """It would hold its Kafka up, for no journal tells what they were."""
+    spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
+    held = incidents_recovery({"name": "hers", "finalizers": [FINALIZER]}, spec)
+    plain = incidents_recovery({"name": "hers", "finalizers": ["example.com/hers"]}, spec)
+    wait_until("the policy is at work", lambda: refused(eve, "create", "--dry-run=server", "-f", "-", given=held), bool)
+
+    assert "leave it out" in eve.attempt("create", "-f", "-", given=held).stderr
+    assert not refused(eve, "create", "--dry-run=server", "-f", "-", given=plain)
+
+
 def test_not_even_an_administrator_changes_what_one_tells(kubectl: Kubectl, forgery: Object) -> None:
     kubectl("create", "-f", "-", given=forgery)
     patch = ("patch", "recoveryrecord", forgery["metadata"]["name"], "--type=merge", "-p")
@@ -149,7 +161,14 @@ def test_not_even_an_administrator_changes_what_one_tells(kubectl: Kubectl, forg
 
 
 def test_the_garbage_collector_may_end_what_a_recovery_owned(kubectl: Kubectl, forgery: Object) -> None:
-    """Up to half a minute: the collector learns of our kinds when it looks the next time."""
+    """Up to half a minute: the collector learns of our kinds when it looks the next time.
+
+    Only then does it see what depends on a recovery that is to leave it behind: a record whose owner never was tells.
+    """
+    nobody = {"apiVersion": incidents.API_VERSION, "kind": "PartitionRecovery", "name": "nobody", "uid": "no-such-uid"}
+    probe = forgery | {"metadata": forgery["metadata"] | {"name": "probe", "ownerReferences": [nobody]}}
+    kubectl("create", "-f", "-", given=probe)
+    wait_until("records are collected", lambda: kubectl.attempt("get", "rrec", "probe").returncode, bool, 90)
     spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
     meta = {"name": "ghost"}
     kubectl("create", "-f", "-", given=incidents_recovery(meta, spec))
