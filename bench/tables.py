@@ -9,7 +9,7 @@ from bench.results import Result
 
 _FROM_THE_YES = ": approved plan to "
 _FELT = ": first failed to first acknowledged"
-_PARTS = 4
+_PARTS = 5
 """Rows below the whole wait of a client that say what it was made of."""
 
 UNKNOWN = "–"
