@@ -116,10 +116,14 @@ class Waits(Silent):
 
 @dataclass(frozen=True, slots=True)
 class Felt:
-    """When everything happened (monotonic seconds); `patience` is what the engine waited for a member's return."""
+    """When everything happened (monotonic seconds): the controller had no leader, the engine began, a leader answered.
+
+    `patience` is what the engine waited for a member's return.
+    """
 
     waits: dict[TopicPartition, Wait]
     offline: float
+    began: float
     patience: float
     led: dict[TopicPartition, float]
 
@@ -153,16 +157,16 @@ def _killed(kafka: RealKafka, writer: Writer) -> Felt:
     kafka.kill(1)
     for broker in (2, 3):
         kafka.thaw(broker)
+    ordinary: elections.Wanted = {ORDINARY.topic: (ORDINARY.partition,)}
+    watcher = elections.Watcher(kafka, (2, 3), ordinary, {URGENT.topic: (URGENT.partition,)})
     for topic in (URGENT.topic, ORDINARY.topic):
         kafka.wait_for(topic, lambda state: state.leader is None)
     offline = time.monotonic()
     kafka.wait_until_unfenced(2, 3)
-    ordinary: elections.Wanted = {ORDINARY.topic: (ORDINARY.partition,)}
-    watcher = elections.Watcher(kafka, (2, 3), ordinary, {URGENT.topic: (URGENT.partition,)})
-    observer = Waits()
+    observer, began = Waits(), time.monotonic()
     asyncio.run(_recover(kafka, observer))
     last, first = watcher.wait()
-    return Felt(writer.waits(), offline, observer.patience, {URGENT: first, ORDINARY: last})
+    return Felt(writer.waits(), offline, began, observer.patience, {URGENT: first, ORDINARY: last})
 
 
 async def _recover(kafka: RealKafka, observer: Waits) -> None:
@@ -189,8 +193,11 @@ def run() -> Iterator[Result]:
             yield Result(
                 "  session timeout, until the controller has no leader", _rounded(seen.offline - wait.failed), "s"
             )
+            yield Result(
+                "  until the survivors are back, which had stood still", _rounded(seen.began - seen.offline), "s"
+            )
             yield Result("  patience for members that may return", _rounded(seen.patience), "s")
-            yield Result("  first look to leader answering", _rounded(led - seen.offline - seen.patience), "s")
+            yield Result("  first look to leader answering", _rounded(led - seen.began - seen.patience), "s")
             yield Result("  until the client has found the leader", _rounded(wait.acknowledged - led), "s")
 
 

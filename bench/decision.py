@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.usage import peak_mib
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import (
@@ -84,7 +88,7 @@ def measure(partitions: int) -> dict[str, float]:
     """Decide once, in this process, with the interpreter's defaults; nothing is warmed up."""
     evidence = incident(partitions)
     policy = Policy(limits=Limits(partitions=partitions))
-    before = _peak_mib()
+    before = peak_mib()
     started, busy = time.perf_counter(), time.process_time()
     plan = decide(evidence, policy)
     took, busy = time.perf_counter() - started, time.process_time() - busy
@@ -98,12 +102,8 @@ def measure(partitions: int) -> dict[str, float]:
         "partitions_per_second": round(partitions / took),
         "partitions_per_cpu_second": round(partitions / busy),
         "evidence_mib": round(before, 1),
-        "added_peak_mib": round(_peak_mib() - before, 1),
+        "added_peak_mib": round(peak_mib() - before, 1),
     }
-
-
-def _peak_mib() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def run(partitions: int = 200_000, repeats: int = 3) -> dict[str, float]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import cores
+from bench.usage import forget_peak, peak_mib
 from kafka.protocol.admin import ElectLeadersRequest
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
@@ -105,32 +106,45 @@ class Watcher:
 
 
 def _watch(times: Any, addresses: Sequence[str], partitions: Wanted, urgent: Wanted) -> None:
-    left = {topic: set(indexes) for topic, indexes in (partitions | urgent).items()}
-    urgent_lead = 0.0
     times.send("ready")
-    while any(left.values()):
-        for address in addresses:
-            for topic, indexes in left.items():
-                indexes.difference_update(replicas.led(address, topic, sorted(indexes)) if indexes else ())
-        if not urgent_lead and not any(left[topic] for topic in urgent):
-            urgent_lead = time.monotonic()
-        time.sleep(_pause(left))
+    _await_leaders(addresses, urgent)
+    urgent_lead = time.monotonic()
+    _await_leaders(addresses, partitions)
     times.send((time.monotonic(), urgent_lead))
 
 
-def _pause(left: Mapping[str, set[int]]) -> float:
-    """Seconds until the next question: short at the end, which is what is measured; before, brokers need the cores."""
-    return min(max(0.02, 0.0002 * sum(map(len, left.values()))), 0.5)
+FEW, PAUSE = 50, 0.02
+"""Partitions that are asked about at first, and seconds between two questions. Brokers need their core, and what is
+measured is to be seen when it happens: so a few are asked about until they lead, then more and more of the others."""
+
+
+def _await_leaders(addresses: Sequence[str], partitions: Wanted) -> None:
+    for topic, indexes in partitions.items():
+        left, size = sorted(indexes), FEW
+        while left:
+            asked = left[-size:]
+            led = {index for address in addresses for index in replicas.led(address, topic, asked)}
+            left = [index for index in left if index not in led]
+            if led.issuperset(asked):
+                size *= 4
+            else:
+                size = FEW
+                time.sleep(PAUSE)
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Seconds until all, and all urgent, partitions answered; `planning` of them until the plan was approved."""
+    """Seconds until all, and all urgent, partitions answered; `planning` of them until the plan was approved.
+
+    `cpu` seconds and `peak_mib` of memory: what whoever elected used of this process.
+    """
 
     total: float
     urgent: float
     phases: dict[str, float]
     planning: float = 0.0
+    cpu: float = 0.0
+    peak_mib: float = 0.0
 
 
 def offline(kafka: RealKafka, survivors: Sequence[int], topics: Mapping[str, int]) -> None:
@@ -172,6 +186,8 @@ def ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent:
 async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, urgent: Wanted) -> Measured:
     scope = scope_of(partitions | urgent)
     phases = Phases()
+    forget_peak()
+    busy = time.process_time()
     watcher = Watcher(kafka, survivors, partitions, urgent)
     async with connected(kafka) as cluster:
         with tempfile.TemporaryDirectory() as folder, local_journal(Path(folder), kafka.cluster_id) as journal:
@@ -188,8 +204,9 @@ async def _ours(kafka: RealKafka, survivors: Sequence[int], partitions: Wanted, 
             if not report.recovered:
                 watcher.stop()
                 raise RuntimeError(f"not recovered: {[o for o in report.outcomes if not o.outcome.is_recovered][:3]}")
+            used = time.process_time() - busy, peak_mib()
             all_lead, urgent_lead = watcher.wait()
-    return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began)
+    return Measured(all_lead - began, urgent_lead - began, phases.seconds, approver.said_at - began, *used)
 
 
 def policy_for(urgent: Iterable[str]) -> Policy:

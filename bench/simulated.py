@@ -10,17 +10,20 @@ import asyncio
 import gc
 import json
 import os
-import resource
 import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from bench.usage import forget_peak, peak_mib
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -32,6 +35,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionRequest,
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Limits, Policy, Rule
+from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.simulator.histories.many import many
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
@@ -71,7 +75,7 @@ class Phases:
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Measure what happens inside; the same name again adds up."""
-        _forget_peak()
+        forget_peak()
         began, cpu, moved = time.perf_counter(), time.process_time(), self.moved
         try:
             yield
@@ -79,7 +83,7 @@ class Phases:
             phase = self.taken.setdefault(name, Phase())
             phase.seconds += time.perf_counter() - began
             phase.cpu += time.process_time() - cpu
-            phase.peak_mib = max(phase.peak_mib, _peak_mib())
+            phase.peak_mib = max(phase.peak_mib, peak_mib())
             phase.mib += (self.moved - moved) / 2**20
 
 
@@ -218,6 +222,7 @@ def measure(partitions: int, watched: float = 60.0) -> dict[str, dict[str, float
     """Measure in this process; the brokers are in another one."""
     command = [sys.executable, __file__, "serve", str(partitions)]
     phases = Phases()
+    collect_seldom()  # as the program does
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdin is not None
         assert server.stdout is not None
@@ -240,25 +245,11 @@ def histories_per_second(seeds: int = 400) -> float:
     return done / (time.perf_counter() - began)
 
 
-def fresh(partitions: int) -> Mapping[str, Mapping[str, float]]:
+def fresh(partitions: int, watched: float) -> Mapping[str, Mapping[str, float]]:
     """Measure in a process of its own: one memory peak must not hide the next."""
-    command = [sys.executable, __file__, "phases", str(partitions)]
+    command = [sys.executable, __file__, "phases", str(partitions), str(watched)]
     answer: Any = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
     return dict(answer)
-
-
-def _forget_peak() -> None:
-    """Linux forgets the highest memory use on request; elsewhere a peak is that of everything so far."""
-    with suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")
-
-
-def _peak_mib() -> float:
-    with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 if __name__ == "__main__":

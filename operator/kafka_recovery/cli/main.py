@@ -1,20 +1,17 @@
-"""`kafka-recovery`: look, plan, explain, execute; or all of it as one."""
+"""`kafka-recovery`: look, plan, explain, execute; or all of it as one.
+
+A command imports what it alone needs: nobody who asks for help waits for the simulator.
+"""
 
 from __future__ import annotations
 
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kafka_recovery.cli.cluster import changing, looking
-from kafka_recovery.cli.cluster.changing import Site
-from kafka_recovery.cli.cluster.wiring import Target
 from kafka_recovery.cli.fleet import commands as fleet
-from kafka_recovery.cli.fleet import play as playing
-from kafka_recovery.cli.fleet import rehearse as rehearsing
-from kafka_recovery.cli.fleet import snapshot as snapshots
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.options import (
     AllOffline,
@@ -33,7 +30,9 @@ from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import leave, run
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cluster.drivers import Driver, Kip1275
-from kafka_recovery.simulator.rehearsal.sums import Allowed
+
+if TYPE_CHECKING:
+    from kafka_recovery.cli.cluster.wiring import Target
 
 _EXIT_CODES = """Exit codes: 0 done; 1 some partition not recovered; 2 bad input; 3 cluster unavailable, or it refuses
 us; 4 approval needed or refused; 5 journal locked or not writable; 70 a bug; 128+n stopped by signal n."""
@@ -50,6 +49,8 @@ app = typer.Typer(
 
 
 def _target(bootstrap: str, config: Path | None, cluster_id: str | None, driver: Driver, key: int | None) -> Target:
+    from kafka_recovery.cli.cluster.wiring import Target
+
     return Target(bootstrap, config, cluster_id, kip_1275=Kip1275(driver, key))
 
 
@@ -86,6 +87,8 @@ def inspect(
 
     Without partitions: those that are offline.
     """
+    from kafka_recovery.cli.cluster import looking
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
     run(lambda _: looking.inspect(context.obj, target, policy, which, output))
@@ -110,6 +113,8 @@ def plan(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Decide what would be done, and why. Changes nothing."""
+    from kafka_recovery.cli.cluster import looking
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
     run(lambda _: looking.plan(context.obj, target, policy, which, out, output))
@@ -131,6 +136,8 @@ def explain(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Say why one partition is decided as it is: each replica, its rank, what it lacks, and what may be lost."""
+    from kafka_recovery.cli.cluster import looking
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda _: looking.explain(context.obj, target, policy, partition, plan, output))
 
@@ -162,6 +169,9 @@ def execute(
 
     Designated leaders are no plan yet: one is made of them and approved as with recover.
     """
+    from kafka_recovery.cli.cluster import changing
+    from kafka_recovery.cli.cluster.changing import Site
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
 
@@ -182,6 +192,9 @@ def recover(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Plan, ask for approval, elect and verify; plan anew what changed meanwhile."""
+    from kafka_recovery.cli.cluster import changing, looking
+    from kafka_recovery.cli.cluster.changing import Site
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
 
@@ -204,6 +217,9 @@ def resume(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Go on with what an earlier run began and did not finish."""
+    from kafka_recovery.cli.cluster import changing
+    from kafka_recovery.cli.cluster.changing import Site
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda stop: changing.resume(Site(context.obj, target, journal, output, stop), policy))
 
@@ -226,6 +242,9 @@ def undo(
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Put back the assignment orders that an unfinished run left behind. Leaders stay: an election has no undo."""
+    from kafka_recovery.cli.cluster import changing
+    from kafka_recovery.cli.cluster.changing import Site
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop), records))
 
@@ -261,6 +280,9 @@ def rehearse(
 
     For pull requests: exit code 1 if the policy exceeds what a --max option allows.
     """
+    from kafka_recovery.cli.fleet import rehearse as rehearsing
+    from kafka_recovery.simulator.rehearsal.sums import Allowed
+
     call = rehearsing.Call(
         policy, tuple(scenario or ()), seeds, Allowed(max_lost, max_refused, max_failed), plot, jobs, output
     )
@@ -278,7 +300,7 @@ def play(
     ] = None,
     port: Annotated[
         int, typer.Option("--port", min=0, max=65_435, help="The first broker's port; 0: any that are free.")
-    ] = playing.FIRST_PORT,
+    ] = 19_092,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="Let it happen before your eyes, instead of showing what is left.")
     ] = False,
@@ -304,6 +326,8 @@ def play(
 
     Ctrl-C ends it.
     """
+    from kafka_recovery.cli.fleet import play as playing
+
     call = playing.Call(file, incident, port, from_start, stepped, deny or (), user)
     run(lambda interrupts: playing.play(call, interrupts))
 
@@ -333,6 +357,8 @@ def snapshot(
 
     Changes nothing in Kafka. Credentials of the store come from the environment.
     """
+    from kafka_recovery.cli.fleet import snapshot as snapshots
+
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     run(lambda _: snapshots.snapshot(context.obj, target, policy, snapshots.Keeping(to, keep), output))
 

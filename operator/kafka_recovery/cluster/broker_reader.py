@@ -15,9 +15,9 @@ from typing import Any, Self
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.codec import structure
 from kafka_recovery.cluster.errors import InvalidAnswer
 from kafka_recovery.cluster.loop_time import loop_time
-from kafka_recovery.cluster.metadata import by_topic
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
@@ -30,6 +30,9 @@ _LEADS = frozenset({_NONE, _OFFSET_NOT_AVAILABLE})
 epoch (KIP-207), and does not while the ISR is below min.insync.replicas (KAFKA-15583)."""
 
 _VERSIONS = (7, 11)
+_question = structure(
+    ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition, "partition_index", "current_leader_epoch", "timestamp"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,23 +85,16 @@ class BrokerReader:
         """One ListOffsets for all; checked: only what was asked, nothing twice, no impossible offset."""
         if not epochs:
             return {}
-        topic, wanted = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
-        topics = [
-            topic(
-                name=name,
-                partitions=[
-                    wanted(
-                        partition_index=index,
-                        current_leader_epoch=epochs[TopicPartition(name, index)],
-                        timestamp=timestamp,
-                    )
-                    for index in indexes
-                ],
-            )
-            for name, indexes in by_topic(epochs).items()
-        ]
+        topics: dict[str, list[Any]] = {}
+        for id in sorted(epochs):
+            topics.setdefault(id.topic, []).append(_question(id.partition, epochs[id], timestamp))
         answer = await self.ask(
-            ListOffsetsRequest(replica_id=replica_id, isolation_level=0, topics=topics), versions=_VERSIONS
+            ListOffsetsRequest(
+                replica_id=replica_id,
+                isolation_level=0,
+                topics=[ListOffsetsRequest.ListOffsetsTopic(name=name, partitions=of) for name, of in topics.items()],
+            ),
+            versions=_VERSIONS,
         )
         found: dict[TopicPartition, Any] = {}
         for entry in answer.topics:

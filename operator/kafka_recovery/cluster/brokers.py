@@ -317,22 +317,37 @@ async def _until_done(
             progress.failure = failure
             raise
 
-    retrying = AsyncRetrying(
-        retry=retry_if_exception_type(BrokerUnreachable),
-        wait=wait_exponential(multiplier=0.05, max=1) + wait_random(0, 0.05),
-        stop=stop_after_attempt(attempts),
-        reraise=True,
-    )
     began = loop_time()
     try:
         async with asyncio.timeout(deadline.total_seconds()):
-            return await retrying(once)
+            try:
+                return await once()
+            except BrokerUnreachable as failure:
+                return await _again(once, failure, attempts)
     except BrokerUnreachable as failure:
         raise failure.after(progress.attempts, timedelta(seconds=loop_time() - began)) from failure
     except TimeoutError as error:
         if progress.failure is not None:
             raise progress.failure.after(progress.attempts, deadline) from error
         raise BrokerSilent(address, deadline, progress.asked) from error
+
+
+async def _again(once: Callable[[], Awaitable[T]], failure: BrokerUnreachable, attempts: int) -> T:
+    """What is left of so many attempts, the first of which failed: most need no second one, nor what it takes."""
+    failures = [failure]
+
+    async def the_failed_one_first() -> T:
+        if failures:
+            raise failures.pop()
+        return await once()
+
+    retrying = AsyncRetrying(
+        retry=retry_if_exception_type(BrokerUnreachable),
+        wait=wait_exponential(multiplier=0.05, max=1) + wait_random(0, 0.05),
+        stop=stop_after_attempt(attempts),
+        reraise=True,
+    )
+    return await retrying(the_failed_one_first)
 
 
 async def _learn(connection: Connection) -> ApiVersions:

@@ -107,7 +107,8 @@ class ControllerRequests:
         decided = dict.fromkeys(ids, _verdict(code, change.name, change.needs, relay) if code else silent)
         for id, code in change.read(answered.answer):
             if id in decided:
-                decided[id] = _verdict(code, f"{change.name} of {id}", change.needs, relay)
+                accepted = code == _NONE  # usual, and needs no words
+                decided[id] = ACCEPTED if accepted else _verdict(code, f"{change.name} of {id}", change.needs, relay)
         return decided
 
     def _relay(self, at: Address | None) -> Relay | None:
@@ -188,8 +189,6 @@ def elected(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
 
 
 def _verdict(code: int, what: str, needs: str, relay: Relay | None) -> ElectionAnswer:
-    if code == _NONE:
-        return ACCEPTED
     reason = reason_for(code, what, needs=needs)
     if code == _ELECTION_NOT_NEEDED:
         return ElectionAnswer(Answer.NOT_NEEDED, reason)

@@ -14,10 +14,11 @@ from typing import Any
 from kafka.protocol.consumer import FetchRequest
 
 from kafka_recovery.cluster.broker_reader import ANY_EPOCH, BrokerReader
+from kafka_recovery.cluster.codec import structure
 from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
-from kafka_recovery.cluster.metadata import PartitionState, by_topic, topic_id_text, topic_uuid
+from kafka_recovery.cluster.metadata import PartitionState, topic_id_text, topic_uuid
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector, ReplicaLog
-from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.ids import LeaderEpoch, Offset, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
 VECTOR_ENTRIES = 64
@@ -27,6 +28,16 @@ _NONE, _OUT_OF_RANGE, _TOPIC_AUTHORIZATION_FAILED = 0, 1, 29
 _BEYOND_ANY_END = 2**63 - 1
 _VERSIONS = (13, 16)
 """From 13 on a topic has its id. After 16 each partition has fields for replicas, which cost time and stay empty."""
+
+_question = structure(
+    FetchRequest.FetchTopic.FetchPartition,
+    "partition",
+    "current_leader_epoch",
+    "last_fetched_epoch",
+    "fetch_offset",
+    "log_start_offset",
+    "partition_max_bytes",
+)
 
 
 @dataclass(slots=True)
@@ -192,23 +203,13 @@ class EpochVectors:
 
 def _fetch(asked: Mapping[TopicPartition, Asked]) -> Any:
     """A Fetch that gets no records, only where each replica's epoch ends."""
-    topic, wanted = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
-    topics = []
-    for name, indexes in by_topic(asked).items():
-        questions = [
-            wanted(
-                partition=index,
-                current_leader_epoch=probe.state.leader_epoch if probe.knows_current_epoch else ANY_EPOCH,
-                fetch_offset=_BEYOND_ANY_END,
-                last_fetched_epoch=epoch,
-                log_start_offset=-1,
-                partition_max_bytes=1,
-            )
-            for index in indexes
-            for probe, epoch in (asked[TopicPartition(name, index)],)
-        ]
-        id = asked[TopicPartition(name, indexes[0])][0].state.topic_id
-        topics.append(topic(topic_id=topic_uuid(id), partitions=questions))
+    by_topic: dict[TopicId, list[Any]] = {}
+    for id in sorted(asked):
+        probe, epoch = asked[id]
+        leader_epoch = probe.state.leader_epoch if probe.knows_current_epoch else ANY_EPOCH
+        question = _question(id.partition, leader_epoch, epoch, _BEYOND_ANY_END, -1, 1)
+        by_topic.setdefault(probe.state.topic_id, []).append(question)
+    topics = [FetchRequest.FetchTopic(topic_id=topic_uuid(id), partitions=of) for id, of in by_topic.items()]
     return FetchRequest(
         max_wait_ms=0, min_bytes=0, max_bytes=1, isolation_level=0, session_id=0, session_epoch=-1,
         topics=topics, forgotten_topics_data=[], rack_id="",

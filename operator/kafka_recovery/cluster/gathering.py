@@ -34,6 +34,7 @@ from kafka_recovery.domain.evidence import (
 )
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
+from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
 _ELR_FEATURE = "eligible.leader.replicas.version"
@@ -251,6 +252,10 @@ def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
     )
 
 
+_evidence = made_quickly(PartitionEvidence)
+_NOT_ASKED = Reason("NotAsked", "the partition has a leader")
+
+
 def _partition(
     state: PartitionState,
     measured: Mapping[BrokerId, Replica],
@@ -258,9 +263,8 @@ def _partition(
     configs: TopicConfigs,
     elr: bool,
 ) -> PartitionEvidence:
-    not_asked = Reason("NotAsked", "the partition has a leader")
     known = isinstance(ongoing, Mapping)
-    return PartitionEvidence(
+    return _evidence(
         id=state.id,
         topic_id=state.topic_id,
         internal=state.internal,
@@ -269,7 +273,7 @@ def _partition(
         isr=state.isr,
         elr=state.elr if elr else None,
         last_known_elr=state.last_known_elr if elr else None,
-        replicas=tuple(measured.get(broker) or Replica(broker, None, not_asked) for broker in state.replicas),
+        replicas=tuple(measured.get(broker) or Replica(broker, None, _NOT_ASKED) for broker in state.replicas),
         reassignment=ongoing.get(state.id) if isinstance(ongoing, Mapping) else None,
         reassignment_known=known,
         min_isr=configs.min_isr,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -22,6 +22,7 @@ from kafka_recovery.cluster.errors import InvalidAnswer, reason_for
 from kafka_recovery.domain.election import Gone, Unseen
 from kafka_recovery.domain.evidence import MinInsyncReplicas, Reassignment
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicId, TopicPartition
+from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
 MOST_BROKERS = 10_000
@@ -36,6 +37,7 @@ _LISTS_FENCED = 2
 _UNKNOWN_TOPIC = "UnknownTopicOrPartition"
 """The only error that says that there is no such topic; a broker hides none that way from who names it."""
 
+_NO_UUID = uuid.UUID(int=0)
 _TOPIC_RESOURCE = 2
 _NO_SUCH_TOPIC = "UnknownTopicOrPartition"
 _MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
@@ -123,7 +125,7 @@ class TopicConfigs:
 
 def topic_id_text(id: uuid.UUID | None) -> TopicId:
     """A topic's UUID in Kafka's base64 form (22 characters)."""
-    return TopicId(base64.urlsafe_b64encode((id or uuid.UUID(int=0)).bytes).decode().rstrip("="))
+    return TopicId(base64.urlsafe_b64encode((id or _NO_UUID).bytes).decode().rstrip("="))
 
 
 def topic_uuid(id: TopicId) -> uuid.UUID:
@@ -228,29 +230,33 @@ def _note_page(
             needs = f"DESCRIBE on topic {topic.name}"
             unseen[topic.name] = reason_for(topic.error_code, f"topic {topic.name}", needs=needs)
             continue
-        for partition in topic.partitions:
-            state = partition_state(at, topic, partition)
+        for state in partition_states(at, topic, topic.partitions):
             states[state.id] = state
 
 
-def partition_state(at: Address, topic: Any, partition: Any) -> PartitionState:
-    """One partition of a page, checked. Raises InvalidAnswer."""
-    id = TopicPartition(topic.name, partition.partition_index)
-    replicas = tuple(BrokerId(broker) for broker in partition.replica_nodes)
-    if id.partition < 0 or not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
-        raise InvalidAnswer(at, f"{id} has the replicas {list(replicas)}, which can't be")
-    return PartitionState(
-        id=id,
-        topic_id=topic_id_text(topic.topic_id),
-        internal=bool(topic.is_internal),
-        leader=BrokerId(partition.leader_id) if partition.leader_id >= 0 else None,
-        leader_epoch=LeaderEpoch(partition.leader_epoch),
-        replicas=replicas,
-        isr=tuple(BrokerId(broker) for broker in partition.isr_nodes),
-        elr=tuple(BrokerId(broker) for broker in partition.eligible_leader_replicas or ()),
-        last_known_elr=tuple(BrokerId(broker) for broker in partition.last_known_elr or ()),
-        offline=frozenset(BrokerId(broker) for broker in partition.offline_replicas or ()),
-    )
+def partition_states(at: Address, topic: Any, partitions: Iterable[Any]) -> Iterator[PartitionState]:
+    """These partitions of a topic on a page, checked. Raises InvalidAnswer."""
+    name, internal, topic_id = topic.name, bool(topic.is_internal), topic_id_text(topic.topic_id)
+    for partition in partitions:
+        id = TopicPartition(name, partition.partition_index)
+        replicas: tuple[BrokerId, ...] = tuple(partition.replica_nodes)
+        if id.partition < 0 or not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
+            raise InvalidAnswer(at, f"{id} has the replicas {list(replicas)}, which can't be")
+        yield _state(
+            id=id,
+            topic_id=topic_id,
+            internal=internal,
+            leader=BrokerId(partition.leader_id) if partition.leader_id >= 0 else None,
+            leader_epoch=LeaderEpoch(partition.leader_epoch),
+            replicas=replicas,
+            isr=tuple(partition.isr_nodes),
+            elr=tuple(partition.eligible_leader_replicas or ()),
+            last_known_elr=tuple(partition.last_known_elr or ()),
+            offline=frozenset(partition.offline_replicas or ()),
+        )
+
+
+_state = made_quickly(PartitionState)
 
 
 async def quorum_high_watermark(brokers: Brokers, at: Address, deadline: timedelta) -> int | Reason:

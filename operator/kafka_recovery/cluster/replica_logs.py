@@ -29,6 +29,7 @@ from kafka_recovery.cluster.replica_log_info import LogInfo, ReplicaLogInfo
 from kafka_recovery.cluster.together import together
 from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
 PARTITIONS_A_REQUEST = 2500
@@ -44,6 +45,9 @@ _METADATA_LAG = timedelta(seconds=1)
 """How long a live broker may take to learn the current leader epoch before it counts as not knowing it."""
 
 T = TypeVar("T")
+
+_log = made_quickly(ReplicaLog)
+_replica = made_quickly(Replica)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +150,7 @@ class ReplicaSurvey:
         if probe.end is None or probe.start is None:
             missing = Reason("NoAnswer", f"broker {self.broker} did not answer about {probe.id}")
             return Replica(self.broker, None, probe.problem or probe.unreadable or missing, probe.leads)
-        log = ReplicaLog(
+        log = _log(
             start=Offset(probe.start),
             end=Offset(probe.end),
             epochs=probe.vector,
@@ -155,7 +159,7 @@ class ReplicaSurvey:
             observed_at=now,
             took=took,
         )
-        return Replica(self.broker, log, probe.problem or probe.unreadable, probe.leads)
+        return _replica(self.broker, log, probe.problem or probe.unreadable, probe.leads)
 
     async def _log_ends(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """Log end under the current leader epoch; where the broker does not know that epoch, without it."""

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from itertools import islice
-from typing import Any
 
 from kafka.protocol.admin import DescribeTopicPartitionsRequest
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.metadata import PartitionState
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
 _TOPICS_AT_ONCE = 500
@@ -64,7 +64,8 @@ async def scan(brokers: Brokers, at: Address, deadline: timedelta) -> Scan:
                 continue  # deleted while it was gone through
             topics[topic.name] = None
             partitions += len(topic.partitions)
-            offline += [_offline(at, topic, found) for found in topic.partitions if found.leader_id < 0]
+            leaderless = [found for found in topic.partitions if found.leader_id < 0]
+            offline += map(_offline, metadata.partition_states(at, topic, leaderless))
         cursor = metadata.following_page(at, answer, cursor)
         if cursor is None:
             return Scan(tuple(sorted(offline, key=lambda found: found.id)), tuple(topics), partitions)
@@ -85,6 +86,5 @@ async def unclean_topics(brokers: Brokers, at: Address, topics: Sequence[str], d
     return UncleanTopics(tuple(found), unread)
 
 
-def _offline(at: Address, topic: Any, partition: Any) -> OfflinePartition:
-    state = metadata.partition_state(at, topic, partition)
+def _offline(state: PartitionState) -> OfflinePartition:
     return OfflinePartition(state.id, state.topic_id, state.leader_epoch, state.replicas, state.isr, state.elr)

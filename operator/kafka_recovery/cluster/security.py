@@ -15,10 +15,9 @@ from datetime import timedelta
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
-import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.serialization import pkcs12
@@ -28,6 +27,9 @@ from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from kafka_recovery.cluster.errors import AuthenticationFailed, InvalidConfiguration, error_name
 from kafka_recovery.cluster.threads import Threads
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class Protocol(StrEnum):
@@ -185,6 +187,8 @@ class TokenSource:
             raise AuthenticationFailed(self, "no token: the file is not text") from None
 
     async def _from_endpoint(self, threads: Threads) -> str:
+        import httpx  # here: few log in this way, and nobody else waits for it
+
         form = {"grant_type": "client_credentials"} | ({"scope": self.scope} if self.scope else {})
         context = await threads.call((self.tls or Tls()).context)
         try:
@@ -332,6 +336,8 @@ def _refused_credentials(sasl: Sasl, code: int) -> str:
 
 def _http_problem(error: httpx.HTTPError) -> str:
     """A sentence without the request, which holds the secret."""
+    import httpx
+
     if isinstance(error, httpx.ConnectError):
         return f"no connection to the token endpoint ({error})"
     return type(error).__name__

@@ -6,9 +6,10 @@ would be a preferred one. So nothing is sent before every field that was set is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from typing import Any
 from uuid import UUID
 
@@ -105,14 +106,17 @@ _NO_UUID = UUID(int=0)
 class _Layout:
     """What has to be looked at in a message of one class at one version; the rest travels whatever it holds.
 
-    `plain`: whether it has structures neither in what is lost nor elsewhere; `slots` are then all that there is to see.
+    `plain`: whether it has structures neither in what is lost nor elsewhere; of such a one `values_lost` have to be
+    `defaults`, and no value of `values_needed` may be null.
     """
 
     lost: tuple[Any, ...]
     never_null: tuple[Any, ...]
     nested: tuple[tuple[Any, bool], ...]
     plain: bool
-    slots: tuple[tuple[Any, Any, bool], ...]
+    values_lost: Callable[[Any], tuple[Any, ...]]
+    defaults: tuple[Any, ...]
+    values_needed: Callable[[Any], tuple[Any, ...]]
 
 
 @cache
@@ -129,8 +133,23 @@ def _layout(kind: Any, version: int, in_tagged: bool) -> _Layout:
         if not field.nullable_for_version_q(version) and not _defaults_to_null(field):
             never_null.append(field)
     plain = not nested and not any(field.is_struct() or field.is_struct_array() for field in lost)
-    slots = [(getattr(kind, field.name), field.default, field in lost) for field in (*lost, *never_null) if plain]
-    return _Layout(tuple(lost), tuple(never_null), tuple(nested), plain, tuple(slots))
+    return _Layout(
+        tuple(lost),
+        tuple(never_null),
+        tuple(nested),
+        plain,
+        _values_of(lost if plain else ()),
+        tuple(field.default for field in lost if plain),
+        _values_of(never_null if plain else ()),
+    )
+
+
+def _values_of(fields: Sequence[Any]) -> Callable[[Any], tuple[Any, ...]]:
+    """Reads these fields of a message at once; one that was never set has its default."""
+    names = [field.name for field in fields]
+    if len(names) > 1:
+        return attrgetter(*names)
+    return lambda message: tuple([getattr(message, name) for name in names])
 
 
 def _lost_fields(message: Any, version: int, prefix: str = "", in_tagged: bool = False) -> Iterator[str]:
@@ -153,14 +172,12 @@ def _travels_whole(item: Any, version: int, in_tagged: bool) -> bool:
     layout = _layout(kind, version, in_tagged)
     if not layout.plain or item.unknown_tags:
         return False
-    for slot, default, lost in layout.slots:
-        try:
-            value = slot.__get__(item, kind)
-        except AttributeError:  # never set
-            value = default
-        if (value != default and value != _NO_UUID) if lost else value is None:
-            return False
-    return True
+    if None in layout.values_needed(item):
+        return False
+    lost = layout.values_lost(item)
+    return lost == layout.defaults or all(
+        value in (default, _NO_UUID) for value, default in zip(lost, layout.defaults, strict=True)
+    )
 
 
 def _value(message: Any, field: Any) -> Any:

@@ -47,12 +47,14 @@ class ClusterIndex:
     """The cluster around a partition.
 
     `alive`: registered and not fenced, as the controller sees it. `back`: alive or answering us, so about to be.
+    `listed`: those that may be registered, as far as the cluster tells.
     """
 
     cluster: ClusterState
     brokers: Mapping[BrokerId, Broker]
     alive: frozenset[BrokerId]
     back: frozenset[BrokerId]
+    listed: frozenset[BrokerId]
     rejected: Mapping[BrokerId, Rejection | None]
     rules: Mapping[str, Rule | None]
     counts: Counts
@@ -63,7 +65,9 @@ def index_of(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Brok
     brokers = {broker.id: broker for broker in cluster.brokers}
     alive = frozenset(id_ for id_, broker in brokers.items() if is_alive(broker))
     rejected = Rejected(lambda id_: broker_guard(brokers.get(id_) or unknown_broker(id_)))
-    return ClusterIndex(cluster, brokers, alive, back(cluster), rejected, Rules(policy), _counts(cluster, len(alive)))
+    listed = frozenset(id_ for id_, broker in brokers.items() if broker.registered is not False)
+    counts = _counts(cluster, len(alive))
+    return ClusterIndex(cluster, brokers, alive, back(cluster), listed, rejected, Rules(policy), counts)
 
 
 def back(cluster: ClusterState) -> frozenset[BrokerId]:

@@ -108,7 +108,8 @@ def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranki
             ranked.append((worth(replica.log, position, cost), replica, replica.log))
     if not ranked:
         return Ranking((), (), rejections, None)
-    ranked.sort(reverse=True)  # no two are worth the same: the position differs
+    if len(ranked) > 1:
+        ranked.sort(reverse=True)  # no two are worth the same: the position differs
     best_first = tuple([replica.broker for _, replica, _ in ranked])
     _, best, log = ranked[0]
     equals = 1

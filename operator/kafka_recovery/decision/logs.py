@@ -10,8 +10,11 @@ from __future__ import annotations
 from kafka_recovery.domain.evidence import EpochEntry, EpochVector, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Lack
+from kafka_recovery.domain.quickly import made_quickly
 
 NOTHING_SHARED = Offset(0)
+
+_lack = made_quickly(Lack)
 
 
 def common_point(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
@@ -19,13 +22,14 @@ def common_point(one: ReplicaLog, other: ReplicaLog) -> Offset | None:
 
     0 if nothing is proven. What retention removed counts as the same if the vectors still prove it was.
     """
-    if one.epochs is None or other.epochs is None:
+    ours, theirs = one.epochs, other.epochs
+    if ours is None or theirs is None:
         return None
-    if one.epochs == other.epochs:
-        known = one.epochs or one.start == one.end == other.start == other.end
+    if ours == theirs:
+        known = ours or one.start == one.end == other.start == other.end
         end = one.end if one.end < other.end else other.end
         return end if known else NOTHING_SHARED
-    return _shared_end(one.epochs, one.end, other.epochs, other.end)
+    return _shared_end(ours, one.end, theirs, other.end)
 
 
 def _shared_end(ours: EpochVector, our_end: Offset, theirs: EpochVector, their_end: Offset) -> Offset:
@@ -57,7 +61,7 @@ def lacks(chosen: ReplicaLog, other: ReplicaLog, broker: BrokerId) -> Lack | Non
     if held <= 0:
         held, begins_late = 0, True
     records = other.end - other.start - held
-    return Lack(broker, other.start if begins_late else common, records) if records > 0 else None
+    return _lack(broker, other.start if begins_late else common, records) if records > 0 else None
 
 
 def contains(chosen: ReplicaLog, other: ReplicaLog) -> bool | None:

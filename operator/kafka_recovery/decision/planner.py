@@ -16,7 +16,6 @@ from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import by_broker, classify
 from kafka_recovery.decision.present_order import elected_anyway, elects, passed_over, stands_right, unregistered
-from kafka_recovery.decision.quickly import made_quickly
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
 from kafka_recovery.decision.spread import Loads, TieSet, level, no_load, share
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
@@ -25,6 +24,7 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import FORMAT, Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
+from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
 NOBODY_LEADS = BrokerId(-1)
@@ -137,7 +137,7 @@ def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason 
 def _electable_by_order(standing: Standing, around: ClusterIndex) -> Standing:
     """Kafka takes no order that names an unregistered broker: only whom the present one elects may be chosen then."""
     partition = standing.partition
-    if not standing.candidates or around.alive.issuperset(partition.assignment):
+    if not standing.candidates or around.listed.issuperset(partition.assignment):
         return standing
     missing = unregistered(around.cluster, around.brokers, partition.assignment)
     if not missing:

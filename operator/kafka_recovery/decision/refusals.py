@@ -317,7 +317,7 @@ _WARNINGS = (_last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_n
 def warnings(partition: PartitionEvidence, index: ClusterIndex) -> tuple[str, ...]:
     """What a person should know before this partition is elected, though it refuses nothing."""
     said = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
-    if not said and all(map(index.brokers.__contains__, partition.isr)):  # usual, and quick to see
+    if not said and index.listed.issuperset(partition.isr):  # usual, and quick to see
         return ()
     return tuple(text for warning in _WARNINGS if (text := warning(partition, index)))
 

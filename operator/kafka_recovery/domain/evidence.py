@@ -64,7 +64,9 @@ class ReplicaLog:
         epochs, end = self.epochs, self.end
         if epochs is None:
             return None
-        for epoch, start in epochs[::-1]:
+        if epochs and epochs[-1].start < end:  # usual: only a fresh leader has an entry without records
+            return epochs[-1].epoch
+        for epoch, start in reversed(epochs):
             if start < end:
                 return epoch
         return epochs[0].epoch if epochs and end > 0 else NO_EPOCH

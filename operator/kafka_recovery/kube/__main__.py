@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import re
@@ -22,6 +21,7 @@ import typer
 from kubernetes import client
 from kubernetes.config import ConfigException
 
+from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.fleet.prefixes import Prefixes
 from kafka_recovery.kube.machinery.api import unfenced
@@ -142,7 +142,7 @@ def run(
         _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
     metrics.leading(True)
     operator = Operator(settings, metrics, leader.fence if leader else unfenced)
-    gc.freeze()  # what was imported stays: no collection walks it again while partitions wait
+    collect_seldom()
     status = operator.run()
     if leader and operator.clean:  # else it runs out by itself: what is still at work may act
         leader.release()

@@ -176,8 +176,8 @@ class Rollout:
 
     def _soon(self) -> bool:
         """Whether so few leaders of the waves under way are waited for that their last one may answer at any moment."""
-        leads = any(wave.standing(State.LEADING) for wave in self._under_way.values())
-        return leads and self._few_are_waited_for()
+        elected = any(wave.standing(State.ELECTED, State.LEADING) for wave in self._under_way.values())
+        return elected and self._few_are_waited_for()
 
     def _stumbled(self) -> bool:
         """Whether an election of a wave under way will not verify, or may not."""

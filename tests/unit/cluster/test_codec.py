@@ -13,7 +13,7 @@ from kafka.protocol.admin import ElectLeadersRequest, ElectLeadersResponse
 from kafka.protocol.consumer import FetchRequest, FetchResponse, ListOffsetsRequest
 from kafka.protocol.sasl import SaslHandshakeRequest
 
-from kafka_recovery.cluster.codec import Unreadable, _Checked, decode
+from kafka_recovery.cluster.codec import Unreadable, _Checked, decode, structure
 
 
 def elect(version: int) -> bytes:
@@ -143,3 +143,17 @@ def test_a_string_ends_within_the_message_all_the_same() -> None:
 def test_noise_is_unreadable_or_a_message(message: tuple[Any, int], data: bytes) -> None:
     with contextlib.suppress(Unreadable):
         decode(*message, memoryview(data))
+
+
+@pytest.mark.parametrize("version", [7, 11])
+def test_a_structure_made_of_its_fields_is_the_librarys_own_on_the_wire(version: int) -> None:
+    topic = ListOffsetsRequest.ListOffsetsTopic
+    question = structure(topic.ListOffsetsPartition, "partition_index", "timestamp")
+
+    def written(partition: Any) -> bytes:
+        request = ListOffsetsRequest(
+            replica_id=-2, isolation_level=0, topics=[topic(name="orders", partitions=[partition])]
+        )
+        return bytes(request.encode(version=version))
+
+    assert written(question(3, -1)) == written(topic.ListOffsetsPartition(partition_index=3, timestamp=-1))

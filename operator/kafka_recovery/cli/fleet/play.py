@@ -27,7 +27,6 @@ from kafka_recovery.simulator.play.server import PlayServer, PortTaken
 from kafka_recovery.simulator.play.stage import Incident, named_incident, read_incident
 
 DEFAULT_INCIDENT = "divergent"
-FIRST_PORT = 19092
 _LARGEST_SCENARIO = 1024 * 1024
 _LONGEST_STEP = 3600
 

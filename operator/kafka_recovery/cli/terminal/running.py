@@ -14,6 +14,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cluster.errors import ClusterMismatch, InvalidConfiguration
+from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.ports import JournalLocked, JournalUnwritable, PlanFinished, PlanForAnotherCluster
@@ -71,6 +72,7 @@ def stopped(interrupts: Interrupts) -> ExitCode:
 
 def leave(app: typer.Typer) -> NoReturn:
     """Run the whole program. An error nobody expected shows its traceback, without the values of variables."""
+    collect_seldom()
     try:
         app()
     except Exception:  # noqa: BLE001 - the outermost frame: it is shown in full, and the exit code says it is our fault

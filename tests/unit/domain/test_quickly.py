@@ -1,0 +1,43 @@
+"""Values that are made quickly are the same as those that their own constructors make."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError, dataclass
+
+import pytest
+
+from kafka_recovery.domain.ids import BrokerId, Offset
+from kafka_recovery.domain.plan import Lack, Loss, LossClass
+from kafka_recovery.domain.quickly import made_quickly
+
+
+def test_a_value_made_quickly_equals_one_that_was_made_as_usual() -> None:
+    quick = made_quickly(Lack)(BrokerId(3), Offset(7), 2)
+
+    assert quick == Lack(BrokerId(3), Offset(7), 2)
+    assert type(quick) is Lack
+    assert hash(quick) == hash(Lack(BrokerId(3), Offset(7), 2))
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    assert made_quickly(Loss)(LossClass.UNKNOWN, proof="none") == Loss(LossClass.UNKNOWN, proof="none")
+
+
+def test_a_value_made_quickly_is_frozen() -> None:
+    lack = made_quickly(Lack)(BrokerId(3), Offset(7), 2)
+
+    with pytest.raises(FrozenInstanceError):
+        lack.records = 0  # type: ignore[misc]
+
+
+def test_a_class_with_more_to_do_when_it_is_made_is_not_made_quickly() -> None:
+    @dataclass(frozen=True, slots=True)
+    class Checked:
+        broker: int
+
+        def __post_init__(self) -> None:
+            if self.broker < 0:
+                raise ValueError
+
+    with pytest.raises(TypeError, match="Checked has slots other than its fields, or more to do"):
+        made_quickly(Checked)
