@@ -15,16 +15,16 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.decision.returns import Led
+from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
 
-OBSERVE_ONLY = "ObserveOnly"
-"""The reason of a plan that waits, but not for its approval: the operator may only look."""
 DUPLICATE = "DuplicateCluster"
 """The reason of whatever belongs to a WatchedCluster that does not act, because another one has its Kafka."""
 SUSPENDED = "Suspended"
@@ -70,6 +70,15 @@ class Incident:
         """One of its conditions; empty if it is not there."""
         conditions: Sequence[Mapping[str, Any]] = self.recovery.status.get("conditions") or ()
         return next((each for each in conditions if each.get("type") == kind), {})
+
+    @property
+    def counts(self) -> Counts | None:
+        """Where its partitions are; None: they were not counted yet. What an older operator did not count is 0."""
+        said = self.recovery.status.get("partitions") or {}
+        if not said.get("total"):
+            return None
+        places = {place: int(said.get(place, 0)) for place in Whereabouts}
+        return Counts(int(said["total"]), int(said.get("offline", 0)), places)
 
     @property
     def state(self) -> str:

@@ -10,9 +10,12 @@ from rich.console import Group, RenderableType
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, table, write_result
+from kafka_recovery.domain.counts import Whereabouts
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.kinds import APPROVALS
 
 _FINISHED_SHOWN = 10
@@ -111,8 +114,8 @@ def _recovery_table(found: Sequence[Incident], suspended: Mapping[str, bool], no
 
 
 def _done(incident: Incident) -> str:
-    counts = incident.recovery.status.get("partitions") or {}
-    return f"{counts.get('recovered', 0)}/{counts['total']}" if counts.get("total") else "-"
+    counts = incident.counts
+    return f"{counts[Whereabouts.RECOVERED]}/{counts.total}" if counts else "-"
 
 
 def _left_out(count: int) -> Iterator[str]:
@@ -122,7 +125,7 @@ def _left_out(count: int) -> Iterator[str]:
 
 def _next(session: Session, open_ones: Sequence[Incident]) -> str:
     """What to type where somebody is waited for, the longest first."""
-    asking = [each.name for each in open_ones if each.asks and each.state != reading.OBSERVE_ONLY]
+    asking = [each.name for each in open_ones if each.asks and each.state != OBSERVE_ONLY]
     return f"Next: {session.command(f'plan {asking[-1]}')}" if asking else ""
 
 
@@ -135,11 +138,11 @@ def _before_a_start(session: Session, incident: Incident) -> str:
 
 def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[RenderableType]:
     recovery = incident.recovery
-    counts = recovery.status.get("partitions") or {}
+    counts = words.counts(incident.counts) if incident.counts else "not counted yet"
     yield lines(
         f"{incident.name}: {incident.state} (cluster {recovery.cluster_name})",
         f"  {incident.message}",
-        f"Partitions: {', '.join(f'{number} {word}' for word, number in counts.items()) or 'not counted yet'}",
+        f"Partitions: {counts}",
         f"Waits for: {waits_for(incident, _suspended(clusters))}",
     )
     if plan := incident.plan:
@@ -164,8 +167,8 @@ def _told(incident: Incident) -> Iterator[RenderableType]:
             yield lines("", f"The first {word}:", *sentences)
 
 
-def _said(words: Sequence[Object]) -> Iterator[RenderableType]:
-    rows = [_word_row(each) for each in words]
+def _said(said: Sequence[Object]) -> Iterator[RenderableType]:
+    rows = [_word_row(each) for each in said]
     if rows:
         yield Group(lines(""), table("Approver", "Said", "Plan", "Accepted", "Why", rows=rows))
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
+from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import PartitionOutcome, Report
@@ -85,7 +86,9 @@ def report_table(report: Report) -> RenderableType:
     )
     warnings = [f"Warning: {done.id}: {warning}" for done in report.outcomes for warning in done.warnings]
     reasons = [Told(done.id, done.reason) for done in report.outcomes if done.reason and not done.outcome.is_recovered]
-    return Group(table(*headings, rows=rows), _sentences(reasons), lines("", *warnings, _led(report)))
+    places = counted({done.id: done for done in report.outcomes}, len(report.outcomes), Stage(over=True))
+    ending = lines("", *warnings, f"Partitions: {words.counts(places)}", _led(report))
+    return Group(table(*headings, rows=rows), _sentences(reasons), ending)
 
 
 def _led(report: Report) -> str:

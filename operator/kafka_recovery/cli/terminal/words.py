@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from datetime import timedelta
 
+from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import PartitionOutcome
@@ -130,6 +131,22 @@ def approval(decision: Decision) -> str:
 def needs_approval(plan: Plan) -> bool:
     """Whether a person has to say yes to any part of the plan."""
     return any(decision.needs_approval for decision in plan.decisions)
+
+
+_PLACES = {
+    Whereabouts.AWAITING_APPROVAL: "awaiting approval",
+    Whereabouts.WAITING: "waiting",
+    Whereabouts.REFUSED: "refused",
+    Whereabouts.FAILED: "failed",
+    Whereabouts.UNKNOWN: "unknown",
+}
+
+
+def counts(found: Counts) -> str:
+    """Where all partitions are; places where none is are left out, but for the recovered."""
+    others = [f", {found[place]} {word}" for place, word in _PLACES.items() if found[place]]
+    without = f"; {found.offline} without a leader that was seen to answer" if found.offline else ""
+    return f"{found[Whereabouts.RECOVERED]} of {found.total} recovered{''.join(others)}{without}"
 
 
 def outcome(done: PartitionOutcome) -> str:

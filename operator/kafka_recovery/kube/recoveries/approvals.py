@@ -20,7 +20,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
-from kafka_recovery.kube.recoveries.status import ApprovedBy, PlanNow, plan_now
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
@@ -217,7 +217,7 @@ class KubeApprovals:
     async def _held(self, plan: PlanNow, approval: RecoveryApproval) -> Reason | None:
         """Why even a good approval is not acted on now."""
         caution = self.supervision.caution
-        if caution and caution.code == "ObserveOnly":
+        if caution and caution.code == OBSERVE_ONLY:
             return caution
         return None if plan.worst is LossClass.LOSSLESS else await self.admission(approval.meta)
 

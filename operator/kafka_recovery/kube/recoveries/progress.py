@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from kafka_recovery.domain.counts import GONE
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
@@ -93,6 +94,7 @@ class Progress:
             self._keep_begun()
             self.approval = None
             self.plan_shown = _as_shown(plan, digest)
+            self._forget_refusals(plan)
         self.plan = plan
         _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
         self.changed()
@@ -116,6 +118,13 @@ class Progress:
         elected = (self.outcomes.get(id) for id in (self.plan.elections if self.plan else ()))
         if self.plan_shown and any(each and each.outcome in ELECTED for each in elected):
             self._begun.setdefault(self.plan_shown.digest, self.plan_shown)
+
+    def _forget_refusals(self, plan: Plan) -> None:
+        """What another plan refused, this one elects: it is refused no more."""
+        for id in plan.elections:
+            known = self.outcomes.get(id)
+            if known and known.outcome is Outcome.REFUSED and known.order_restored:
+                del self.outcomes[id]
 
     def awaiting(self, expires_at: datetime, reason: Reason) -> None:
         """Somebody has to say yes, by then; after that the plan is looked at again."""
@@ -191,9 +200,6 @@ class Progress:
 
 
 _LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.UNKNOWN: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
-
-GONE = frozenset({"UnknownPartition", "UnknownTopic", "TopicGone"})
-"""Reasons that no waiting mends: what they speak of is not there."""
 
 
 def is_final(outcome: PartitionOutcome | None) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
@@ -273,7 +274,7 @@ class RecoveryRun:
             self.progress.plan_void(self.approvals.void)
             self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
             return True
-        if any(reason.code == "ApprovalMissing" for reason in reasons):
+        if any(reason.code == APPROVAL_MISSING for reason in reasons):
             self._plan = unfinished[-1].plan if unfinished else self.progress.plan
             self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
             if halt:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import LossClass, Plan
+from kafka_recovery.domain.plan import Decision, LossClass, Plan, Verdict
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical
 from kafka_recovery.formats.printable import printable
@@ -22,6 +22,9 @@ from kafka_recovery.kube.watching.outages import Outage, left_offline
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
+
+OBSERVE_ONLY = "ObserveOnly"
+"""The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
 """Ends of a partition that no clean member brought about."""
@@ -43,7 +46,10 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanNow:
-    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured."""
+    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured.
+
+    `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses.
+    """
 
     digest: str
     policy_digest: str
@@ -53,6 +59,8 @@ class PlanNow:
     needs_approval: bool
     worst: LossClass
     at_most: int | None
+    elects: frozenset[TopicPartition] = frozenset()
+    declines: frozenset[TopicPartition] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +110,20 @@ class Known:
         return self.plan or (self.begun[-1] if self.begun and self.end else None)
 
     @property
+    def stage(self) -> Stage:
+        """What decides where a partition without an end is. Under Observe nobody is asked: a yes would do nothing."""
+        plan, over = self.plan, self.end is not None
+        if plan is None:
+            return Stage(over=over)
+        asks = self.phase is Phase.AWAITING_APPROVAL and self.reason.code != OBSERVE_ONLY
+        return Stage(plan.elects if asks else (), plan.declines, over)
+
+    @property
+    def counts(self) -> Counts:
+        """Its partitions, counted."""
+        return counted(self.outcomes, self.total, self.stage)
+
+    @property
     def worst(self) -> LossClass | None:
         """The worst loss class of all of them; None: nobody is elected, so nothing is lost.
 
@@ -128,7 +150,15 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         needs_approval=any(decision.needs_approval for decision in elected),
         worst=worst,
         at_most=None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds),
+        elects=frozenset(plan.elections),
+        declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
     )
+
+
+def _is_declined(decision: Decision) -> bool:
+    """Not what is left for the next plan only because this one is full."""
+    why = decision.reason
+    return decision.verdict is Verdict.REFUSE and (why is None or why.code not in STILL_TO_COME)
 
 
 def status_of(known: Known, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -136,7 +166,7 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
     status: dict[str, Any] = {
         "observedGeneration": generation,
         "finished": known.end is not None,
-        "partitions": _counts(known),
+        "partitions": _counts(known.counts),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
     if BEGUN in old:
@@ -152,8 +182,9 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["ranking"] = asdict(known.ranked)
     if known.approval:
         status["approval"] = {"name": known.approval.name, "uid": known.approval.uid, "by": known.approval.by}
-    for word, kinds in (("refusals", {Outcome.REFUSED, Outcome.UNKNOWN}), ("failures", {Outcome.FAILED})):
-        told = [outcome for _, outcome in sorted(known.outcomes.items()) if outcome.outcome in kinds]
+    stage = known.stage
+    for word, places in _TOLD.items():
+        told = [outcome for id, outcome in sorted(known.outcomes.items()) if stage.place(id, outcome) in places]
         if told:
             status[word] = [_told(outcome) for outcome in told[:FIRST]]
     return status
@@ -192,13 +223,12 @@ def aborted(
 _BESIDES = ("Planned", "Approved", "Verified")
 
 
-def _counts(known: Known) -> dict[str, int]:
-    by = Counter(outcome.outcome for outcome in known.outcomes.values())
-    recovered = sum(count for outcome, count in by.items() if outcome.is_recovered)
-    refused, failed = by[Outcome.REFUSED] + by[Outcome.UNKNOWN], by[Outcome.FAILED]
-    total = max(known.total, recovered + refused + failed)
-    waiting = total - recovered - refused - failed
-    return {"total": total, "recovered": recovered, "refused": refused, "failed": failed, "waiting": waiting}
+_TOLD = {"refusals": {Whereabouts.REFUSED, Whereabouts.UNKNOWN}, "failures": {Whereabouts.FAILED}}
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    places = {str(place): counts[place] for place in Whereabouts}
+    return {"total": counts.total, "offline": counts.offline, **places}
 
 
 def _plan(plan: PlanNow) -> dict[str, Any]:
