@@ -41,6 +41,7 @@ class Explanation:
 
     `starting`: what the start of a broker that is away does, while there is no leader. `since`: who was seen leading
     after the plan was made, and what that means for these brokers; then `starting` and `would_change` are empty.
+    `either_way`: what this choice deletes, and what each other candidate would; then what nobody could read.
     """
 
     id: TopicPartition
@@ -52,6 +53,7 @@ class Explanation:
     rows: tuple[Row, ...]
     why: str
     loss: str
+    either_way: tuple[str, ...]
     warnings: tuple[str, ...]
     would_change: tuple[str, ...]
     starting: tuple[str, ...]
@@ -81,6 +83,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         rows=tuple(_rows(decision, partition, ranking, around)),
         why=_why(decision, partition, ranking),
         loss=_loss_in_words(decision.loss),
+        either_way=() if led else tuple(_either_way(decision, partition, ranking)),
         warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
         would_change=() if led else tuple(_would_change(decision, partition, ranking)),
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
@@ -217,6 +220,33 @@ def _loss_in_words(loss: Loss | None) -> str:
         return f"Bounded, but not in number: {'; '.join(loss.missing)}."
     lower = f" At least {loss.at_least} are: they were seen beyond the chosen log's end." if loss.at_least else ""
     return f"Unknown: nothing proves that no record acknowledged with acks=all is lost.{lower}"
+
+
+def _either_way(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:
+    """Between replicas that were measured a choice deletes on both sides; of the others nobody knows."""
+    leader = next((replica for replica in partition.replicas if replica.broker == decision.leader), None)
+    if decision.verdict is not Verdict.ELECT or leader is None:
+        return
+    for replica in partition.replicas:
+        if replica is leader or replica.log is None:
+            continue
+        here, there = _lacking(replica, leader), _lacking(leader, replica)
+        if here == there == "nothing":
+            continue
+        yield _deleted(f"Electing broker {leader.broker} deletes", replica.broker, here)
+        if replica.broker in ranking.best_first:
+            yield _deleted(f"Electing broker {replica.broker} instead would delete", leader.broker, there)
+    for replica in partition.replicas:
+        if replica.log is None:
+            why = replica.problem.code if replica.problem else "no answer"
+            yield (
+                f"What broker {replica.broker} alone holds is unknown ({why}): it deletes that once it joins another "
+                "leader."
+            )
+
+
+def _deleted(whose: str, broker: BrokerId, what: str) -> str:
+    return f"{whose} on broker {broker}: {'an unknown part of its log' if what == 'unknown' else what}."
 
 
 def _would_change(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:

@@ -149,7 +149,8 @@ def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[Rendera
         details = recovery.status["plan"]
         until = f", looked at again at {plan.expires_at:%H:%M:%S} UTC" if plan.expires_at and incident.asks else ""
         loss = f"worst loss class {details.get('lossClass', '?')}"
-        yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}")
+        cost = [f"  {details['cost']}"] if details.get("cost") else []
+        yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost)
 
 
 def _conditions(incident: Incident) -> Iterator[RenderableType]:

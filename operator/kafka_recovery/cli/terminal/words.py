@@ -67,6 +67,11 @@ def records(count: int) -> str:
     return f"{count} record{'' if count == 1 else 's'}"
 
 
+def partitions(count: int) -> str:
+    """So many partitions; a dash for none."""
+    return f"{count:,} partition{'' if count == 1 else 's'}" if count else "-"
+
+
 def why(decision: Decision, leads: BrokerId | None = None) -> str:
     """The reason's word; of an election, what it chose between, or that a person chose; else who `leads` already."""
     if decision.reason is not None:
@@ -116,9 +121,7 @@ def loss_classes(plan: Plan) -> str:
     """How many elections have which loss class."""
     counted = Counter(d.loss.loss_class if d.loss else LossClass.UNKNOWN for d in _elections(plan))
     parts = [f"{counted[kind]} {kind}" for kind in LossClass if counted[kind]]
-    lacks = [lacking(d.loss) for d in _elections(plan) if d.loss and d.loss.lacks]
-    visibly = f"; {len(lacks)} visibly lacking {records(sum(lacks))}" if lacks else ""
-    return "Loss: " + (", ".join(parts) or "nothing is elected") + visibly + "."
+    return "Loss class: " + (", ".join(parts) or "nothing is elected") + "."
 
 
 def approval(decision: Decision) -> str:

@@ -126,7 +126,8 @@ class KubeApprovals:
             self._asked.add(digest)
             return None
         look = _Look(plan, self.clock)
-        shown = plan_now(plan, digest, look.expires_at)
+        known = self.progress.plan_shown
+        shown = known if known and known.digest == digest else plan_now(plan, digest, look.expires_at)
         while True:
             self.wake.clear()
             now = await self.supervision.permission()
@@ -153,7 +154,9 @@ class KubeApprovals:
         if self.void:
             return self.void
         if [each.digest for each in self._stands] != [digest]:
-            self._stands = (plan_now(plan, digest, plan.evidence.cluster.observed_at),)
+            known = self.progress.plan_shown
+            shown = known if known and known.digest == digest else None
+            self._stands = (shown or plan_now(plan, digest, plan.evidence.cluster.observed_at),)
         said, reason = await self._said(self._stands[0])
         if said is None or reason or self._is_no(said):
             self.progress.disapproved(digest)

@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
@@ -22,6 +23,9 @@ from kafka_recovery.kube.watching.outages import Outage, left_offline
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
+
+MOST_BROKERS = 50
+"""So many brokers that may lose records are told in the status; the sentence beside them counts the others."""
 
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
@@ -48,7 +52,8 @@ class Phase(StrEnum):
 class PlanNow:
     """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured.
 
-    `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses.
+    `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
+    broker may lose by it, and `cost` the same in a sentence.
     """
 
     digest: str
@@ -61,6 +66,8 @@ class PlanNow:
     at_most: int | None
     elects: frozenset[TopicPartition] = frozenset()
     declines: frozenset[TopicPartition] = frozenset()
+    costs: tuple[BrokerCost, ...] = ()
+    cost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +147,7 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
     losses = [decision.loss for decision in elected if decision.loss]
     order = list(LossClass)
     worst = max((loss.loss_class for loss in losses), key=order.index, default=LossClass.LOSSLESS)
+    found = costs(plan)
     bounds = [loss.at_most for loss in losses]
     return PlanNow(
         digest=digest,
@@ -152,6 +160,8 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         at_most=None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds),
         elects=frozenset(plan.elections),
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
+        costs=found,
+        cost=in_a_line(plan, found),
     )
 
 
@@ -239,7 +249,16 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
         "expiresAt": _instant(plan.expires_at),
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
+        **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),
+        **({"cost": _cut(plan.cost)} if plan.cost else {}),
     }
+
+
+def _may_lose(cost: BrokerCost) -> dict[str, Any]:
+    said = {"broker": int(cost.broker), "records": cost.records, "partitions": cost.partitions}
+    if not cost.unknown:
+        return said
+    return said | {"unknownPartitions": cost.unknown, "certainOffsets": cost.certain, "because": _cut(cost.because)}
 
 
 def _cost(known: Known) -> dict[str, Any]:

@@ -19,6 +19,12 @@ from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
 
+def row(shown: str, name: str) -> str:
+    """The table's line about something, with single blanks."""
+    (line,) = [line for line in shown.splitlines() if line.startswith(name + " ")]
+    return " ".join(line.split())
+
+
 def one_line(shown: str) -> str:
     """Sentences as they are, wherever the terminal broke them."""
     return " ".join(shown.split())
@@ -39,6 +45,25 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
         "\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n"
     )
     assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+COST = (
+    "Electing as planned may lose an unknown part of what broker 1 holds on 1 partition (its copy could not be read: "
+    "BrokerSilent)."
+)
+
+
+def test_what_may_be_lost_is_said_before_the_table_and_by_broker(
+    incidents: Incidents, plugin: Plugin, cluster: SmallCluster
+) -> None:
+    cluster.offline("orders-18", {2: 40, 3: 15})
+    incidents.awaiting()
+
+    shown = plugin("plan", "prod-1").stdout
+
+    assert one_line(shown).startswith(f"Plan for cluster {cluster.id} {COST.replace('1 partition', '2 partitions')}")
+    assert row(shown, "1").startswith("1 - - 2 partitions")
+    assert shown.index("May lose") < shown.index("orders-17")
 
 
 def test_a_plan_that_expired_says_so(incidents: Incidents, plugin: Plugin) -> None:

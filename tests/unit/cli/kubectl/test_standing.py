@@ -102,8 +102,12 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
 
     assert shown.exit_code == 0
     assert "prod-1: AwaitingApproval (cluster prod)\n  the plan waits for a RecoveryApproval\n" in shown.stdout
-    assert "\nPartitions: 0 of 1 recovered, 1 awaiting approval; 1 without a leader that was\nseen to answer\n" in shown.stdout
+    assert (
+        "\nPartitions: 0 of 1 recovered, 1 awaiting approval; 1 without a leader that was\nseen to answer\n"
+        in shown.stdout
+    )
     assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown, looked at again at " in shown.stdout
+    assert "\n  Electing as planned may lose an unknown part of what broker 1 holds on 1\n" in shown.stdout
     assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
     assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
     assert "eve" not in shown.stdout

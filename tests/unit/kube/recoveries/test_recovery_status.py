@@ -12,7 +12,7 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Loss, LossClass, Plan
-from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.policy import Approval, EvidenceRules, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 from kafka_recovery.kube.recoveries.status import FIRST, Known, Phase, plan_now, status_of, untaken
@@ -196,6 +196,26 @@ def test_verified_counts_only_leaders_that_answered(
     found: dict[TopicPartition, PartitionOutcome], sentence: str
 ) -> None:
     assert message(status_of(Known(Phase.ENDED, WHY, 3, found, end=End.RECOVERED), 1, {}, NOON), "Verified") == sentence
+
+
+# What may be lost
+
+
+def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> None:
+    diverged = {1: None, 2: log(20, (0, 0), (1, 10)), 3: log(27)}
+    plan = decide(evidence(partition(diverged)), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)))
+
+    told = status_of(Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64, NOON)), 1, {}, NOON)["plan"]
+
+    unread = "its copy could not be read: no answer"
+    assert told["mayLose"] == [
+        {"broker": 3, "records": 17, "partitions": 1},
+        {"broker": 1, "records": 0, "partitions": 0, "unknownPartitions": 1, "certainOffsets": 0, "because": unread},
+    ]
+    assert told["cost"] == (
+        "Electing as planned may lose up to 17 records that broker 3 holds and the new leader lacks, on 1 partition; "
+        f"an unknown part of what broker 1 holds on 1 partition ({unread})."
+    )
 
 
 # Times
