@@ -21,7 +21,9 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
 
@@ -70,6 +72,21 @@ class Incident:
         """One of its conditions; empty if it is not there."""
         conditions: Sequence[Mapping[str, Any]] = self.recovery.status.get("conditions") or ()
         return next((each for each in conditions if each.get("type") == kind), {})
+
+    @property
+    def plans(self) -> tuple[PlanTold, ...]:
+        """All that its status names, the newest first; of those that an older operator named only the digest."""
+        told = [PlanTold.of(each) for each in self.recovery.status.get("plans") or ()]
+        known = {each.digest for each in told}
+        named = Named.by(self.recovery.status, self.recovery.meta.uid)
+        if self.plan and self.plan.digest not in known:
+            details = self.recovery.status["plan"]
+            became = Became.NOT_BEGUN if self.finished else Became.CURRENT
+            became = Became.CARRIED_OUT if self.plan.digest in named.begun else became
+            told = [PlanTold(self.plan.digest, details.get("madeAt", ""), details.get("elections", 0), became), *told]
+            known.add(self.plan.digest)
+        begun = [digest for digest in reversed(named.begun) if digest not in known]
+        return (*told, *(PlanTold(digest, "", 0, Became.CARRIED_OUT) for digest in begun))
 
     @property
     def counts(self) -> Counts | None:
@@ -150,6 +167,24 @@ def clusters(session: Session) -> list[Object]:
     """The namespace's clusters, by name."""
     found = session.api.list_all(CLUSTERS.path(session.namespace))
     return sorted(found, key=lambda each: str(each["metadata"]["name"]))
+
+
+def earlier_plan(session: Session, incident: Incident, prefix: str) -> tuple[PlanTold, Plan]:
+    """A plan of a recovery by the beginning of its digest. Raises InvalidDocument, Refusal for one that is not kept."""
+    if not re.fullmatch(r"[0-9a-f]{6,64}", prefix):
+        raise InvalidDocument(f"--plan {prefix!r}: not the beginning of a plan's digest (6 to 64 hexadecimal digits)")
+    found = [told for told in incident.plans if told.digest.startswith(prefix)]
+    listed = session.command(f"plans {incident.name}")
+    if not found:
+        raise InvalidDocument(f"{incident.name} has no plan whose digest begins {prefix}; {listed} lists its plans")
+    if len(found) > 1:
+        named = "".join(f"\n  {told.digest} {told.became}" for told in found)
+        raise InvalidDocument(f"the digests of {len(found)} plans of {incident.name} begin {prefix}:{named}")
+    (told,) = found
+    if not told.readable:
+        gone = f"plan {told.digest[:12]} of {incident.name} is not kept any more: {told.became}"
+        raise Refusal(ExitCode.BAD_INPUT, f"{gone}; {listed} says what is known of it")
+    return told, recorded(session, incident.recovery, told.digest)
 
 
 def plan_of(session: Session, incident: Incident) -> tuple[Shown, Plan]:

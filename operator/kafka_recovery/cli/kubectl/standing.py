@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl.plans import plans_table
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
@@ -46,7 +47,8 @@ def _one(session: Session, name: str) -> ExitCode:
     incident = reading.incident(session, name)
     clusters = [each for each in reading.clusters(session) if _name(each) == incident.recovery.cluster_name]
     said = _words_about(session, incident)
-    shown = Group(*_heading(incident, clusters), *_conditions(incident), *_told(incident), *_said(said))
+    parts = (_heading(incident, clusters), _plans(incident), _conditions(incident), _told(incident), _said(said))
+    shown = Group(*(part for each in parts for part in each))
     document = {"recovery": _plain(incident.obj), "approvals": [_plain(each) for each in said]}
     following = _before_a_start(session, incident) or _next(session, [incident])
     write_result(session.output, document, shown, following)
@@ -151,6 +153,12 @@ def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[Rendera
         loss = f"worst loss class {details.get('lossClass', '?')}"
         cost = [f"  {details['cost']}"] if details.get("cost") else []
         yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost)
+
+
+def _plans(incident: Incident) -> Iterator[RenderableType]:
+    """Where there is more than the plan of this moment."""
+    if len(incident.plans) > 1:
+        yield Group(lines(""), plans_table(incident.plans))
 
 
 def _conditions(incident: Incident) -> Iterator[RenderableType]:

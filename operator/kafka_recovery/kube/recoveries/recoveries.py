@@ -24,6 +24,7 @@ from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.plan_history import PlanHistory
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
 from kafka_recovery.kube.recoveries.run import RecoveryRun
@@ -340,6 +341,7 @@ class Recoveries:
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
         leaders: dict[TopicPartition, Ranked] = {}
         progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
+        progress.history = PlanHistory.of(recovery.status)
         supervision = KubeSupervision(
             self._objects,
             key,

@@ -320,13 +320,15 @@ class RecoveryRun:
         return True
 
     async def _discard_unbegun(self, *, replaced: bool = False) -> None:
-        """A plan that will never be begun goes with the recovery; one that another takes the place of goes now."""
+        """A plan that will never be begun goes with the recovery; of those that were replaced the oldest go now."""
         shown = self.progress.plan_shown
         begun = {run.digest for run in await self.journal.unfinished()}
         if self.journal.never_shown:
             return  # a person compares first what is there, and deletes last
         if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
-            await (self.journal.replace if replaced else self.journal.discard)(shown.digest)
+            await self.journal.discard(shown.digest)
+            for digest in self.progress.history.surplus() if replaced else ():
+                await self.journal.forget(digest)
 
     async def _end(self, end: End, why: Reason) -> None:
         """Over; whoever said something about it and got no answer gets one first."""

@@ -19,6 +19,7 @@ from kafka_recovery.formats.documents import canonical
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.journal.shown_plans import BEGUN
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 
 FIRST = 10
@@ -29,6 +30,9 @@ MOST_BROKERS = 50
 
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
+
+APPROVAL_REFUSED = "ApprovalRefused"
+"""Why a recovery ends to whose plan a person said no."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
 """Ends of a partition that no clean member brought about."""
@@ -104,6 +108,8 @@ class Known:
     left: tuple[Outage, ...] = ()
     """What it leaves without a leader, now that it has ended."""
     ranked: RankedBy | None = None
+    history: Sequence[PlanTold] = ()
+    """Its plans, the newest first."""
 
     @property
     def electing(self) -> tuple[PlanNow, ...]:
@@ -188,6 +194,8 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["leftOffline"] = left_offline(known.left)
     if plan := (_plan(known.lasting) if known.lasting else {}) | _cost(known):
         status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
+    if known.history:
+        status["plans"] = [told.as_said() for told in known.history]
     if known.ranked:
         status["ranking"] = asdict(known.ranked)
     if known.approval:
@@ -221,13 +229,20 @@ def aborted(
     why: Reason, generation: int, old: Mapping[str, Any], now: datetime, left: Sequence[Outage]
 ) -> dict[str, Any]:
     """The last status of a recovery that ends without a run: what was told of plan and partitions still stands."""
+    plans = [_never_begun(told) for told in old.get("plans", ())]
     return {
         **untaken(why, generation, old, now, stuck=True),
+        **({"plans": plans} if plans else {}),
         "finished": True,
         "outcome": str(End.ABORTED),
         "finishedAt": _instant(now),
         **({"leftOffline": left_offline(left)} if left else {}),
     }
+
+
+def _never_begun(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The plan of this moment is nobody's any more."""
+    return {**told, "became": str(Became.NOT_BEGUN)} if told.get("became") == Became.CURRENT else told
 
 
 _BESIDES = ("Planned", "Approved", "Verified")

@@ -38,7 +38,9 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
     assert shown.exit_code == 0
     assert "orders-17  Elect" in shown.stdout
     assert f"Digest: {digest(plan)}\n" in shown.stdout
-    assert f"Expires at {incidents.expires_at:%H:%M:%S} UTC, in 1" in shown.stdout
+    assert f"The operator checks it again before {incidents.expires_at:%H:%M:%S} UTC. Nothing changed: it stays" in (
+        one_line(shown.stdout)
+    )
     assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
     assert shown.stdout.endswith(
         "\nApprove: kubectl kafka-recovery approve prod-1"
@@ -70,7 +72,7 @@ def test_a_plan_that_expired_says_so(incidents: Incidents, plugin: Plugin) -> No
     incidents.expires_at = datetime.now(UTC) - timedelta(seconds=1)
     incidents.awaiting()
 
-    assert "Expired at " in plugin("plan", "prod-1").stdout
+    assert "Not checked again since " in plugin("plan", "prod-1").stdout
 
 
 def test_a_plan_that_is_carried_out_asks_for_nothing(incidents: Incidents, plugin: Plugin) -> None:
@@ -269,7 +271,7 @@ def test_a_journal_that_can_not_be_read_hides_no_warning(
 def test_a_partition_in_no_plan(incidents: Incidents, plugin: Plugin) -> None:
     incidents.awaiting()
 
-    assert "the plan of prod-1 does not hold payments-0" in plugin("explain", "prod-1", "payments-0").stderr
+    assert "no plan of prod-1 holds payments-0" in plugin("explain", "prod-1", "payments-0").stderr
     refused = plugin("explain", "payments-0")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("Error: no open recovery has a plan with payments-0; kubectl kafka-recovery stat")
