@@ -56,7 +56,7 @@ def _earlier(session: Session, incident: Incident, told: PlanTold, found: Plan) 
 
 def not_of_this_moment(incident: Incident, told: PlanTold) -> str:
     """What has to be known before an earlier plan is read."""
-    return f"NOT the plan of this moment: plan {told.digest[:12]} of {incident.name}. {_became(told)}."
+    return f"NOT the plan of this moment: plan {told.digest[:12]} of {incident.name}. {became(told)}."
 
 
 def plans(session: Session, name: str) -> ExitCode:
@@ -81,11 +81,11 @@ def plans_table(told: Sequence[PlanTold]) -> RenderableType:
         )
         for each in told
     ]
-    said = [f"{each.digest[:12]}: {_became(each)}." for each in told if each.became is not Became.CURRENT]
+    said = [f"{each.digest[:12]}: {became(each)}." for each in told if each.became is not Became.CURRENT]
     return Group(table("Plan", "Became", "Made at", "Elections", rows=rows), *([lines("", *said)] if said else []))
 
 
-def _became(told: PlanTold) -> str:
+def became(told: PlanTold) -> str:
     """What became of a plan, in a sentence without its end."""
     at = f" at {told.at}" if told.at else ""
     by = f", followed by plan {told.replaced_by[:12]}" if told.replaced_by else ""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
-from kafka_recovery.cli.kubectl.plans import plans_table
+from kafka_recovery.cli.kubectl.plans import became, plans_table
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
@@ -16,7 +17,9 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, table, write_result
 from kafka_recovery.domain.counts import Whereabouts
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.plan_history import Became
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
+from kafka_recovery.kube.resources.fields import Word
 from kafka_recovery.kube.resources.kinds import APPROVALS
 
 _FINISHED_SHOWN = 10
@@ -47,7 +50,7 @@ def _one(session: Session, name: str) -> ExitCode:
     incident = reading.incident(session, name)
     clusters = [each for each in reading.clusters(session) if _name(each) == incident.recovery.cluster_name]
     said = _words_about(session, incident)
-    parts = (_heading(incident, clusters), _plans(incident), _conditions(incident), _told(incident), _said(said))
+    parts = (_heading(incident, clusters, said), _plans(incident), _conditions(incident), _told(incident), _said(said))
     shown = Group(*(part for each in parts for part in each))
     document = {"recovery": _plain(incident.obj), "approvals": [_plain(each) for each in said]}
     following = _before_a_start(session, incident) or _next(session, [incident])
@@ -138,11 +141,11 @@ def _before_a_start(session: Session, incident: Incident) -> str:
     return f"Before you start a broker that was away: {session.command(f'plan {incident.name}')}"
 
 
-def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[RenderableType]:
+def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Object]) -> Iterator[RenderableType]:
     recovery = incident.recovery
     counts = words.counts(incident.counts) if incident.counts else "not counted yet"
     yield lines(
-        f"{incident.name}: {incident.state} (cluster {recovery.cluster_name})",
+        f"{incident.name}: {incident.state} (cluster {recovery.cluster_name}){_unused(incident, said)}",
         f"  {incident.message}",
         f"Partitions: {counts}",
         f"Waits for: {waits_for(incident, _suspended(clusters))}",
@@ -153,6 +156,36 @@ def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[Rendera
         loss = f"worst loss class {details.get('lossClass', '?')}"
         cost = [f"  {details['cost']}"] if details.get("cost") else []
         yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost)
+
+
+def _unused(incident: Incident, said: Sequence[Object]) -> str:
+    """Whose approval does nothing, and why, where none counts; the last one that was said."""
+    if incident.recovery.status.get("approval"):
+        return ""
+    for word in reversed([each for each in said if each["spec"]["decision"] == Word.APPROVE]):
+        if why := _why_not_used(incident, word):
+            return f"; the approval of {word['spec']['approver']} is NOT used: {why}"
+    return ""
+
+
+def _why_not_used(incident: Incident, word: Object) -> str:
+    """Empty: it may count yet."""
+    digest = str(word["spec"]["planDigest"])
+    if incident.plan is None or digest != incident.plan.digest:
+        told = next((each for each in incident.plans if each.digest == digest), None)
+        if told is not None and told.became is Became.CARRIED_OUT:
+            return ""
+        return f"it names plan {digest[:12]}, {became(told) if told else 'of which nothing is known here'}"
+    accepted = _answer(word)
+    if accepted.get("status") == "False":
+        return f"{accepted.get('reason')}: {accepted.get('message') or 'the operator says no more'}"
+    return f"the recovery has ended: {incident.message}" if incident.finished else ""
+
+
+def _answer(word: Object) -> Mapping[str, Any]:
+    """The condition Accepted of an approval; empty: it was not answered yet."""
+    conditions = (word.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == "Accepted"), {})
 
 
 def _plans(incident: Incident) -> Iterator[RenderableType]:
@@ -183,9 +216,7 @@ def _said(said: Sequence[Object]) -> Iterator[RenderableType]:
 
 
 def _word_row(word: Object) -> tuple[object, ...]:
-    spec = word["spec"]
-    conditions = (word.get("status") or {}).get("conditions") or ()
-    accepted: Mapping[str, object] = next((each for each in conditions if each.get("type") == "Accepted"), {})
+    spec, accepted = word["spec"], _answer(word)
     why = spec.get("reason") or "-"
     return (spec["approver"], spec["decision"], spec["planDigest"][:12], _accepted(accepted), why)
 

@@ -68,6 +68,13 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
     return Reason("Refused", f"{said}: the recovery ends")
 
 
+def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
+    """That a yes does nothing; one of another recovery with this name is nobody's here."""
+    if against is None or approval.decision is Word.REFUSE or against.code == "OtherRecovery":
+        return ""
+    return f"the approval of {approval.approver} is not used: {against.message}"
+
+
 async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[RecoveryApproval]:
     """Those of a recovery that has ended whose authors were told nothing; none where they can't be read."""
     try:
@@ -112,6 +119,8 @@ class KubeApprovals:
     _stands: tuple[PlanNow, ...] = ()
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
+    _unused: str = ""
+    """Whose approval is there and does nothing, and why."""
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
@@ -143,7 +152,7 @@ class KubeApprovals:
             if said and doubt is None and reason is None:
                 self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
                 return said.approver
-            self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
+            self.progress.awaiting(look.expires_at, self._why_unused(reason or self._why_asked(digest)))
             await self._a_while(look.good_until)
 
     async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
@@ -203,12 +212,15 @@ class KubeApprovals:
             return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
         counts: RecoveryApproval | None = None
         held: Reason | None = None
+        unused = ""
         for approval in sorted(said, key=lambda each: each.decision is not Word.REFUSE):
             against = objection(approval, self.recovery, self.uid, plan) or _outvoted(approval, counts)
             if against is None and counts is None:
                 counts = approval
                 held = None if approval.decision is Word.REFUSE else await self._held(plan, approval)
             await self._answer(approval, against or held)
+            unused = _not_used(approval, against or held) or unused
+        self._unused = unused if counts is None or held else ""
         return counts, held
 
     async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
@@ -250,6 +262,10 @@ class KubeApprovals:
             "AwaitingApproval",
             f"plan {digest[:12]} waits for a RecoveryApproval; read it: kubectl kafka-recovery plan {name}",
         )
+
+    def _why_unused(self, asked: Reason) -> Reason:
+        """The same; with the approval that is there and does nothing, if so: its author should not wait for it."""
+        return Reason(asked.code, f"{asked.message}; {self._unused}") if self._unused else asked
 
     async def _a_while(self, until: timedelta) -> None:
         left = until - self.clock.monotonic()

@@ -9,10 +9,12 @@ import pytest
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
+from unit.cli.kubectl.test_plans import one_line
+from unit.cli.small_cluster import SmallCluster
 
 PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"), total=3)
 
@@ -101,7 +103,10 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     shown = plugin("status", "prod-1")
 
     assert shown.exit_code == 0
-    assert "prod-1: AwaitingApproval (cluster prod)\n  the plan waits for a RecoveryApproval\n" in shown.stdout
+    assert one_line(shown.stdout).startswith(
+        "prod-1: AwaitingApproval (cluster prod); the approval of bob is NOT used: LossClassExceeded: the operator "
+        "says no more the plan waits for a RecoveryApproval Partitions: "
+    )
     assert (
         "\nPartitions: 0 of 1 recovered, 1 awaiting approval; 1 without a leader that was\nseen to answer\n"
         in shown.stdout
@@ -112,6 +117,69 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
     assert "eve" not in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def first_line(plugin: Plugin) -> str:
+    return one_line(plugin("status", "prod-1").stdout).split(" Partitions:")[0]
+
+
+def says_yes(kubernetes: SmallKubernetes, plan: str, accepted: str | None = None, message: str = "") -> None:
+    """Ann approves a plan; the operator answers with a reason why not, or not at all."""
+    ref = {"name": "prod-1", "uid": "uid-of-prod-1"}
+    spec = {"recoveryRef": ref, "planDigest": plan, "decision": "Approve", "approver": "ann"}
+    against = {"type": "Accepted", "status": "False", "reason": accepted, "message": message}
+    kubernetes.put(APPROVALS, "yes", spec, {"conditions": [against] if accepted else []})
+
+
+def test_an_approval_of_a_plan_that_was_replaced_is_told_in_the_first_line(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, cluster: SmallCluster
+) -> None:
+    first = incidents.awaiting()
+    second = incidents.replanned("prod-1", first, lambda: cluster.offline("payments-0", {3: 5}))
+
+    says_yes(kubernetes, digest(first))
+
+    told = first_line(plugin)
+    assert f"the approval of ann is NOT used: it names plan {digest(first)[:12]}, Replaced at " in told
+    assert f"followed by plan {digest(second)[:12]} (1 added (payments-0))" in told
+
+
+@pytest.mark.parametrize(
+    ("accepted", "message"),
+    [("ObserveOnly", "authority is Observe"), ("AdmissionPolicyMissing", "nobody checked who wrote it")],
+)
+def test_an_approval_that_is_not_admitted_or_not_honoured_is_told_in_the_first_line(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, accepted: str, message: str
+) -> None:
+    plan = incidents.awaiting()
+
+    says_yes(kubernetes, digest(plan), accepted, message)
+
+    assert f"(cluster prod); the approval of ann is NOT used: {accepted}: {message}" in first_line(plugin)
+
+
+def test_an_approval_that_came_too_late_is_told_and_one_that_may_count_yet_is_not(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    says_yes(kubernetes, digest(plan))
+
+    assert "NOT used" not in first_line(plugin)
+
+    incidents.tell("prod-1", Phase.ENDED, Reason("Aborted", "spec.abort is true"), plan, end=End.ABORTED)
+    assert "the approval of ann is NOT used: the recovery has ended: spec.abort is true" in first_line(plugin)
+
+
+def test_of_a_plan_that_was_carried_out_no_approval_is_called_unused(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    says_yes(kubernetes, digest(plan))
+    incidents.carried_out("prod-1", plan)
+    by = ApprovedBy("yes", "uid-of-yes", "ann")
+    incidents.tell("prod-1", Phase.ENDED, Reason("Recovered", "1"), plan, end=End.RECOVERED, approval=by)
+
+    assert "NOT used" not in first_line(plugin)
 
 
 def test_finished_ones_come_last_and_not_all(incidents: Incidents, plugin: Plugin) -> None:
