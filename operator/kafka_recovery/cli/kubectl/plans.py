@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
@@ -10,6 +10,7 @@ from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.cluster import plan_files
 from kafka_recovery.cli.kubectl import answers, reading
+from kafka_recovery.cli.kubectl.aftermath import broker_now, cluster_of, of_broker
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
@@ -20,7 +21,7 @@ from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.decision.explanation import explain as explained
-from kafka_recovery.decision.returns import Led, after_an_election, away
+from kafka_recovery.decision.returns import away
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument, as_data
@@ -38,7 +39,7 @@ def plan(session: Session, name: str, prefix: str | None = None) -> ExitCode:
     shown, found = reading.plan_of(session, incident)
     document = plan_files.plan_document(found) | {"recovery": name, "expiresAt": _instant(shown.expires_at)}
     why = f"Why: {session.command(f'explain {name} TOPIC-PARTITION')}"
-    said = [validity(incident, shown, datetime.now(UTC)), why, *_since(found, reading.led(session, incident))]
+    said = [validity(incident, shown, datetime.now(UTC)), why, *_since(session, incident, found)]
     ask = answers.to(session, incident, found) if incident.asks else answers.NOTHING
     write_result(session.output, document, Group(plan_table(found), lines(*said, *ask.told)), ask.command)
     return ExitCode.DONE
@@ -49,7 +50,7 @@ def _earlier(session: Session, incident: Incident, told: PlanTold, found: Plan) 
     document = plan_files.plan_document(found) | {"recovery": incident.name, "became": told.as_said()}
     why = f"Why: {session.command(f'explain {incident.name} TOPIC-PARTITION --plan {told.digest[:12]}')}"
     heading = lines(not_of_this_moment(incident, told), "")
-    said = lines(why, *_since(found, reading.led(session, incident)))
+    said = lines(why, *_since(session, incident, found))
     write_result(session.output, document, Group(heading, plan_table(found), said))
     return ExitCode.DONE
 
@@ -123,7 +124,8 @@ def explain(session: Session, words: Sequence[str], prefix: str | None = None) -
         incident, found = _open_plan_about(session, id)
     explanation = explained(found, id, reading.led(session, incident)(id))
     heading = [lines(not_of_this_moment(incident, told), "")] if told else []
-    write_result(session.output, as_data(explanation), Group(*heading, explanation_table(explanation)))
+    back = [lines(*said)] if (said := _back(session, incident, found, id)) else []
+    write_result(session.output, as_data(explanation), Group(*heading, explanation_table(explanation), *back))
     return ExitCode.DONE
 
 
@@ -185,15 +187,28 @@ def _decides(plan: Plan, id: TopicPartition) -> bool:
     return any(decision.id == id for decision in plan.decisions)
 
 
-def _since(plan: Plan, led: Callable[[TopicPartition], Led | None]) -> Iterator[str]:
-    """What to do before a broker is started that was away when the plan was made, where another one leads by now."""
-    partitions: dict[tuple[BrokerId, ...], list[TopicPartition]] = {}
+def _since(session: Session, incident: Incident, plan: Plan) -> Iterator[str]:
+    """What each broker may hold that was away when the plan was made, where another one leads by now."""
+    led = reading.led(session, incident)
+    partitions: dict[BrokerId, list[TopicPartition]] = {}
     for each in plan.evidence.partitions:
         leads = led(each.id)
-        if leads and (absent := tuple(broker for broker in away(each) if broker != leads.leader)):
-            partitions.setdefault(absent, []).append(each.id)
-    for absent, ids in partitions.items():
-        yield after_an_election(absent, ids)
+        for broker in away(each) if leads else ():
+            if leads and broker != leads.leader:
+                partitions.setdefault(broker, []).append(each.id)
+    cluster = cluster_of(session, incident) if partitions else None
+    for broker, ids in sorted(partitions.items()):
+        yield from of_broker(broker_now(cluster, broker), ids)
+
+
+def _back(session: Session, incident: Incident, plan: Plan, id: TopicPartition) -> list[str]:
+    """Brokers that were away when the plan was made, and were started since another one leads."""
+    leads = reading.led(session, incident)(id)
+    partition = next(each for each in plan.evidence.partitions if each.id == id)
+    absent = [broker for broker in away(partition) if leads and broker != leads.leader]
+    cluster = cluster_of(session, incident) if absent else None
+    now = [broker_now(cluster, broker) for broker in absent]
+    return [line for broker in now if broker.is_back for line in of_broker(broker, (id,))]
 
 
 def _instant(at: datetime | None) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -17,7 +17,7 @@ from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.decision.returns import Led
 from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import End
+from kafka_recovery.domain.outcome import End, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
@@ -116,8 +116,8 @@ class Incident:
         return bool(self.plan and approved.get("status") == "False" and approved.get("reason") == ready.get("reason"))
 
 
-def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str:
-    """Who has to do something next; a dash: nobody."""
+def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool], observed: Collection[str] = ()) -> str:
+    """Who has to do something next; a dash: nobody. `observed`: clusters whose authority is Observe."""
     recovery = incident.recovery
     if incident.finished:
         return "-"
@@ -132,7 +132,7 @@ def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str
         return "you, to resume the operator"
     if incident.state == DUPLICATE:
         return "you, to delete one of two WatchedClusters"
-    if incident.asks and incident.state == OBSERVE_ONLY:
+    if incident.state == OBSERVE_ONLY or (incident.asks and recovery.cluster_name in observed):
         return "nobody: authority is Observe"
     if incident.asks:
         return "you, to approve or refuse"
@@ -195,21 +195,26 @@ def plan_of(session: Session, incident: Incident) -> tuple[Shown, Plan]:
     return shown, recorded(session, incident.recovery, shown.digest)
 
 
+def outcomes(session: Session, incident: Incident) -> Mapping[TopicPartition, PartitionOutcome]:
+    """What became of each partition in the waves of all its plans. Raises ApiError, InvalidDocument."""
+    meta = incident.recovery.meta
+    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, incident.recovery.cluster_id)
+    return {each.id: each for each in asyncio.run(journal.outcomes())}
+
+
 def led(session: Session, incident: Incident) -> Callable[[TopicPartition], Led | None]:
     """Tells of a partition that it had a leader after its plan was made; None: nobody knows of one.
 
     A journal that can't be read says nothing, and what is said without it holds before an election and after one.
     """
-    recovery, recovered = incident.recovery, Led() if incident.state == End.RECOVERED else None
-    meta = recovery.meta
-    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
+    recovered = Led() if incident.state == End.RECOVERED else None
     try:
-        outcomes = {each.id: each for each in asyncio.run(journal.outcomes())}
+        known = outcomes(session, incident)
     except (ApiError, InvalidDocument):
-        outcomes = {}
+        known = {}
 
     def of(id: TopicPartition) -> Led | None:
-        found = outcomes.get(id)
+        found = known.get(id)
         if found is None or found.leader is None:
             return recovered
         return Led(found.leader, found.leader_epoch, found.log_end)

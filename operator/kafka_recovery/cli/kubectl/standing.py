@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl.aftermath import aftermath
 from kafka_recovery.cli.kubectl.plans import became, plans_table
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
@@ -21,6 +22,7 @@ from kafka_recovery.kube.recoveries.plan_history import Became
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.fields import Word
 from kafka_recovery.kube.resources.kinds import APPROVALS
+from kafka_recovery.recovery.supervision import Authority
 
 _FINISHED_SHOWN = 10
 
@@ -39,7 +41,7 @@ def _all(session: Session) -> ExitCode:
     shown = Group(
         _cluster_table(clusters, session.namespace),
         lines(""),
-        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], _suspended(clusters), now),
+        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], clusters, now),
         lines(*_left_out(len(finished) - _FINISHED_SHOWN)),
     )
     write_result(session.output, document, shown, _next(session, still))
@@ -50,7 +52,15 @@ def _one(session: Session, name: str) -> ExitCode:
     incident = reading.incident(session, name)
     clusters = [each for each in reading.clusters(session) if _name(each) == incident.recovery.cluster_name]
     said = _words_about(session, incident)
-    parts = (_heading(incident, clusters, said), _plans(incident), _conditions(incident), _told(incident), _said(said))
+    after = list(aftermath(session, incident, next(iter(clusters), None)))
+    parts = (
+        _heading(incident, clusters, said),
+        [lines("", *after)] if after else [],
+        _plans(incident),
+        _conditions(incident),
+        _told(incident),
+        _said(said),
+    )
     shown = Group(*(part for each in parts for part in each))
     document = {"recovery": _plain(incident.obj), "approvals": [_plain(each) for each in said]}
     following = _before_a_start(session, incident) or _next(session, [incident])
@@ -101,15 +111,16 @@ def _why_not(condition: Mapping[str, object]) -> str:
     return str(condition.get("reason", "")) if condition.get("status") == "False" else ""
 
 
-def _recovery_table(found: Sequence[Incident], suspended: Mapping[str, bool], now: datetime) -> RenderableType:
+def _recovery_table(found: Sequence[Incident], clusters: Sequence[Object], now: datetime) -> RenderableType:
     if not found:
         return lines("No recoveries.")
+    suspended, observed = _suspended(clusters), _observed(clusters)
     rows = (
         (
             each.name,
             each.state,
             _done(each),
-            waits_for(each, suspended),
+            waits_for(each, suspended, observed),
             _age(now, each.recovery.meta.created_at),
             each.recovery.cluster_name,
         )
@@ -148,7 +159,7 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         f"{incident.name}: {incident.state} (cluster {recovery.cluster_name}){_unused(incident, said)}",
         f"  {incident.message}",
         f"Partitions: {counts}",
-        f"Waits for: {waits_for(incident, _suspended(clusters))}",
+        f"Waits for: {waits_for(incident, _suspended(clusters), _observed(clusters))}",
     )
     if plan := incident.plan:
         details = recovery.status["plan"]
@@ -229,6 +240,12 @@ def _accepted(condition: Mapping[str, object]) -> str:
 
 def _suspended(clusters: Sequence[Object]) -> dict[str, bool]:
     return {_name(each): bool((each.get("spec") or {}).get("suspend")) for each in clusters}
+
+
+def _observed(clusters: Sequence[Object]) -> set[str]:
+    """An approval of their plans does nothing."""
+    default = str(Authority.OBSERVE)
+    return {_name(each) for each in clusters if (each.get("spec") or {}).get("authority", default) == Authority.OBSERVE}
 
 
 def _name(obj: Object) -> str:

@@ -14,7 +14,7 @@ from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import PartitionOutcome, Report
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.formats.documents import digest
 
@@ -109,8 +109,14 @@ def report_table(report: Report) -> RenderableType:
     warnings = [f"Warning: {done.id}: {warning}" for done in report.outcomes for warning in done.warnings]
     reasons = [Told(done.id, done.reason) for done in report.outcomes if done.reason and not done.outcome.is_recovered]
     places = counted({done.id: done for done in report.outcomes}, len(report.outcomes), Stage(over=True))
-    ending = lines("", *warnings, f"Partitions: {words.counts(places)}", _led(report))
+    ending = lines("", *warnings, f"Partitions: {words.counts(places)}", *_elected(report), _led(report))
     return Group(table(*headings, rows=rows), _sentences(reasons), ending)
+
+
+def _elected(report: Report) -> Iterator[str]:
+    """How, where anybody may have been."""
+    if any(done.outcome is not Outcome.REFUSED for done in report.outcomes):
+        yield words.elected(report.outcomes)
 
 
 def _led(report: Report) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
 from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Loss, LossClass, Plan, Verdict
 
 
@@ -150,6 +151,29 @@ def counts(found: Counts) -> str:
     others = [f", {found[place]} {word}" for place, word in _PLACES.items() if found[place]]
     without = f"; {found.offline} without a leader that was seen to answer" if found.offline else ""
     return f"{found[Whereabouts.RECOVERED]} of {found.total} recovered{''.join(others)}{without}"
+
+
+def elected(outcomes: Sequence[PartitionOutcome]) -> str:
+    """Who was elected how: by an unclean election, or by Kafka from those that were in sync."""
+    by = Counter(done.outcome for done in outcomes)
+    unclean = by[Outcome.RECOVERED] + by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    parts = [f"Elected uncleanly: {partitions(unclean) if unclean else 'none'}."]
+    if by[Outcome.RECOVERED_CLEANLY]:
+        parts.append(f"{by[Outcome.RECOVERED_CLEANLY]} had a leader without an unclean election.")
+    if doubtful := by[Outcome.FAILED] + by[Outcome.UNKNOWN]:
+        parts.append(f"{doubtful} failed or are unknown: look who leads them.")
+    if below:
+        parts.append(
+            f"{below} had fewer than min.insync.replicas in sync when it was verified: producers with acks=all fail "
+            "there until enough followers are in sync again."
+        )
+    return " ".join(parts)
+
+
+def copies(count: int) -> str:
+    """So many copies of partitions."""
+    return "copy" if count == 1 else f"{count:,} copies"
 
 
 def outcome(done: PartitionOutcome) -> str:

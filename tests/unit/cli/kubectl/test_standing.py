@@ -69,6 +69,17 @@ def test_who_has_to_do_something_next(
     assert f"Waits for: {waits}\n" in plugin("status", "prod-1").stdout
 
 
+def test_under_observe_nobody_is_waited_for_though_the_status_asks_yet(incidents: Incidents, plugin: Plugin) -> None:
+    """The authority was taken back a moment ago; or in the middle of a run, which then goes no further."""
+    incidents.cluster(authority="Observe")
+    incidents.awaiting()
+
+    assert "nobody: authority is Observe" in row(plugin("status").stdout, "prod-1")
+
+    incidents.tell("prod-1", Phase.HELD, Reason("ObserveOnly", "authority is Observe"), incidents.plan())
+    assert "Waits for: nobody: authority is Observe\n" in plugin("status", "prod-1").stdout
+
+
 def test_a_suspended_cluster_holds_its_recoveries(incidents: Incidents, plugin: Plugin) -> None:
     incidents.cluster(suspend=True)
     incidents.opened("prod-1", Known(Phase.HELD, Reason("Suspended", "")))

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.counts import GONE
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.policy import EvidenceRules, Policy, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.recoveries.progress import GONE, Progress, evidence_lasts, is_final
+from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts, is_final
 from kafka_recovery.kube.recoveries.status import Phase
 from unit.decision.incident import NOON, ORDERS, evidence, log, partition
 from unit.kube.recoveries.standings import BY
