@@ -20,7 +20,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
@@ -198,7 +198,7 @@ def plan_of(session: Session, incident: Incident) -> tuple[Shown, Plan]:
 def outcomes(session: Session, incident: Incident) -> Mapping[TopicPartition, PartitionOutcome]:
     """What became of each partition in the waves of all its plans. Raises ApiError, InvalidDocument."""
     meta = incident.recovery.meta
-    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, incident.recovery.cluster_id)
+    journal = RecordJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, incident.recovery.cluster_id)
     return {each.id: each for each in asyncio.run(journal.outcomes())}
 
 
@@ -223,7 +223,7 @@ def led(session: Session, incident: Incident) -> Callable[[TopicPartition], Led 
 
 
 def recorded(session: Session, recovery: PartitionRecovery, digest: str) -> Plan:
-    """A plan from the ConfigMaps of its journal. Raises InvalidDocument if they hold another, ApiError."""
+    """A plan from the RecoveryRecords of its journal. Raises InvalidDocument if they hold another, ApiError."""
     meta = recovery.meta
-    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
+    journal = RecordJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
     return asyncio.run(journal.plan(digest))

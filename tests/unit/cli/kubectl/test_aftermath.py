@@ -115,7 +115,7 @@ def test_a_journal_that_can_not_be_read_is_not_taken_for_an_empty_one(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:
     ended(incidents)
-    kubernetes.refuses["configmaps"] = ApiError(403, "Forbidden", "ann may not list configmaps")
+    kubernetes.refuses["recoveryrecords"] = ApiError(403, "Forbidden", "ann may not list recoveryrecords")
 
     assert "Who was elected can't be told: " in told(plugin)
     assert "elected nobody" not in told(plugin)

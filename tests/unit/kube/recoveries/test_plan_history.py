@@ -10,7 +10,7 @@ import pytest
 from kafka_recovery.domain.outcome import End, Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.recoveries.plan_history import KEPT, LISTED, Became, PlanHistory, PlanTold
 from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.journal.journals import NAME, NAMESPACE, UID
@@ -68,7 +68,7 @@ async def test_of_many_plans_that_were_replaced_the_newest_stay_readable_and_a_r
     assert [each["digest"] for each in told] == digests[::-1]
     assert [each["readable"] for each in told].count(False) == len(digests) - KEPT - 2
     for each in told:
-        held = [name for name in again.api.config_maps() if name == f"{NAME}-{each['digest'][:16]}-plan"]
+        held = [name for name in again.api.records() if name == f"{NAME}-{each['digest'][:16]}-plan"]
         assert bool(held) == each["readable"]
     await again.all.stop()
 
@@ -87,8 +87,8 @@ async def test_the_last_plan_says_what_became_of_it(asking_office: Office, decis
     assert told["message"].startswith("1 of 1 leaders were elected by it" if decision == "Approve" else "ann refused")
 
 
-def journal(office: Office) -> ConfigMapJournal:
-    return ConfigMapJournal(office.api, NAMESPACE, NAME, UID, CLUSTER)
+def journal(office: Office) -> RecordJournal:
+    return RecordJournal(office.api, NAMESPACE, NAME, UID, CLUSTER)
 
 
 def became(seen: Seen) -> list[tuple[str, str]]:
