@@ -8,7 +8,7 @@ never counted as nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.logs import contradict
@@ -104,14 +104,23 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     elections = plan.elections
     if not elections:
         return "This plan elects nobody, so nothing is lost by it."
+    proven = all(each.loss and each.loss.loss_class is LossClass.LOSSLESS for each in elections.values())
     if found:
         more = f"; {len(found) - _NAMED} more brokers" if len(found) > _NAMED else ""
-        return f"Electing as planned may lose {'; '.join(map(_told, found[:_NAMED]))}{more}."
-    proven = all(each.loss and each.loss.loss_class is LossClass.LOSSLESS for each in elections.values())
-    doubt = "" if proven else " Whether an acknowledged record was on none of them is not known."
-    return (
-        f"Electing as planned deletes no record of any replica: all were read, and no leader lacks any of them.{doubt}"
-    )
+        told = f"Electing as planned may lose {'; '.join(map(_told, found[:_NAMED]))}{more}."
+        doubt = " Nothing acknowledged with acks=all is among it: every election is proven Lossless." if proven else ""
+    else:
+        told = "Electing as planned deletes no record of any replica: all were read, and no leader lacks any of them."
+        doubt = "" if proven else " Whether an acknowledged record was on none of them is not known."
+    return f"{told}{_witnessed(elections.values())}{doubt}"
+
+
+def _witnessed(elections: Iterable[Decision]) -> str:
+    """What others saw once and no new leader holds, whoever else may."""
+    seen = [each.loss.at_least for each in elections if each.loss and each.loss.at_least]
+    if not seen:
+        return ""
+    return f" On {_partitions(len(seen))} {sum(seen):,} offsets that were seen once lie beyond the new leader's log."
 
 
 def _told(cost: BrokerCost) -> str:

@@ -9,8 +9,8 @@ import pytest
 
 from kafka_recovery.decision.costs import NOT_COMPARED, BrokerCost, costs, in_a_line
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.evidence import Replica
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.evidence import Replica, WitnessedEnd
+from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.plan import Loss, LossClass, Plan
 from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
@@ -78,6 +78,22 @@ def test_of_a_lossless_plan_no_doubt_is_told() -> None:
     proven = tuple(replace(each, loss=Loss(LossClass.LOSSLESS, at_most=0)) for each in plan.decisions)
 
     assert in_a_line(replace(plan, decisions=proven), ()).endswith("no leader lacks any of them.")
+
+
+def test_what_a_lossless_plan_deletes_was_not_acknowledged() -> None:
+    plan = planned(LONGER)
+    proven = tuple(replace(each, loss=Loss(LossClass.LOSSLESS, at_most=0)) for each in plan.decisions)
+
+    told = in_a_line(replace(plan, decisions=proven), costs(plan))
+
+    assert told.endswith("Nothing acknowledged with acks=all is among it: every election is proven Lossless.")
+
+
+def test_offsets_that_a_witness_saw_beyond_the_leader_are_told_though_no_replica_that_was_read_holds_them() -> None:
+    whole = {1: log(27, answered_under=None), 2: log(27), 3: log(27)}
+    plan = decide(evidence(partition(whole, witnessed_ends=(WitnessedEnd("a group", Offset(40)),))), Policy())
+
+    assert " On 1 partition 13 offsets that were seen once lie beyond the new leader's log." in in_a_line(plan, ())
 
 
 def test_a_plan_that_elects_nobody_loses_nothing() -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -348,7 +349,7 @@ class RecoveryRun:
             await self._end(End.REFUSED, Reason("NothingLeft", message))
         else:
             message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
-            await self._end(End.RECOVERED, Reason("Recovered", message))
+            await self._end(End.RECOVERED, Reason("Recovered", message + _but(self.progress.outcomes.values())))
 
     async def _a_while(self) -> None:
         held = self.progress.phase is Phase.HELD or self.journal.never_shown
@@ -359,6 +360,14 @@ class RecoveryRun:
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
             async with asyncio.timeout((pause - BREATH).total_seconds()):
                 await self._woken.wait()
+
+
+def _but(outcomes: Iterable[PartitionOutcome]) -> str:
+    """What a person should not miss behind a good end."""
+    by = Counter(outcome.outcome for outcome in outcomes)
+    below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    unclean = f"; {by[Outcome.RECOVERED] + below} were elected uncleanly" if by[Outcome.RECOVERED] + below else ""
+    return unclean + (f"; {below} had fewer than min.insync.replicas in sync: acks=all fails there" if below else "")
 
 
 def _foremost(reasons: Sequence[Reason]) -> Reason:
