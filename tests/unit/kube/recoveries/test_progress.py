@@ -214,3 +214,14 @@ def test_thousands_that_are_refused_for_one_cause_are_one_line_and_said_again_on
 
     seen.progress.told(Report(tuple(REFUSED[:3])))
     assert len(caplog.records) == 2
+
+
+def test_what_another_plan_refused_waits_again_once_a_plan_elects_it(seen: Seen) -> None:
+    """But for an order that is not the original one yet: that must not go from sight."""
+    seen.progress.concluded(outcome(Outcome.REFUSED, "NoCandidate"))
+    altered = PartitionOutcome(PAYMENTS, Outcome.REFUSED, Reason("Fenced", "it is"), order_restored=False)
+    seen.progress.concluded(altered)
+
+    seen.progress.planned(BOTH, digest(BOTH))
+
+    assert seen.progress.outcomes == {PAYMENTS: altered}
