@@ -52,10 +52,10 @@ class PlanTold:
     def of(cls, said: Mapping[str, Any]) -> PlanTold:
         """As a status has it."""
         return cls(
-            said["digest"],
+            said.get("digest", ""),
             said.get("madeAt", ""),
             said.get("elections", 0),
-            Became(said.get("became", Became.CURRENT)),
+            _became(said.get("became", Became.CURRENT)),
             said.get("at", ""),
             said.get("message", ""),
             said.get("replacedBy", ""),
@@ -124,6 +124,11 @@ class PlanHistory:
             for told in reversed(self.plans.values())
         ]
         return tuple(found[:LISTED])
+
+
+def _became(word: str) -> Became:
+    """What a later release wrote that this one does not know is at least not the plan of this moment."""
+    return Became(word) if word in set(Became) else Became.VOID
 
 
 def _followed(told: PlanTold, by: str, differs: str) -> PlanTold:

@@ -138,6 +138,12 @@ def test_what_an_earlier_process_showed_and_nobody_finds_any_more_is_not_the_pla
     assert became(seen) == [("a" * 64, "Void")]
 
 
+def test_a_word_of_a_later_release_is_no_reason_to_stop() -> None:
+    (told,) = PlanHistory.of({"plans": [{"digest": "a" * 64, "became": "Archived"}]}).told("a" * 64)
+
+    assert told.became is Became.VOID
+
+
 def test_a_status_lists_the_newest_and_reads_back_what_it_said() -> None:
     history = PlanHistory()
     for number in range(LISTED + 5):
