@@ -119,7 +119,7 @@ def ann(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubect
     kubectl.apply(*yaml.safe_load_all(PEOPLE.read_text()))
     kubectl.apply(*(bound("ann@example.com", role) for role in ("viewer", "responder", "approver")))
     ann = control_plane.kubectl(control_plane.user("ann@example.com", namespace=namespace))
-    wait_until("ann may", lambda: all(served(ann, kind) for kind in ("prec", "rappr", "cm")), bool)
+    wait_until("ann may", lambda: all(served(ann, kind) for kind in ("prec", "rappr", "recoveryrecords")), bool)
     return ann
 
 

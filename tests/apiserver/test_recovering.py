@@ -61,7 +61,8 @@ def test_an_incident_opens_by_itself_and_is_recovered_without_a_person_as_its_me
         counted = f"kafka_recovery_recoveries_total{{{of}}} 1.0"
         told = wait_until("the end is counted, once it is told", lambda: measured(operator), lambda all: counted in all)
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
-    assert ended["status"]["partitions"] == {"total": 4, "recovered": 4, "refused": 0, "failed": 0, "waiting": 0}
+    counts = {where: number for where, number in ended["status"]["partitions"].items() if number}
+    assert counts == {"total": 4, "recovered": 4}
     assert made.leaders("orders") == [SURVIVOR] * 4
     assert set(incidents.orders(made.kafka, "orders").values()) == {(LAST, SURVIVOR)}
     assert "finalizers" not in ended["metadata"]

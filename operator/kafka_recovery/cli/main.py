@@ -125,7 +125,13 @@ def explain(
     context: typer.Context,
     partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Such as orders-17.")],
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="Explain this plan's decision instead of a fresh one.")
+        Path | None,
+        typer.Option(
+            "--plan",
+            metavar="FILE|DIGEST",
+            help="Explain this plan's decision instead of a fresh one; DIGEST: 6 or more first digits of a plan of the "
+            "journal.",
+        ),
     ] = None,
     bootstrap_server: Annotated[str, BootstrapServer.__metadata__[0]] = "",
     command_config: CommandConfig = None,
@@ -133,13 +139,28 @@ def explain(
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
+    journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Say why one partition is decided as it is: each replica, its rank, what it lacks, and what may be lost."""
     from kafka_recovery.cli.cluster import looking
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
-    run(lambda _: looking.explain(context.obj, target, policy, partition, plan, output))
+    run(lambda _: looking.explain(context.obj, target, policy, partition, plan, journal, output))
+
+
+@app.command()
+def plans(
+    digest: Annotated[
+        str | None, typer.Argument(metavar="DIGEST", help="Show this one: 6 or more first digits.", show_default=False)
+    ] = None,
+    journal: JournalDirectory = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """List the plans of the journal, the newest first, and what became of each; or show one. Changes nothing."""
+    from kafka_recovery.cli.cluster import kept_plans
+
+    run(lambda _: kept_plans.plans(journal, digest, output))
 
 
 @app.command()

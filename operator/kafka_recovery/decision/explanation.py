@@ -51,6 +51,7 @@ class Explanation:
     `starting`: what the start of a broker that is away does, while there is no leader. `since`: who was seen leading
     after the plan was made, and what that means for these brokers; then `starting` and `would_change` are empty.
     `history`: what is known of the ISR since all replicas were in sync; empty if nothing is.
+    `either_way`: what this choice deletes, and what each other candidate would; then what nobody could read.
     """
 
     id: TopicPartition
@@ -63,6 +64,7 @@ class Explanation:
     why: str
     loss: str
     history: str
+    either_way: tuple[str, ...]
     warnings: tuple[str, ...]
     would_change: tuple[str, ...]
     starting: tuple[str, ...]
@@ -93,6 +95,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         why=_why(decision, partition, ranking, around.cluster),
         loss=_loss_in_words(decision.loss),
         history=_history_in_words(partition.history),
+        either_way=() if led else tuple(_either_way(decision, partition, ranking)),
         warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
         would_change=() if led else tuple(_would_change(decision, partition, ranking)),
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
@@ -254,6 +257,33 @@ def _history_in_words(history: PartitionHistory | None) -> str:
     later = sorted({start.broker for start in history.starts if start.epoch > history.steps[0].since})
     started = f"; started meanwhile: {_listed(later)}" if later else ""
     return f"ISR {' → '.join(told)}, as of metadata offset {history.as_of}{started}"
+
+
+def _either_way(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:
+    """Between replicas that were measured a choice deletes on both sides; of the others nobody knows."""
+    leader = next((replica for replica in partition.replicas if replica.broker == decision.leader), None)
+    if decision.verdict is not Verdict.ELECT or leader is None:
+        return
+    for replica in partition.replicas:
+        if replica is leader or replica.log is None:
+            continue
+        here, there = _lacking(replica, leader), _lacking(leader, replica)
+        if here == there == "nothing":
+            continue
+        yield _deleted(f"Electing broker {leader.broker} deletes", replica.broker, here)
+        if replica.broker in ranking.best_first:
+            yield _deleted(f"Electing broker {replica.broker} instead would delete", leader.broker, there)
+    for replica in partition.replicas:
+        if replica.log is None:
+            why = replica.problem.code if replica.problem else "no answer"
+            yield (
+                f"What broker {replica.broker} alone holds is unknown ({why}): it deletes that once it joins another "
+                "leader."
+            )
+
+
+def _deleted(whose: str, broker: BrokerId, what: str) -> str:
+    return f"{whose} on broker {broker}: {'an unknown part of its log' if what == 'unknown' else what}."
 
 
 def _would_change(decision: Decision, partition: PartitionEvidence, ranking: Ranking) -> Iterator[str]:

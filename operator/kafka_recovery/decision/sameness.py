@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.domain.reason import Reason
 
@@ -38,6 +39,32 @@ def difference(planned: Plan, now: Plan) -> Reason | None:
                 return Reason("PlanChanged", f"{id}: {word} was {_plain(was)}, now it is {_plain(now_is)}")
         if _cost(old) != _cost(new) or _surely_lost(old) < _surely_lost(new):
             return Reason("PlanChanged", f"{id}: its loss was {_told(old)}, now it is {_told(new)}")
+
+
+def changes(before: Plan, after: Plan) -> str:
+    """How another plan is another one, in a few words; empty: it elects the same leaders at the same cost."""
+    old, new = before.elections, after.elections
+    both = [id for id in old if id in new]
+    leaders = [id for id in both if old[id].leader != new[id].leader]
+    costs = [id for id in both if id not in leaders and _cost(old[id]) != _cost(new[id])]
+    told = {
+        "added": [id for id in new if id not in old],
+        "removed": [id for id in old if id not in new],
+        "with another leader": leaders,
+        "with another loss": costs,
+    }
+    parts = [f"{len(ids)} {word} ({_first(ids, old, new)})" for word, ids in told.items() if ids]
+    return ", ".join(parts)
+
+
+def _first(
+    ids: Sequence[TopicPartition], old: Mapping[TopicPartition, Decision], new: Mapping[TopicPartition, Decision]
+) -> str:
+    id = ids[0]
+    more = f", and {len(ids) - 1} more" if len(ids) > 1 else ""
+    if id in old and id in new and old[id].leader != new[id].leader:
+        return f"{id}: broker {old[id].leader} before, {new[id].leader} now{more}"
+    return f"{id}{more}"
 
 
 def _cost(decision: Decision) -> Hashable:

@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import re
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -217,6 +217,10 @@ class FileJournal:
                 f"the journal {self._storage.root} has {len(plans)} plans whose digest begins {digest_prefix}"
             )
         return plans[0]
+
+    def kept(self) -> Mapping[str, Set[str]]:
+        """The beginnings of all recorded plans' digests, the newest plan first, and the facts kept of each."""
+        return {run: self._storage.names(run) for run in reversed(self._runs())}
 
     def plan_file(self, digest: str) -> Path | None:
         """Where the plan lies, if it was recorded."""

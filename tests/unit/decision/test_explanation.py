@@ -247,3 +247,29 @@ def test_a_partition_the_plan_does_not_know_can_not_be_explained() -> None:
     plan = decide(evidence(), policy())
     with pytest.raises(KeyError, match="no decision about orders-0"):
         explain(plan, TopicPartition("orders", 0))
+
+
+def test_what_a_choice_deletes_is_told_both_ways_round_and_what_nobody_could_read_apart() -> None:
+    diverged = partition({1: None, 2: log(20, (0, 0), (1, 10)), 3: log(27)})
+    any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+
+    assert explained(diverged, any_answer).either_way == (
+        "Electing broker 2 deletes on broker 3: 17 records from offset 10 on.",
+        "Electing broker 3 instead would delete on broker 2: 10 records from offset 10 on.",
+        "What broker 1 alone holds is unknown (no answer): it deletes that once it joins another leader.",
+    )
+
+
+def test_what_can_not_be_compared_is_unknown_and_not_nothing() -> None:
+    any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
+    told = explained(partition({1: None, 2: log(27), 3: log(27, epochs=None)}), any_answer).either_way
+
+    assert told[0] == "Electing broker 2 deletes on broker 3: an unknown part of its log."
+
+
+def test_of_equal_logs_nothing_is_deleted_and_after_an_election_nothing_is_foretold() -> None:
+    seen = partition({1: None, 2: log(27), 3: log(27)})
+    plan = decide(evidence(seen, brokers=RACKS), policy())
+
+    assert [told[:13] for told in explain(plan, seen.id).either_way] == ["What broker 1"]
+    assert explain(plan, seen.id, Led(BrokerId(2))).either_way == ()

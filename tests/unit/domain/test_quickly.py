@@ -7,7 +7,8 @@ from dataclasses import FrozenInstanceError, dataclass
 import pytest
 
 from kafka_recovery.domain.ids import BrokerId, Offset
-from kafka_recovery.domain.plan import Lack, Loss, LossClass
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Lack, Loss
 from kafka_recovery.domain.quickly import made_quickly
 
 

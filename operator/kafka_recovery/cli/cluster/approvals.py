@@ -12,6 +12,8 @@ from kafka_recovery.cli.cluster.journal_place import user
 from kafka_recovery.cli.cluster.progress import Watching
 from kafka_recovery.cli.terminal.render import write_aside
 from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.cli.terminal.text import say
+from kafka_recovery.decision.costs import costs, in_a_line
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -116,6 +118,7 @@ class ApprovedByTyping:
         """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
         self._watching.hide()
         write_aside(plan_table(plan, _ROWS_SHOWN))
+        say(in_a_line(plan, costs(plan)))
         self._awaits(digest)
         try:
             typed = await self._ask(

@@ -24,6 +24,7 @@ from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.tables import report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
+from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
@@ -33,8 +34,6 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.recovery.ports import Run
-
-_APPROVAL_MISSING = "ApprovalMissing"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,7 @@ def _tell_damaged(report: Report) -> None:
 
 def _unapproved(report: Report, asked: Sequence[str]) -> Sequence[str]:
     """Digests of the plans that were not approved; a resumed run is not asked about, its elections are only refused."""
-    lacking = any(outcome.reason and outcome.reason.code == _APPROVAL_MISSING for outcome in report.outcomes)
+    lacking = any(outcome.reason and outcome.reason.code == APPROVAL_MISSING for outcome in report.outcomes)
     return asked or (report.plans if lacking else ())
 
 

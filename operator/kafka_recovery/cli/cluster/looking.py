@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from kafka_recovery.cli.cluster import plan_files
+from kafka_recovery.cli.cluster import kept_plans, plan_files
 from kafka_recovery.cli.cluster.wiring import OpenCluster, Target, open_kafka
 from kafka_recovery.cli.terminal import inputs
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
@@ -97,17 +97,20 @@ async def explain(
     policy_file: Path | None,
     partition: str,
     plan_file: Path | None,
+    journal: Path | None,
     output: Output,
 ) -> ExitCode:
-    """Explain one decision of a plan file, or of a fresh look."""
+    """Explain one decision of a plan file, of a plan of the journal, or of a fresh look."""
     id = inputs.partition(partition)
-    if plan_file:
+    if plan_file and kept_plans.is_digest(plan_file):
+        _, made = kept_plans.by_digest(journal, str(plan_file))
+    elif plan_file:
         made = plan_files.read_plan(read_text(plan_file, plan_files.LARGEST_FILE), str(plan_file))
     elif target.bootstrap:
         policy = read_policy(policy_file)
         made = decide(await gather(open_cluster, target, policy, Scope((id,))), policy)
     else:
-        raise InvalidDocument("explain what? Give --plan FILE, or --bootstrap-server to look now")
+        raise InvalidDocument("explain what? Give --plan FILE or --plan DIGEST, or --bootstrap-server to look now")
     gone = next((missing for missing in made.evidence.missing if missing.id == id), None)
     if gone:
         raise Refusal(_unseen(gone.reason), f"{id} can't be looked at: {gone.reason}")

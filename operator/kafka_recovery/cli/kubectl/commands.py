@@ -12,7 +12,8 @@ from typing import Annotated, Any, NoReturn, ParamSpec
 
 import typer
 
-from kafka_recovery.cli.kubectl import bundle, plans, saying, standing, steering
+from kafka_recovery.cli.kubectl import bundle, saying, standing, steering
+from kafka_recovery.cli.kubectl import plans as shown
 from kafka_recovery.cli.kubectl.access import PROGRAM, Reach
 from kafka_recovery.cli.kubectl.steering import Which
 from kafka_recovery.cli.kubectl.troubles import Session, run
@@ -46,6 +47,10 @@ AnyRecovery = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A Par
 OneCluster = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="A WatchedCluster instead.")]
 Everything = Annotated[
     bool, typer.Option("--all", help="The whole operator; --namespace is then the one that it runs in.")
+]
+EarlierPlan = Annotated[
+    str | None,
+    typer.Option("--plan", metavar="DIGEST", help="An earlier plan: 6 or more first digits, as plans lists them."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
 YesToDigest = Annotated[
@@ -90,9 +95,15 @@ def status(name: AnyRecovery = None) -> Act:
 
 
 @command
-def plan(name: Recovery) -> Act:
+def plan(name: Recovery, digest: EarlierPlan = None) -> Act:
     """Show what the operator would do about a recovery, until when that holds, and what to type next."""
-    return lambda session: plans.plan(session, name)
+    return lambda session: shown.plan(session, name, digest)
+
+
+@command
+def plans(name: Recovery) -> Act:
+    """List the plans of a recovery, the newest first, and what became of each."""
+    return lambda session: shown.plans(session, name)
 
 
 @command
@@ -100,9 +111,10 @@ def explain(
     words: Annotated[
         list[str], typer.Argument(metavar="[NAME] TOPIC-PARTITION", help="A partition such as orders-17.")
     ],
+    digest: EarlierPlan = None,
 ) -> Act:
     """Say why one partition is decided as it is; without NAME, in the open recovery that has it."""
-    return lambda session: plans.explain(session, words)
+    return lambda session: shown.explain(session, words, digest)
 
 
 @command

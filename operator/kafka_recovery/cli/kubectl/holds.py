@@ -7,9 +7,10 @@ from http import HTTPStatus
 from typing import Any
 
 from kafka_recovery.cli.kubectl.access import Loop
-from kafka_recovery.cli.kubectl.reading import OBSERVE_ONLY, SUSPENDED, Incident
+from kafka_recovery.cli.kubectl.reading import SUSPENDED, Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.house import HOUSE, read_house
 from kafka_recovery.kube.resources.kinds import CLUSTERS
 from kafka_recovery.recovery.supervision import Authority

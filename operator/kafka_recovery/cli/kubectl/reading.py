@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,16 +15,18 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.decision.returns import Led
+from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import End
+from kafka_recovery.domain.outcome import End, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
+from kafka_recovery.kube.journal.shown_plans import Named
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
 
-OBSERVE_ONLY = "ObserveOnly"
-"""The reason of a plan that waits, but not for its approval: the operator may only look."""
 DUPLICATE = "DuplicateCluster"
 """The reason of whatever belongs to a WatchedCluster that does not act, because another one has its Kafka."""
 SUSPENDED = "Suspended"
@@ -72,6 +74,30 @@ class Incident:
         return next((each for each in conditions if each.get("type") == kind), {})
 
     @property
+    def plans(self) -> tuple[PlanTold, ...]:
+        """All that its status names, the newest first; of those that an older operator named only the digest."""
+        told = [PlanTold.of(each) for each in self.recovery.status.get("plans") or ()]
+        known = {each.digest for each in told}
+        named = Named.by(self.recovery.status, self.recovery.meta.uid)
+        if self.plan and self.plan.digest not in known:
+            details = self.recovery.status["plan"]
+            became = Became.NOT_BEGUN if self.finished else Became.CURRENT
+            became = Became.CARRIED_OUT if self.plan.digest in named.begun else became
+            told = [PlanTold(self.plan.digest, details.get("madeAt", ""), details.get("elections", 0), became), *told]
+            known.add(self.plan.digest)
+        begun = [digest for digest in reversed(named.begun) if digest not in known]
+        return (*told, *(PlanTold(digest, "", 0, Became.CARRIED_OUT) for digest in begun))
+
+    @property
+    def counts(self) -> Counts | None:
+        """Where its partitions are; None: they were not counted yet. What an older operator did not count is 0."""
+        said = self.recovery.status.get("partitions") or {}
+        if not said.get("total"):
+            return None
+        places = {place: int(said.get(place, 0)) for place in Whereabouts}
+        return Counts(int(said["total"]), int(said.get("offline", 0)), places)
+
+    @property
     def state(self) -> str:
         """One word: how it ended, else why it is not ready."""
         return str(self.recovery.status.get("outcome") or self.condition("Ready").get("reason") or "New")
@@ -90,8 +116,8 @@ class Incident:
         return bool(self.plan and approved.get("status") == "False" and approved.get("reason") == ready.get("reason"))
 
 
-def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str:
-    """Who has to do something next; a dash: nobody."""
+def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool], observed: Collection[str] = ()) -> str:
+    """Who has to do something next; a dash: nobody. `observed`: clusters whose authority is Observe."""
     recovery = incident.recovery
     if incident.finished:
         return "-"
@@ -106,7 +132,7 @@ def waits_for(incident: Incident, suspended_clusters: Mapping[str, bool]) -> str
         return "you, to resume the operator"
     if incident.state == DUPLICATE:
         return "you, to delete one of two WatchedClusters"
-    if incident.asks and incident.state == OBSERVE_ONLY:
+    if incident.state == OBSERVE_ONLY or (incident.asks and recovery.cluster_name in observed):
         return "nobody: authority is Observe"
     if incident.asks:
         return "you, to approve or refuse"
@@ -143,6 +169,24 @@ def clusters(session: Session) -> list[Object]:
     return sorted(found, key=lambda each: str(each["metadata"]["name"]))
 
 
+def earlier_plan(session: Session, incident: Incident, prefix: str) -> tuple[PlanTold, Plan]:
+    """A plan of a recovery by the beginning of its digest. Raises InvalidDocument, Refusal for one that is not kept."""
+    if not re.fullmatch(r"[0-9a-f]{6,64}", prefix):
+        raise InvalidDocument(f"--plan {prefix!r}: not the beginning of a plan's digest (6 to 64 hexadecimal digits)")
+    found = [told for told in incident.plans if told.digest.startswith(prefix)]
+    listed = session.command(f"plans {incident.name}")
+    if not found:
+        raise InvalidDocument(f"{incident.name} has no plan whose digest begins {prefix}; {listed} lists its plans")
+    if len(found) > 1:
+        named = "".join(f"\n  {told.digest} {told.became}" for told in found)
+        raise InvalidDocument(f"the digests of {len(found)} plans of {incident.name} begin {prefix}:{named}")
+    (told,) = found
+    if not told.readable:
+        gone = f"plan {told.digest[:12]} of {incident.name} is not kept any more: {told.became}"
+        raise Refusal(ExitCode.BAD_INPUT, f"{gone}; {listed} says what is known of it")
+    return told, recorded(session, incident.recovery, told.digest)
+
+
 def plan_of(session: Session, incident: Incident) -> tuple[Shown, Plan]:
     """The plan that its status names, whole and with the digest it says. Raises Refusal if there is none."""
     shown = incident.plan
@@ -151,21 +195,26 @@ def plan_of(session: Session, incident: Incident) -> tuple[Shown, Plan]:
     return shown, recorded(session, incident.recovery, shown.digest)
 
 
+def outcomes(session: Session, incident: Incident) -> Mapping[TopicPartition, PartitionOutcome]:
+    """What became of each partition in the waves of all its plans. Raises ApiError, InvalidDocument."""
+    meta = incident.recovery.meta
+    journal = RecordJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, incident.recovery.cluster_id)
+    return {each.id: each for each in asyncio.run(journal.outcomes())}
+
+
 def led(session: Session, incident: Incident) -> Callable[[TopicPartition], Led | None]:
     """Tells of a partition that it had a leader after its plan was made; None: nobody knows of one.
 
     A journal that can't be read says nothing, and what is said without it holds before an election and after one.
     """
-    recovery, recovered = incident.recovery, Led() if incident.state == End.RECOVERED else None
-    meta = recovery.meta
-    journal = RecordJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
+    recovered = Led() if incident.state == End.RECOVERED else None
     try:
-        outcomes = {each.id: each for each in asyncio.run(journal.outcomes())}
+        known = outcomes(session, incident)
     except (ApiError, InvalidDocument):
-        outcomes = {}
+        known = {}
 
     def of(id: TopicPartition) -> Led | None:
-        found = outcomes.get(id)
+        found = known.get(id)
         if found is None or found.leader is None:
             return recovered
         return Led(found.leader, found.leader_epoch, found.log_end)

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl.aftermath import aftermath
+from kafka_recovery.cli.kubectl.plans import became, plans_table
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, table, write_result
+from kafka_recovery.domain.counts import Whereabouts
 from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.recoveries.plan_history import Became
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
+from kafka_recovery.kube.resources.fields import Word
 from kafka_recovery.kube.resources.kinds import APPROVALS
+from kafka_recovery.recovery.supervision import Authority
 
 _FINISHED_SHOWN = 10
 
@@ -32,7 +41,7 @@ def _all(session: Session) -> ExitCode:
     shown = Group(
         _cluster_table(clusters, session.namespace),
         lines(""),
-        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], _suspended(clusters), now),
+        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], clusters, now),
         lines(*_left_out(len(finished) - _FINISHED_SHOWN)),
     )
     write_result(session.output, document, shown, _next(session, still))
@@ -43,7 +52,16 @@ def _one(session: Session, name: str) -> ExitCode:
     incident = reading.incident(session, name)
     clusters = [each for each in reading.clusters(session) if _name(each) == incident.recovery.cluster_name]
     said = _words_about(session, incident)
-    shown = Group(*_heading(incident, clusters), *_conditions(incident), *_told(incident), *_said(said))
+    after = list(aftermath(session, incident, next(iter(clusters), None)))
+    parts = (
+        _heading(incident, clusters, said),
+        [lines("", *after)] if after else [],
+        _plans(incident),
+        _conditions(incident),
+        _told(incident),
+        _said(said),
+    )
+    shown = Group(*(part for each in parts for part in each))
     document = {"recovery": _plain(incident.obj), "approvals": [_plain(each) for each in said]}
     following = _before_a_start(session, incident) or _next(session, [incident])
     write_result(session.output, document, shown, following)
@@ -93,15 +111,16 @@ def _why_not(condition: Mapping[str, object]) -> str:
     return str(condition.get("reason", "")) if condition.get("status") == "False" else ""
 
 
-def _recovery_table(found: Sequence[Incident], suspended: Mapping[str, bool], now: datetime) -> RenderableType:
+def _recovery_table(found: Sequence[Incident], clusters: Sequence[Object], now: datetime) -> RenderableType:
     if not found:
         return lines("No recoveries.")
+    suspended, observed = _suspended(clusters), _observed(clusters)
     rows = (
         (
             each.name,
             each.state,
             _done(each),
-            waits_for(each, suspended),
+            waits_for(each, suspended, observed),
             _age(now, each.recovery.meta.created_at),
             each.recovery.cluster_name,
         )
@@ -111,8 +130,8 @@ def _recovery_table(found: Sequence[Incident], suspended: Mapping[str, bool], no
 
 
 def _done(incident: Incident) -> str:
-    counts = incident.recovery.status.get("partitions") or {}
-    return f"{counts.get('recovered', 0)}/{counts['total']}" if counts.get("total") else "-"
+    counts = incident.counts
+    return f"{counts[Whereabouts.RECOVERED]}/{counts.total}" if counts else "-"
 
 
 def _left_out(count: int) -> Iterator[str]:
@@ -122,7 +141,7 @@ def _left_out(count: int) -> Iterator[str]:
 
 def _next(session: Session, open_ones: Sequence[Incident]) -> str:
     """What to type where somebody is waited for, the longest first."""
-    asking = [each.name for each in open_ones if each.asks and each.state != reading.OBSERVE_ONLY]
+    asking = [each.name for each in open_ones if each.asks and each.state != OBSERVE_ONLY]
     return f"Next: {session.command(f'plan {asking[-1]}')}" if asking else ""
 
 
@@ -133,20 +152,57 @@ def _before_a_start(session: Session, incident: Incident) -> str:
     return f"Before you start a broker that was away: {session.command(f'plan {incident.name}')}"
 
 
-def _heading(incident: Incident, clusters: Sequence[Object]) -> Iterator[RenderableType]:
+def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Object]) -> Iterator[RenderableType]:
     recovery = incident.recovery
-    counts = recovery.status.get("partitions") or {}
+    counts = words.counts(incident.counts) if incident.counts else "not counted yet"
     yield lines(
-        f"{incident.name}: {incident.state} (cluster {recovery.cluster_name})",
+        f"{incident.name}: {incident.state} (cluster {recovery.cluster_name}){_unused(incident, said)}",
         f"  {incident.message}",
-        f"Partitions: {', '.join(f'{number} {word}' for word, number in counts.items()) or 'not counted yet'}",
-        f"Waits for: {waits_for(incident, _suspended(clusters))}",
+        f"Partitions: {counts}",
+        f"Waits for: {waits_for(incident, _suspended(clusters), _observed(clusters))}",
     )
     if plan := incident.plan:
         details = recovery.status["plan"]
         until = f", looked at again at {plan.expires_at:%H:%M:%S} UTC" if plan.expires_at and incident.asks else ""
         loss = f"worst loss class {details.get('lossClass', '?')}"
-        yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}")
+        cost = [f"  {details['cost']}"] if details.get("cost") else []
+        yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost)
+
+
+def _unused(incident: Incident, said: Sequence[Object]) -> str:
+    """Whose approval does nothing, and why, where none counts; the last one that was said."""
+    if incident.recovery.status.get("approval"):
+        return ""
+    for word in reversed([each for each in said if each["spec"]["decision"] == Word.APPROVE]):
+        if why := _why_not_used(incident, word):
+            return f"; the approval of {word['spec']['approver']} is NOT used: {why}"
+    return ""
+
+
+def _why_not_used(incident: Incident, word: Object) -> str:
+    """Empty: it may count yet."""
+    digest = str(word["spec"]["planDigest"])
+    if incident.plan is None or digest != incident.plan.digest:
+        told = next((each for each in incident.plans if each.digest == digest), None)
+        if told is not None and told.became is Became.CARRIED_OUT:
+            return ""
+        return f"it names plan {digest[:12]}, {became(told) if told else 'of which nothing is known here'}"
+    accepted = _answer(word)
+    if accepted.get("status") == "False":
+        return f"{accepted.get('reason')}: {accepted.get('message') or 'the operator says no more'}"
+    return f"the recovery has ended: {incident.message}" if incident.finished else ""
+
+
+def _answer(word: Object) -> Mapping[str, Any]:
+    """The condition Accepted of an approval; empty: it was not answered yet."""
+    conditions = (word.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each.get("type") == "Accepted"), {})
+
+
+def _plans(incident: Incident) -> Iterator[RenderableType]:
+    """Where there is more than the plan of this moment."""
+    if len(incident.plans) > 1:
+        yield Group(lines(""), plans_table(incident.plans))
 
 
 def _conditions(incident: Incident) -> Iterator[RenderableType]:
@@ -164,16 +220,14 @@ def _told(incident: Incident) -> Iterator[RenderableType]:
             yield lines("", f"The first {word}:", *sentences)
 
 
-def _said(words: Sequence[Object]) -> Iterator[RenderableType]:
-    rows = [_word_row(each) for each in words]
+def _said(said: Sequence[Object]) -> Iterator[RenderableType]:
+    rows = [_word_row(each) for each in said]
     if rows:
         yield Group(lines(""), table("Approver", "Said", "Plan", "Accepted", "Why", rows=rows))
 
 
 def _word_row(word: Object) -> tuple[object, ...]:
-    spec = word["spec"]
-    conditions = (word.get("status") or {}).get("conditions") or ()
-    accepted: Mapping[str, object] = next((each for each in conditions if each.get("type") == "Accepted"), {})
+    spec, accepted = word["spec"], _answer(word)
     why = spec.get("reason") or "-"
     return (spec["approver"], spec["decision"], spec["planDigest"][:12], _accepted(accepted), why)
 
@@ -186,6 +240,12 @@ def _accepted(condition: Mapping[str, object]) -> str:
 
 def _suspended(clusters: Sequence[Object]) -> dict[str, bool]:
     return {_name(each): bool((each.get("spec") or {}).get("suspend")) for each in clusters}
+
+
+def _observed(clusters: Sequence[Object]) -> set[str]:
+    """An approval of their plans does nothing."""
+    default = str(Authority.OBSERVE)
+    return {_name(each) for each in clusters if (each.get("spec") or {}).get("authority", default) == Authority.OBSERVE}
 
 
 def _name(obj: Object) -> str:

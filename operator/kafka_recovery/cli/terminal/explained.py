@@ -54,6 +54,7 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
             yield f"Broker {row.broker}: {row.reason}"
     if explanation.loss:
         yield f"Loss: {explanation.loss}"
+    yield from explanation.either_way
     if explanation.history:
         yield f"History: {explanation.history}."
     for warning in explanation.warnings:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -10,9 +10,11 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
+from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import PartitionOutcome, Report
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.formats.documents import digest
 
@@ -58,13 +60,34 @@ def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
     gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
     summary = [words.verdicts(plan), words.waves(plan), words.loss_classes(plan), f"Digest: {digest(plan)}"]
+    found = costs(plan)
     return Group(
-        lines(f"Plan for cluster {plan.cluster_id}", ""),
+        lines(f"Plan for cluster {plan.cluster_id}", "", in_a_line(plan, found)),
+        cost_table(found),
+        lines(""),
         _decisions(plan, shown),
         lines(*ending),
         _sentences([*reasons, *gone]),
         lines("", *_warnings(plan), *summary),
     )
+
+
+def cost_table(found: Sequence[BrokerCost]) -> RenderableType:
+    """What each broker may lose by the elections of a plan; nothing where none loses anything."""
+    if not found:
+        return Group()
+    headings = ("Broker", "May lose", "On", "Unknown on", "Because")
+    rows = (
+        (
+            cost.broker,
+            f"up to {records(cost.records)}" if cost.partitions else "-",
+            words.partitions(cost.partitions),
+            words.partitions(cost.unknown) + (f", {cost.certain:,} offsets at least" if cost.certain else ""),
+            cost.because or "-",
+        )
+        for cost in found
+    )
+    return Group(lines(""), table(*headings, rows=rows))
 
 
 def report_table(report: Report) -> RenderableType:
@@ -85,7 +108,15 @@ def report_table(report: Report) -> RenderableType:
     )
     warnings = [f"Warning: {done.id}: {warning}" for done in report.outcomes for warning in done.warnings]
     reasons = [Told(done.id, done.reason) for done in report.outcomes if done.reason and not done.outcome.is_recovered]
-    return Group(table(*headings, rows=rows), _sentences(reasons), lines("", *warnings, _led(report)))
+    places = counted({done.id: done for done in report.outcomes}, len(report.outcomes), Stage(over=True))
+    ending = lines("", *warnings, f"Partitions: {words.counts(places)}", *_elected(report), _led(report))
+    return Group(table(*headings, rows=rows), _sentences(reasons), ending)
+
+
+def _elected(report: Report) -> Iterator[str]:
+    """How, where anybody may have been."""
+    if any(done.outcome is not Outcome.REFUSED for done in report.outcomes):
+        yield words.elected(report.outcomes)
 
 
 def _led(report: Report) -> str:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from datetime import timedelta
 
+from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
 
 
@@ -67,6 +69,11 @@ def records(count: int) -> str:
     return f"{count} record{'' if count == 1 else 's'}"
 
 
+def partitions(count: int) -> str:
+    """So many partitions; a dash for none."""
+    return f"{count:,} partition{'' if count == 1 else 's'}" if count else "-"
+
+
 def why(decision: Decision, leads: BrokerId | None = None) -> str:
     """The reason's word; of an election, what it chose between, or that a person chose; else who `leads` already."""
     if decision.reason is not None:
@@ -116,9 +123,7 @@ def loss_classes(plan: Plan) -> str:
     """How many elections have which loss class."""
     counted = Counter(d.loss.loss_class if d.loss else LossClass.UNKNOWN for d in _elections(plan))
     parts = [f"{counted[kind]} {kind}" for kind in LossClass if counted[kind]]
-    lacks = [lacking(d.loss) for d in _elections(plan) if d.loss and d.loss.lacks]
-    visibly = f"; {len(lacks)} visibly lacking {records(sum(lacks))}" if lacks else ""
-    return "Loss: " + (", ".join(parts) or "nothing is elected") + visibly + "."
+    return "Loss class: " + (", ".join(parts) or "nothing is elected") + "."
 
 
 def approval(decision: Decision) -> str:
@@ -131,6 +136,45 @@ def approval(decision: Decision) -> str:
 def needs_approval(plan: Plan) -> bool:
     """Whether a person has to say yes to any part of the plan."""
     return any(decision.needs_approval for decision in plan.decisions)
+
+
+_PLACES = {
+    Whereabouts.AWAITING_APPROVAL: "awaiting approval",
+    Whereabouts.WAITING: "waiting",
+    Whereabouts.REFUSED: "refused",
+    Whereabouts.FAILED: "failed",
+    Whereabouts.UNKNOWN: "unknown",
+}
+
+
+def counts(found: Counts) -> str:
+    """Where all partitions are; places where none is are left out, but for the recovered."""
+    others = [f", {found[place]} {word}" for place, word in _PLACES.items() if found[place]]
+    without = f"; {found.offline} without a leader that was seen to answer" if found.offline else ""
+    return f"{found[Whereabouts.RECOVERED]} of {found.total} recovered{''.join(others)}{without}"
+
+
+def elected(outcomes: Sequence[PartitionOutcome]) -> str:
+    """Who was elected how: by an unclean election, or by Kafka from those that were in sync."""
+    by = Counter(done.outcome for done in outcomes)
+    unclean = by[Outcome.RECOVERED] + by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    parts = [f"Elected uncleanly: {partitions(unclean) if unclean else 'none'}."]
+    if by[Outcome.RECOVERED_CLEANLY]:
+        parts.append(f"{by[Outcome.RECOVERED_CLEANLY]} had a leader without an unclean election.")
+    if doubtful := by[Outcome.FAILED] + by[Outcome.UNKNOWN]:
+        parts.append(f"{doubtful} failed or are unknown: look who leads them.")
+    if below:
+        parts.append(
+            f"{below} had fewer than min.insync.replicas in sync when it was verified: producers with acks=all fail "
+            "there until enough followers are in sync again."
+        )
+    return " ".join(parts)
+
+
+def copies(count: int) -> str:
+    """So many copies of partitions."""
+    return "copy" if count == 1 else f"{count:,} copies"
 
 
 def outcome(done: PartitionOutcome) -> str:

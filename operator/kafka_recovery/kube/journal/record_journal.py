@@ -203,12 +203,12 @@ class RecordJournal:
         return [outcome for fact in ends for outcome in (await self._read(_WaveEnd, fact)).outcomes]
 
     async def kept(self, digest: str) -> Plan | None:
-        """A recorded plan that has not ended; None if there is none of this digest, or it has.
+        """A recorded plan that may still be carried out; None if there is none of this digest, or its time is over.
 
         A status that was restored from a backup may name a plan of an earlier recovery: that is none of this one's.
         """
         fact = await self._facts.own(digest, "plan")
-        if fact is None or await self._facts.find(digest, "finished"):
+        if fact is None or fact.owned or await self._facts.find(digest, "finished"):
             return None
         return (await self._plan(fact, digest))[1]
 
@@ -227,12 +227,12 @@ class RecordJournal:
         return [(await self._plan(fact, digests[fact.plan]))[1] for fact in ours]
 
     async def discard(self, digest: str) -> None:
-        """Let the last plan of a recovery, which will never begin, go with it."""
+        """Let a plan that will never begin go with its recovery; until then it can be read."""
         await self._never_begun(digest)
         await self._facts.hand_over(digest)
 
-    async def replace(self, digest: str) -> None:
-        """Delete a recorded plan that never began and that another one takes the place of: there may be many."""
+    async def forget(self, digest: str) -> None:
+        """Delete a recorded plan that never began and that another one took the place of: there may be many."""
         await self._never_begun(digest)
         await self._facts.remove(digest)
 

@@ -26,6 +26,7 @@ from prometheus_client import (
 )
 from prometheus_client.process_collector import ProcessCollector
 
+from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.fleet.outcome import RunOutcome
@@ -131,6 +132,9 @@ class Metrics:
             "idle_recoveries", "Of the open ones, those that only observe, or can't be taken up.", "cluster"
         )
         self._stuck = self._gauge("stuck_recoveries", "Of the open ones, those that need somebody's help.", "cluster")
+        self._partitions = self._gauge(
+            "recovery_partitions", "Partitions of open recoveries, by where they are.", "cluster", "state"
+        )
         self._missing = self._gauge(
             "evidence_missing", "Replicas that gave no answer when partitions were last decided on.", "cluster"
         )
@@ -194,6 +198,11 @@ class Metrics:
         self._open.labels(cluster).set(count)
         self._stuck.labels(cluster).set(stuck)
         self._idle.labels(cluster).set(idle)
+
+    def recovery_partitions(self, cluster: str, counts: Collection[Counts]) -> None:
+        """Where the partitions of its open recoveries are."""
+        for place in Whereabouts:
+            self._partitions.labels(cluster, place).set(sum(each[place] for each in counts))
 
     def recovery_ended(self, cluster: str, outcome: str, loss_class: str | None, took: timedelta) -> None:
         """One of its recoveries is finished, so long after its partitions went offline."""
@@ -293,6 +302,7 @@ class Metrics:
             self._isolated,
             self._last_probe,
             self._open,
+            self._partitions,
             self._missing,
             self._approvals,
             self._approval_age,

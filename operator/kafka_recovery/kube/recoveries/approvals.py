@@ -21,7 +21,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
-from kafka_recovery.kube.recoveries.status import ApprovedBy, PlanNow, plan_now
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
@@ -69,6 +69,13 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
     return Reason("Refused", f"{said}: the recovery ends")
 
 
+def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
+    """That a yes does nothing; one of another recovery with this name is nobody's here."""
+    if against is None or approval.decision is Word.REFUSE or against.code == "OtherRecovery":
+        return ""
+    return f"the approval of {approval.approver} is not used: {against.message}"
+
+
 async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[RecoveryApproval]:
     """Those of a recovery that has ended whose authors were told nothing; none where they can't be read."""
     try:
@@ -113,6 +120,8 @@ class KubeApprovals:
     _stands: tuple[PlanNow, ...] = ()
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
+    _unused: str = ""
+    """Whose approval is there and does nothing, and why."""
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
@@ -127,7 +136,8 @@ class KubeApprovals:
             self._asked.add(digest)
             return None
         look = _Look(plan, self.clock)
-        shown = plan_now(plan, digest, look.expires_at)
+        known = self.progress.plan_shown
+        shown = known if known and known.digest == digest else plan_now(plan, digest, look.expires_at)
         while True:
             self.wake.clear()
             now = await self.supervision.permission()
@@ -143,7 +153,7 @@ class KubeApprovals:
             if said and doubt is None and reason is None:
                 self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
                 return said.approver
-            self.progress.awaiting(look.expires_at, reason or self._why_asked(digest))
+            self.progress.awaiting(look.expires_at, self._why_unused(reason or self._why_asked(digest)))
             await self._a_while(look.good_until)
 
     async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
@@ -154,7 +164,9 @@ class KubeApprovals:
         if self.void:
             return self.void
         if [each.digest for each in self._stands] != [digest]:
-            self._stands = (plan_now(plan, digest, plan.evidence.cluster.observed_at),)
+            known = self.progress.plan_shown
+            shown = known if known and known.digest == digest else None
+            self._stands = (shown or plan_now(plan, digest, plan.evidence.cluster.observed_at),)
         said, reason = await self._said(self._stands[0])
         if said is None or reason or self._is_no(said):
             self.progress.disapproved(digest)
@@ -201,12 +213,15 @@ class KubeApprovals:
             return None, Reason("ApprovalsUnreadable", f"they can't be read, so none counts: {error}")
         counts: RecoveryApproval | None = None
         held: Reason | None = None
+        unused = ""
         for approval in sorted(said, key=lambda each: each.decision is not Word.REFUSE):
             against = objection(approval, self.recovery, self.uid, plan) or _outvoted(approval, counts)
             if against is None and counts is None:
                 counts = approval
                 held = None if approval.decision is Word.REFUSE else await self._held(plan, approval)
             await self._answer(approval, against or held)
+            unused = _not_used(approval, against or held) or unused
+        self._unused = unused if counts is None or held else ""
         return counts, held
 
     async def _answer(self, approval: RecoveryApproval, against: Reason | None) -> None:
@@ -218,7 +233,7 @@ class KubeApprovals:
     async def _held(self, plan: PlanNow, approval: RecoveryApproval) -> Reason | None:
         """Why even a good approval is not acted on now."""
         caution = self.supervision.caution
-        if caution and caution.code == "ObserveOnly":
+        if caution and caution.code == OBSERVE_ONLY:
             return caution
         return None if plan.worst is LossClass.LOSSLESS else await self.admission(approval.meta)
 
@@ -248,6 +263,10 @@ class KubeApprovals:
             "AwaitingApproval",
             f"plan {digest[:12]} waits for a RecoveryApproval; read it: kubectl kafka-recovery plan {name}",
         )
+
+    def _why_unused(self, asked: Reason) -> Reason:
+        """The same; with the approval that is there and does nothing, if so: its author should not wait for it."""
+        return Reason(asked.code, f"{asked.message}; {self._unused}") if self._unused else asked
 
     async def _a_while(self, until: timedelta) -> None:
         left = until - self.clock.monotonic()

@@ -8,14 +8,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+from kafka_recovery.decision.sameness import changes
+from kafka_recovery.domain.counts import GONE
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.measured import tell_of
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
-from kafka_recovery.kube.recoveries.status import ELECTED, ApprovedBy, Known, Phase, PlanNow, RankedBy, plan_now
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold, instant
+from kafka_recovery.kube.recoveries.status import (
+    APPROVAL_REFUSED,
+    ELECTED,
+    ApprovedBy,
+    Known,
+    Phase,
+    PlanNow,
+    RankedBy,
+    plan_now,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -42,11 +55,14 @@ class Progress:
     approval: ApprovedBy | None = None
     ranked: RankedBy | None = None
     end: End | None = None
+    history: PlanHistory = field(default_factory=PlanHistory)
     news: list[Reason] = field(default_factory=list)
     """What an event should say though the conditions may have gone on already."""
     awaiting_since: datetime | None = None
     fresh: bool = True
     """Whether this process has nothing to say yet that an earlier one may not have said better."""
+    _before: tuple[str, Plan] | None = None
+    """The plan that was shown before; what is another one now is told of the next."""
     _wave_began: float | None = None
     _begun: dict[str, PlanNow] = field(default_factory=dict)
     _causes: Counter[str] = field(default_factory=Counter)
@@ -63,6 +79,7 @@ class Progress:
             self.end,
             tuple(self._begun.values()),
             ranked=self.ranked,
+            history=self.history.told(self.plan_shown.digest if self.plan_shown else None),
         )
 
     def enter(self, phase: Phase, reason: Reason) -> None:
@@ -77,6 +94,7 @@ class Progress:
 
     def ended(self, end: End, reason: Reason) -> None:
         """The recovery is over."""
+        self._retire(Became.REFUSED if reason.code == APPROVAL_REFUSED else Became.NOT_BEGUN, reason.message)
         self.end, self.fresh = end, False
         self.phase, self.reason = Phase.ENDED, reason
         self.changed()
@@ -91,15 +109,20 @@ class Progress:
         """A plan was made and is durable."""
         if self.plan_shown is None or self.plan_shown.digest != digest:
             self._keep_begun()
+            self._retire(Became.REPLACED)
             self.approval = None
             self.plan_shown = _as_shown(plan, digest)
+            differs = changes(self._before[1], plan) if self._before else ""
+            self.history.shows(_told_of(self.plan_shown), self._before[0] if self._before else None, differs)
+            self._forget_refusals(plan)
         self.plan = plan
         _LOG.info("plan %s elects %d leaders", digest[:12], self.plan_shown.elections)
         self.changed()
 
     def carried_out(self, plan: Plan, digest: str) -> None:
         """An earlier process carried it out: what it may have lost counts on."""
-        self._begun[digest] = _as_shown(plan, digest)
+        self._begun[digest] = shown = _as_shown(plan, digest)
+        self.history.knows(replace(_told_of(shown), **self._how_it_went(plan)))
 
     def plan_void(self, why: Reason) -> None:
         """The plan that was shown does not hold any more, and no approval of it counts."""
@@ -108,6 +131,7 @@ class Progress:
             message = f"plan {self.plan_shown.digest[:12]} is void, and so is any approval of it: {why.message}"
             self.news.append(Reason(why.code, message))
         self._keep_begun()
+        self._retire(Became.VOID, why.message)
         self.plan, self.plan_shown, self.approval = None, None, None
         self.enter(Phase.PLANNING, why)
 
@@ -116,6 +140,29 @@ class Progress:
         elected = (self.outcomes.get(id) for id in (self.plan.elections if self.plan else ()))
         if self.plan_shown and any(each and each.outcome in ELECTED for each in elected):
             self._begun.setdefault(self.plan_shown.digest, self.plan_shown)
+
+    def _forget_refusals(self, plan: Plan) -> None:
+        """What another plan refused, this one elects: it is refused no more."""
+        for id in plan.elections:
+            known = self.outcomes.get(id)
+            if known and known.outcome is Outcome.REFUSED and known.order_restored:
+                del self.outcomes[id]
+
+    def _retire(self, became: Became, message: str = "") -> None:
+        """The plan that is shown is not the one of this moment any more."""
+        if self.plan_shown is None or self.plan is None:
+            return
+        digest = self.plan_shown.digest
+        self._before = digest, self.plan
+        told = self._how_it_went(self.plan) if digest in self._begun else {"became": became, "message": message}
+        self.history.ends(digest, **told)
+
+    def _how_it_went(self, plan: Plan) -> dict[str, Any]:
+        """Of a plan that was begun."""
+        found = (self.outcomes.get(id) for id in plan.elections)
+        elected = sum(each is not None and each.outcome in ELECTED for each in found)
+        message = f"{elected} of {len(plan.elections)} leaders were elected by it"
+        return {"became": Became.CARRIED_OUT if elected else Became.IN_VAIN, "message": message}
 
     def awaiting(self, expires_at: datetime, reason: Reason) -> None:
         """Somebody has to say yes, by then; after that the plan is looked at again."""
@@ -192,9 +239,6 @@ class Progress:
 
 _LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.UNKNOWN: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
 
-GONE = frozenset({"UnknownPartition", "UnknownTopic", "TopicGone"})
-"""Reasons that no waiting mends: what they speak of is not there."""
-
 
 def is_final(outcome: PartitionOutcome | None) -> bool:
     """Whether nothing more will be done about a partition in this recovery."""
@@ -203,6 +247,10 @@ def is_final(outcome: PartitionOutcome | None) -> bool:
     if outcome.outcome is Outcome.REFUSED:
         return outcome.reason is not None and outcome.reason.code in GONE
     return True
+
+
+def _told_of(plan: PlanNow) -> PlanTold:
+    return PlanTold(plan.digest, instant(plan.made_at), plan.elections)
 
 
 def _as_shown(plan: Plan, digest: str) -> PlanNow:

@@ -24,11 +24,12 @@ from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.plan_history import PlanHistory
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
-from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, Known, Phase
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.told import Told
 from kafka_recovery.kube.resources.admission import Admission
@@ -238,10 +239,11 @@ class Recoveries:
         untaken = [each for key, each in self._untaken.items() if (key[0], each.cluster) == cluster.key]
         stuck = sum(each.phase is Phase.STUCK for each in progress) + sum(each.stuck for each in untaken)
         cautions = [each.run.supervision.caution for each in self._open.values() if each.cluster is cluster]
-        idle = sum(each is not None and each.code == "ObserveOnly" for each in cautions)
+        idle = sum(each is not None and each.code == OBSERVE_ONLY for each in cautions)
         idle += sum(each.why not in _SOON for each in untaken)
         self._metrics.recoveries_open(cluster.label, len(progress) + len(untaken), stuck, idle)
-        since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != "ObserveOnly"]
+        self._metrics.recovery_partitions(cluster.label, [each.known().counts for each in progress])
+        since = [each.awaiting_since for each in progress if each.awaiting_since and each.reason.code != OBSERVE_ONLY]
         self._metrics.awaiting_approval(cluster.label, since)
 
     async def stop(self) -> None:
@@ -339,6 +341,7 @@ class Recoveries:
         pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
         leaders: dict[TopicPartition, Ranked] = {}
         progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
+        progress.history = PlanHistory.of(recovery.status)
         supervision = KubeSupervision(
             self._objects,
             key,
@@ -438,7 +441,7 @@ class Recoveries:
 def _only_observed(status: Mapping[str, Any]) -> Reason | None:
     """What an earlier process said, until the rules were read again."""
     ready: Mapping[str, Any] = next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
-    return Reason(ready["reason"], ready["message"]) if ready.get("reason") == "ObserveOnly" else None
+    return Reason(ready["reason"], ready["message"]) if ready.get("reason") == OBSERVE_ONLY else None
 
 
 def _leaving_for(raw: Object) -> timedelta:

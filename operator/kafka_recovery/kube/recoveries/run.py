@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
@@ -273,7 +275,7 @@ class RecoveryRun:
             self.progress.plan_void(self.approvals.void)
             self.approvals.void, self._plan, self._step = None, None, _Step.RECOVER
             return True
-        if any(reason.code == "ApprovalMissing" for reason in reasons):
+        if any(reason.code == APPROVAL_MISSING for reason in reasons):
             self._plan = unfinished[-1].plan if unfinished else self.progress.plan
             self._step = _Step.EXECUTE if self._plan else _Step.RECOVER
             if halt:
@@ -319,13 +321,15 @@ class RecoveryRun:
         return True
 
     async def _discard_unbegun(self, *, replaced: bool = False) -> None:
-        """A plan that will never be begun goes with the recovery; one that another takes the place of goes now."""
+        """A plan that will never be begun goes with the recovery; of those that were replaced the oldest go now."""
         shown = self.progress.plan_shown
         begun = {run.digest for run in await self.journal.unfinished()}
         if self.journal.never_shown:
             return  # a person compares first what is there, and deletes last
         if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
-            await (self.journal.replace if replaced else self.journal.discard)(shown.digest)
+            await self.journal.discard(shown.digest)
+            for digest in self.progress.history.surplus() if replaced else ():
+                await self.journal.forget(digest)
 
     async def _end(self, end: End, why: Reason) -> None:
         """Over; whoever said something about it and got no answer gets one first."""
@@ -345,7 +349,7 @@ class RecoveryRun:
             await self._end(End.REFUSED, Reason("NothingLeft", message))
         else:
             message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
-            await self._end(End.RECOVERED, Reason("Recovered", message))
+            await self._end(End.RECOVERED, Reason("Recovered", message + _but(self.progress.outcomes.values())))
 
     async def _a_while(self) -> None:
         held = self.progress.phase is Phase.HELD or self.journal.never_shown
@@ -356,6 +360,14 @@ class RecoveryRun:
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
             async with asyncio.timeout((pause - BREATH).total_seconds()):
                 await self._woken.wait()
+
+
+def _but(outcomes: Iterable[PartitionOutcome]) -> str:
+    """What a person should not miss behind a good end."""
+    by = Counter(outcome.outcome for outcome in outcomes)
+    below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    unclean = f"; {by[Outcome.RECOVERED] + below} were elected uncleanly" if by[Outcome.RECOVERED] + below else ""
+    return unclean + (f"; {below} had fewer than min.insync.replicas in sync: acks=all fails there" if below else "")
 
 
 def _foremost(reasons: Sequence[Reason]) -> Reason:

@@ -3,26 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
+from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import canonical
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.journal.shown_plans import BEGUN
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged, standing
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanTold
 from kafka_recovery.kube.watching.outages import Outage, left_offline
 
 FIRST = 10
 """So many refusals and failures are told in the status; the plan and the journal have all of them."""
+
+MOST_BROKERS = 50
+"""So many brokers that may lose records are told in the status; the sentence beside them counts the others."""
+
+OBSERVE_ONLY = "ObserveOnly"
+"""The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
+
+APPROVAL_REFUSED = "ApprovalRefused"
+"""Why a recovery ends to whose plan a person said no."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
 """Ends of a partition that no clean member brought about."""
@@ -44,7 +55,11 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanNow:
-    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured."""
+    """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured.
+
+    `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
+    broker may lose by it, and `cost` the same in a sentence.
+    """
 
     digest: str
     policy_digest: str
@@ -54,6 +69,10 @@ class PlanNow:
     needs_approval: bool
     worst: LossClass
     at_most: int | None
+    elects: frozenset[TopicPartition] = frozenset()
+    declines: frozenset[TopicPartition] = frozenset()
+    costs: tuple[BrokerCost, ...] = ()
+    cost: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +109,8 @@ class Known:
     left: tuple[Outage, ...] = ()
     """What it leaves without a leader, now that it has ended."""
     ranked: RankedBy | None = None
+    history: Sequence[PlanTold] = ()
+    """Its plans, the newest first."""
 
     @property
     def electing(self) -> tuple[PlanNow, ...]:
@@ -101,6 +122,20 @@ class Known:
     def lasting(self) -> PlanNow | None:
         """The plan that is shown; of a recovery that has ended without one, the last that was begun."""
         return self.plan or (self.begun[-1] if self.begun and self.end else None)
+
+    @property
+    def stage(self) -> Stage:
+        """What decides where a partition without an end is. Under Observe nobody is asked: a yes would do nothing."""
+        plan, over = self.plan, self.end is not None
+        if plan is None:
+            return Stage(over=over)
+        asks = self.phase is Phase.AWAITING_APPROVAL and self.reason.code != OBSERVE_ONLY
+        return Stage(plan.elects if asks else (), plan.declines, over)
+
+    @property
+    def counts(self) -> Counts:
+        """Its partitions, counted."""
+        return counted(self.outcomes, self.total, self.stage)
 
     @property
     def worst(self) -> LossClass | None:
@@ -119,6 +154,7 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
     losses = [decision.loss for decision in elected if decision.loss]
     order = list(LossClass)
     worst = max((loss.loss_class for loss in losses), key=order.index, default=LossClass.LOSSLESS)
+    found = costs(plan)
     bounds = [loss.at_most for loss in losses]
     return PlanNow(
         digest=digest,
@@ -129,7 +165,17 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         needs_approval=any(decision.needs_approval for decision in elected),
         worst=worst,
         at_most=None if any(bound is None for bound in bounds) else sum(bound or 0 for bound in bounds),
+        elects=frozenset(plan.elections),
+        declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
+        costs=found,
+        cost=in_a_line(plan, found),
     )
+
+
+def _is_declined(decision: Decision) -> bool:
+    """Not what is left for the next plan only because this one is full."""
+    why = decision.reason
+    return decision.verdict is Verdict.REFUSE and (why is None or why.code not in STILL_TO_COME)
 
 
 def status_of(known: Known, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -137,7 +183,7 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
     status: dict[str, Any] = {
         "observedGeneration": generation,
         "finished": known.end is not None,
-        "partitions": _counts(known),
+        "partitions": _counts(known.counts),
         "conditions": merged(old.get("conditions", ()), _conditions(known, generation), now),
     }
     if BEGUN in old:
@@ -149,12 +195,15 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["leftOffline"] = left_offline(known.left)
     if plan := (_plan(known.lasting) if known.lasting else {}) | _cost(known):
         status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
+    if known.history:
+        status["plans"] = [told.as_said() for told in known.history]
     if known.ranked:
         status["ranking"] = asdict(known.ranked)
     if known.approval:
         status["approval"] = {"name": known.approval.name, "uid": known.approval.uid, "by": known.approval.by}
-    for word, kinds in (("refusals", {Outcome.REFUSED, Outcome.UNKNOWN}), ("failures", {Outcome.FAILED})):
-        told = [outcome for _, outcome in sorted(known.outcomes.items()) if outcome.outcome in kinds]
+    stage = known.stage
+    for word, places in _TOLD.items():
+        told = [outcome for id, outcome in sorted(known.outcomes.items()) if stage.place(id, outcome) in places]
         if told:
             status[word] = [_told(outcome) for outcome in told[:FIRST]]
     return status
@@ -181,8 +230,10 @@ def aborted(
     why: Reason, generation: int, old: Mapping[str, Any], now: datetime, left: Sequence[Outage]
 ) -> dict[str, Any]:
     """The last status of a recovery that ends without a run: what was told of plan and partitions still stands."""
+    plans = [_never_begun(told) for told in old.get("plans", ())]
     return {
         **untaken(why, generation, old, now, stuck=True),
+        **({"plans": plans} if plans else {}),
         "finished": True,
         "outcome": str(End.ABORTED),
         "finishedAt": _instant(now),
@@ -190,16 +241,20 @@ def aborted(
     }
 
 
+def _never_begun(told: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The plan of this moment is nobody's any more."""
+    return {**told, "became": str(Became.NOT_BEGUN)} if told.get("became") == Became.CURRENT else told
+
+
 _BESIDES = ("Planned", "Approved", "Verified")
 
 
-def _counts(known: Known) -> dict[str, int]:
-    by = Counter(outcome.outcome for outcome in known.outcomes.values())
-    recovered = sum(count for outcome, count in by.items() if outcome.is_recovered)
-    refused, failed = by[Outcome.REFUSED] + by[Outcome.UNKNOWN], by[Outcome.FAILED]
-    total = max(known.total, recovered + refused + failed)
-    waiting = total - recovered - refused - failed
-    return {"total": total, "recovered": recovered, "refused": refused, "failed": failed, "waiting": waiting}
+_TOLD = {"refusals": {Whereabouts.REFUSED, Whereabouts.UNKNOWN}, "failures": {Whereabouts.FAILED}}
+
+
+def _counts(counts: Counts) -> dict[str, int]:
+    places = {str(place): counts[place] for place in Whereabouts}
+    return {"total": counts.total, "offline": counts.offline, **places}
 
 
 def _plan(plan: PlanNow) -> dict[str, Any]:
@@ -210,7 +265,16 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
         "expiresAt": _instant(plan.expires_at),
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
+        **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),
+        **({"cost": _cut(plan.cost)} if plan.cost else {}),
     }
+
+
+def _may_lose(cost: BrokerCost) -> dict[str, Any]:
+    said = {"broker": int(cost.broker), "records": cost.records, "partitions": cost.partitions}
+    if not cost.unknown:
+        return said
+    return said | {"unknownPartitions": cost.unknown, "certainOffsets": cost.certain, "because": _cut(cost.because)}
 
 
 def _cost(known: Known) -> dict[str, Any]:

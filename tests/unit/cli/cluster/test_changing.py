@@ -219,6 +219,8 @@ def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(
     )
 
     assert shown(report_table(Report((shorter, silent)))).endswith(
+        "Partitions: 0 of 2 recovered, 2 failed; 1 without a leader that was seen to answer\n"
+        "Elected uncleanly: none. 2 failed or are unknown: look who leads them.\n"
         "1 of 2 partitions have a leader that answers; 1 of them not as planned, see above.\n"
     )
 

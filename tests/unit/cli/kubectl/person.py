@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 from kafka_recovery.cli.kubectl.access import Kubernetes, Reach
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.sameness import changes
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -19,6 +20,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold
 from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, RECOVERIES, Kind
 from unit.cli.small_cluster import SmallCluster
@@ -132,6 +134,20 @@ class Incidents:
         status = status_of(known, 1, {}, NOON) if known else {"observedGeneration": -1}
         return self.kubernetes.put(RECOVERIES, name, wanted, status)
 
+    def replanned(self, name: str, before: Plan, change: Callable[[], object]) -> Plan:
+        """Something changed: another plan took the place of the one before, and waits for somebody's word."""
+        change()
+        after = self.plan()
+        journal = self.journal(name, f"uid-of-{name}")
+        asyncio.run(journal.discard(digest(before)))
+        history = PlanHistory.of(self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]["status"])
+        history.shows(_told(before))
+        history.ends(digest(before), Became.VOID, "the leader to elect was another one")
+        history.shows(_told(after), digest(before), changes(before, after))
+        self.record(name, f"uid-of-{name}", after)
+        self.tell(name, Phase.AWAITING_APPROVAL, AWAITING, after, history=history.told(digest(after)))
+        return after
+
     def awaiting(self, name: str = "prod-1", reason: Reason = AWAITING, policy: Policy | None = None) -> Plan:
         """A recovery whose plan is recorded and waits for somebody's word."""
         plan = self.plan(policy)
@@ -170,6 +186,10 @@ class Incidents:
         total = len(plan.decisions) if plan else 0
         obj = self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]
         obj["status"] = status_of(Known(phase, reason, total, plan=shown, **known), 1, obj["status"], NOON)
+
+
+def _told(plan: Plan) -> PlanTold:
+    return PlanTold(digest(plan), f"{NOON:%Y-%m-%dT%H:%M:%SZ}", len(plan.elections))
 
 
 def _at_once(work: Coroutine[Any, Any, T]) -> T:

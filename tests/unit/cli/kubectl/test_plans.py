@@ -20,6 +20,12 @@ from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
 
 
+def row(shown: str, name: str) -> str:
+    """The table's line about something, with single blanks."""
+    (line,) = [line for line in shown.splitlines() if line.startswith(name + " ")]
+    return " ".join(line.split())
+
+
 def one_line(shown: str) -> str:
     """Sentences as they are, wherever the terminal broke them."""
     return " ".join(shown.split())
@@ -33,7 +39,9 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
     assert shown.exit_code == 0
     assert "orders-17  Elect" in shown.stdout
     assert f"Digest: {digest(plan)}\n" in shown.stdout
-    assert f"Expires at {incidents.expires_at:%H:%M:%S} UTC, in 1" in shown.stdout
+    assert f"The operator checks it again before {incidents.expires_at:%H:%M:%S} UTC. Nothing changed: it stays" in (
+        one_line(shown.stdout)
+    )
     assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
     assert shown.stdout.endswith(
         "\nApprove: kubectl kafka-recovery approve prod-1"
@@ -42,11 +50,30 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
+COST = (
+    "Electing as planned may lose an unknown part of what broker 1 holds on 1 partition (its copy could not be read: "
+    "BrokerSilent)."
+)
+
+
+def test_what_may_be_lost_is_said_before_the_table_and_by_broker(
+    incidents: Incidents, plugin: Plugin, cluster: SmallCluster
+) -> None:
+    cluster.offline("orders-18", {2: 40, 3: 15})
+    incidents.awaiting()
+
+    shown = plugin("plan", "prod-1").stdout
+
+    assert one_line(shown).startswith(f"Plan for cluster {cluster.id} {COST.replace('1 partition', '2 partitions')}")
+    assert row(shown, "1").startswith("1 - - 2 partitions")
+    assert shown.index("May lose") < shown.index("orders-17")
+
+
 def test_a_plan_that_expired_says_so(incidents: Incidents, plugin: Plugin) -> None:
     incidents.expires_at = datetime.now(UTC) - timedelta(seconds=1)
     incidents.awaiting()
 
-    assert "Expired at " in plugin("plan", "prod-1").stdout
+    assert "Not checked again since " in plugin("plan", "prod-1").stdout
 
 
 def test_a_plan_that_is_carried_out_asks_for_nothing(incidents: Incidents, plugin: Plugin) -> None:
@@ -245,7 +272,7 @@ def test_a_journal_that_can_not_be_read_hides_no_warning(
 def test_a_partition_in_no_plan(incidents: Incidents, plugin: Plugin) -> None:
     incidents.awaiting()
 
-    assert "the plan of prod-1 does not hold payments-0" in plugin("explain", "prod-1", "payments-0").stderr
+    assert "no plan of prod-1 holds payments-0" in plugin("explain", "prod-1", "payments-0").stderr
     refused = plugin("explain", "payments-0")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("Error: no open recovery has a plan with payments-0; kubectl kafka-recovery stat")

@@ -9,10 +9,12 @@ import pytest
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase
 from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
+from unit.cli.kubectl.test_plans import one_line
+from unit.cli.small_cluster import SmallCluster
 
 PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"), total=3)
 
@@ -67,6 +69,17 @@ def test_who_has_to_do_something_next(
     assert f"Waits for: {waits}\n" in plugin("status", "prod-1").stdout
 
 
+def test_under_observe_nobody_is_waited_for_though_the_status_asks_yet(incidents: Incidents, plugin: Plugin) -> None:
+    """The authority was taken back a moment ago; or in the middle of a run, which then goes no further."""
+    incidents.cluster(authority="Observe")
+    incidents.awaiting()
+
+    assert "nobody: authority is Observe" in row(plugin("status").stdout, "prod-1")
+
+    incidents.tell("prod-1", Phase.HELD, Reason("ObserveOnly", "authority is Observe"), incidents.plan())
+    assert "Waits for: nobody: authority is Observe\n" in plugin("status", "prod-1").stdout
+
+
 def test_a_suspended_cluster_holds_its_recoveries(incidents: Incidents, plugin: Plugin) -> None:
     incidents.cluster(suspend=True)
     incidents.opened("prod-1", Known(Phase.HELD, Reason("Suspended", "")))
@@ -101,12 +114,83 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     shown = plugin("status", "prod-1")
 
     assert shown.exit_code == 0
-    assert "prod-1: AwaitingApproval (cluster prod)\n  the plan waits for a RecoveryApproval\n" in shown.stdout
+    assert one_line(shown.stdout).startswith(
+        "prod-1: AwaitingApproval (cluster prod); the approval of bob is NOT used: LossClassExceeded: the operator "
+        "says no more the plan waits for a RecoveryApproval Partitions: "
+    )
+    assert (
+        "\nPartitions: 0 of 1 recovered, 1 awaiting approval; 1 without a leader that was\nseen to answer\n"
+        in shown.stdout
+    )
     assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown, looked at again at " in shown.stdout
+    assert "\n  Electing as planned may lose an unknown part of what broker 1 holds on 1\n" in shown.stdout
     assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
     assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
     assert "eve" not in shown.stdout
     assert max(map(len, shown.stdout.splitlines())) <= 80
+
+
+def first_line(plugin: Plugin) -> str:
+    return one_line(plugin("status", "prod-1").stdout).split(" Partitions:")[0]
+
+
+def says_yes(kubernetes: SmallKubernetes, plan: str, accepted: str | None = None, message: str = "") -> None:
+    """Ann approves a plan; the operator answers with a reason why not, or not at all."""
+    ref = {"name": "prod-1", "uid": "uid-of-prod-1"}
+    spec = {"recoveryRef": ref, "planDigest": plan, "decision": "Approve", "approver": "ann"}
+    against = {"type": "Accepted", "status": "False", "reason": accepted, "message": message}
+    kubernetes.put(APPROVALS, "yes", spec, {"conditions": [against] if accepted else []})
+
+
+def test_an_approval_of_a_plan_that_was_replaced_is_told_in_the_first_line(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, cluster: SmallCluster
+) -> None:
+    first = incidents.awaiting()
+    second = incidents.replanned("prod-1", first, lambda: cluster.offline("payments-0", {3: 5}))
+
+    says_yes(kubernetes, digest(first))
+
+    told = first_line(plugin)
+    assert f"the approval of ann is NOT used: it names plan {digest(first)[:12]}, Replaced at " in told
+    assert f"followed by plan {digest(second)[:12]} (1 added (payments-0))" in told
+
+
+@pytest.mark.parametrize(
+    ("accepted", "message"),
+    [("ObserveOnly", "authority is Observe"), ("AdmissionPolicyMissing", "nobody checked who wrote it")],
+)
+def test_an_approval_that_is_not_admitted_or_not_honoured_is_told_in_the_first_line(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, accepted: str, message: str
+) -> None:
+    plan = incidents.awaiting()
+
+    says_yes(kubernetes, digest(plan), accepted, message)
+
+    assert f"(cluster prod); the approval of ann is NOT used: {accepted}: {message}" in first_line(plugin)
+
+
+def test_an_approval_that_came_too_late_is_told_and_one_that_may_count_yet_is_not(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    says_yes(kubernetes, digest(plan))
+
+    assert "NOT used" not in first_line(plugin)
+
+    incidents.tell("prod-1", Phase.ENDED, Reason("Aborted", "spec.abort is true"), plan, end=End.ABORTED)
+    assert "the approval of ann is NOT used: the recovery has ended: spec.abort is true" in first_line(plugin)
+
+
+def test_of_a_plan_that_was_carried_out_no_approval_is_called_unused(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    plan = incidents.awaiting()
+    says_yes(kubernetes, digest(plan))
+    incidents.carried_out("prod-1", plan)
+    by = ApprovedBy("yes", "uid-of-yes", "ann")
+    incidents.tell("prod-1", Phase.ENDED, Reason("Recovered", "1"), plan, end=End.RECOVERED, approval=by)
+
+    assert "NOT used" not in first_line(plugin)
 
 
 def test_finished_ones_come_last_and_not_all(incidents: Incidents, plugin: Plugin) -> None:

@@ -108,6 +108,8 @@ def test_a_person_at_the_terminal_approves_by_typing_the_beginning_of_the_digest
 
     assert code == 0
     assert "orders-0   Recovered" in shown
+    before_the_question = person.seen.split("To approve, type")[0].splitlines()[-1]
+    assert before_the_question.startswith("Electing as planned may lose ")
 
 
 @pytest.mark.parametrize("typed", ["yes\n", "\n", "\x04"])

@@ -221,18 +221,30 @@ async def test_a_plan_that_will_not_begin_goes_with_the_recovery_and_one_that_ha
     assert f"{NAME}-{name[:16]}-plan" in unowned(api)
 
 
-async def test_a_replaced_plan_is_deleted_and_one_that_has_begun_is_not(
+async def test_a_plan_that_was_replaced_is_forgotten_and_one_that_has_begun_is_not(
     api: KubernetesInMemory, world: World, plan: Plan
 ) -> None:
     journal = journal_of(api)
     name, replaced = await begin(journal, plan), await journal.record(await another(world))
 
-    await journal.replace(replaced)
+    await journal.forget(replaced)
     with pytest.raises(ValueError, match="has begun"):
-        await journal.replace(name)
+        await journal.forget(name)
 
     assert not [each for each in api.records() if replaced[:16] in each]
     assert f"{NAME}-{name[:16]}-plan" in unowned(api)
+
+
+async def test_a_plan_that_was_let_go_of_can_be_read_and_is_never_carried_out(
+    api: KubernetesInMemory, plan: Plan
+) -> None:
+    """It goes with its recovery, so that no assignment order may hang on it."""
+    journal = journal_of(api)
+    digest = await journal.record(plan)
+
+    await journal.discard(digest)
+
+    assert (await journal.plan(digest), await journal.kept(digest)) == (plan, None)
 
 
 @pytest.mark.parametrize("case", ["being deleted", "gone", "another of that name"])

@@ -499,3 +499,29 @@ async def test_until_when_an_approval_is_honoured_is_shown_anew_after_each_look(
     assert after
     assert after.expires_at - before.expires_at == timedelta(minutes=2)
     assert operated.phases == [Phase.AWAITING_APPROVAL], "it was not told that something changed"
+
+
+@taking_no_time
+async def test_an_approval_that_does_nothing_is_named_where_its_plan_is_asked_about(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.approve("0" * 64)
+    await question.after(10)
+
+    told = operated_reason(question)
+    assert told.code == "AwaitingApproval"
+    assert told.message.endswith(
+        "; the approval of ann is not used: RecoveryApproval yes is for plan 000000000000; the plan is "
+        f"{question.digest[:12]} now: read it"
+    )
+
+    operated.house = House(Authority.OBSERVE)
+    operated.api.approve(question.digest)
+    await question.after(10)
+
+    told = operated_reason(question)
+    assert told.code == "ObserveOnly"
+    assert "; the approval of ann is not used: authority is Observe" in told.message
+
+
+def operated_reason(question: Asked) -> Reason:
+    return question.approvals.progress.reason

@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.counts import GONE
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.policy import EvidenceRules, Policy, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.recoveries.progress import GONE, Progress, evidence_lasts, is_final
+from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts, is_final
 from kafka_recovery.kube.recoveries.status import Phase
 from unit.decision.incident import NOON, ORDERS, evidence, log, partition
 from unit.kube.recoveries.standings import BY
@@ -213,3 +214,14 @@ def test_thousands_that_are_refused_for_one_cause_are_one_line_and_said_again_on
 
     seen.progress.told(Report(tuple(REFUSED[:3])))
     assert len(caplog.records) == 2
+
+
+def test_what_another_plan_refused_waits_again_once_a_plan_elects_it(seen: Seen) -> None:
+    """But for an order that is not the original one yet: that must not go from sight."""
+    seen.progress.concluded(outcome(Outcome.REFUSED, "NoCandidate"))
+    altered = PartitionOutcome(PAYMENTS, Outcome.REFUSED, Reason("Fenced", "it is"), order_restored=False)
+    seen.progress.concluded(altered)
+
+    seen.progress.planned(BOTH, digest(BOTH))
+
+    assert seen.progress.outcomes == {PAYMENTS: altered}

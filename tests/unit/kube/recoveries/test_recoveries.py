@@ -40,6 +40,19 @@ async def test_a_recovery_is_taken_up_and_told_of_to_its_end(office: Office) -> 
 
 
 @taking_no_time
+async def test_a_good_end_says_what_is_not_good_about_it(office: Office) -> None:
+    office.world.kafka.partitions[ORDERS].min_isr = 2
+
+    office.takes_up()
+    status = await office.until("Recovered")
+
+    assert status["conditions"][0]["message"] == (
+        "1 of 1 partitions have a leader that answered itself; 1 were elected uncleanly; 1 had fewer than "
+        "min.insync.replicas in sync: acks=all fails there"
+    )
+
+
+@taking_no_time
 async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")

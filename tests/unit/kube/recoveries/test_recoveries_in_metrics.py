@@ -10,7 +10,7 @@ import pytest
 
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId
 from kafka_recovery.kube.resources.house import House
-from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
@@ -120,3 +120,27 @@ async def test_who_goes_no_further_by_himself_is_shown_while_he_is_open(office: 
     await asyncio.sleep(1)
 
     assert (shown(office, "open_recoveries"), shown(office, "stuck_recoveries")) == (0, 0)
+
+
+@taking_no_time
+async def test_what_a_second_plan_asks_about_is_counted_as_asked_about_and_not_as_refused(
+    asking_office: Office,
+) -> None:
+    """The same numbers in the status and in the metrics."""
+    asking_office.takes_up()
+    first = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
+    asking_office.world.kafka.partitions[ORDERS].ends[3] = 40
+    asking_office.api.change(POLICIES, "rules", limits={"waveSizes": [1]})  # so that the plan is looked at again
+    asking_office.changed()
+    async with asyncio.timeout(100):
+        while (status := asking_office.status()).get("plan", {}).get("digest") in (None, first):
+            await asyncio.sleep(0.05)
+    status = await asking_office.until("AwaitingApproval")
+    asking_office.changed()
+    await asyncio.sleep(70)
+
+    counts = {where: number for where, number in status["partitions"].items() if number}
+    assert counts == {"total": 1, "offline": 1, "awaitingApproval": 1}
+    assert "refusals" not in status
+    assert shown(asking_office, "recovery_partitions", state="awaitingApproval") == 1
+    assert shown(asking_office, "recovery_partitions", state="refused") == 0

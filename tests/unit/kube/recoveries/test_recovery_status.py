@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Loss, Plan
-from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.policy import Approval, EvidenceRules, RequiredAnswers
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE
 from kafka_recovery.kube.recoveries.status import FIRST, Known, Phase, plan_now, status_of, untaken
@@ -91,18 +91,82 @@ def test_who_approved_is_named() -> None:
 # Counts
 
 
+def places(known: Known) -> dict[str, int]:
+    """What a status counts, without the zeros."""
+    return {where: number for where, number in status_of(known, 1, {}, NOON)["partitions"].items() if number}
+
+
 def test_partitions_are_counted_and_what_has_no_outcome_waits() -> None:
     found = outcomes(recovered=1, recovered_cleanly=1, recovered_under_min_isr=1, refused=2, unknown=1, failed=1)
 
     status = status_of(Known(Phase.ELECTING, WHY, 20, found), 1, {}, NOON)
 
-    assert status["partitions"] == {"total": 20, "recovered": 3, "refused": 3, "failed": 1, "waiting": 13}
+    assert status["partitions"] == {
+        "total": 20, "offline": 17,
+        "recovered": 3, "awaitingApproval": 0, "waiting": 13, "refused": 2, "failed": 1, "unknown": 1,
+    }  # fmt: skip
 
 
 def test_those_that_were_not_counted_before_are_no_debt() -> None:
-    status = status_of(Known(Phase.PLANNING, WHY, 0, outcomes(refused=2)), 1, {}, NOON)
+    assert places(Known(Phase.PLANNING, WHY, 0, outcomes(refused=2))) == {"total": 2, "offline": 2, "refused": 2}
 
-    assert (status["partitions"]["total"], status["partitions"]["waiting"]) == (2, 0)
+
+THREE = frozenset(TopicPartition("t", number) for number in range(3))
+OF_THREE = replace(PLAN, elections=3, elects=THREE)
+UNSAID = Reason("ApprovalMissing", "no approval of the plan stands")
+
+
+def lacking(why: Reason) -> dict[TopicPartition, PartitionOutcome]:
+    return {id: PartitionOutcome(id, Outcome.REFUSED, why) for id in THREE}
+
+
+@pytest.mark.parametrize(
+    ("phase", "reason", "end", "where"),
+    [
+        (Phase.PLANNING, "Planning", None, "waiting"),
+        (Phase.AWAITING_APPROVAL, "AwaitingApproval", None, "awaitingApproval"),
+        (Phase.AWAITING_APPROVAL, "CoolingDown", None, "awaitingApproval"),
+        (Phase.AWAITING_APPROVAL, "ObserveOnly", None, "waiting"),
+        (Phase.ELECTING, "Electing", None, "waiting"),
+        (Phase.HELD, "Suspended", None, "waiting"),
+        (Phase.STUCK, "InternalError", None, "waiting"),
+        (Phase.RESTORING, "Resuming", None, "waiting"),
+        (Phase.ENDED, "Aborted", End.ABORTED, "refused"),
+        (Phase.ENDED, "ApprovalRefused", End.REFUSED, "refused"),
+    ],
+)
+@pytest.mark.parametrize("found", [{}, lacking(UNSAID)], ids=["nothing came of it", "nobody said yes"])
+def test_what_a_plan_elects_is_where_its_phase_has_it_and_never_refused_while_somebody_may_say_yes(
+    phase: Phase, reason: str, end: End | None, where: str, found: dict[TopicPartition, PartitionOutcome]
+) -> None:
+    known = Known(phase, Reason(reason, "so it is"), 3, found, OF_THREE, end=end)
+
+    assert places(known) == {"total": 3, "offline": 3, where: 3}
+    assert ("refusals" in status_of(known, 1, {}, NOON)) == (where == "refused" and bool(found))
+
+
+def test_what_the_plan_refuses_is_refused_before_its_run_says_so() -> None:
+    refusing = replace(OF_THREE, declines=frozenset({TopicPartition("t", 3)}))
+
+    known = Known(Phase.AWAITING_APPROVAL, Reason("AwaitingApproval", ""), 5, plan=refusing)
+
+    assert places(known) == {"total": 5, "offline": 5, "awaitingApproval": 3, "refused": 1, "waiting": 1}
+
+
+def test_a_plan_that_is_full_leaves_the_rest_waiting_for_the_next_one() -> None:
+    full = lacking(Reason("PlanIsFull", "they come with the next plan"))
+
+    assert places(Known(Phase.ELECTING, WHY, 3, full)) == {"total": 3, "offline": 3, "waiting": 3}
+
+
+def test_whom_a_leader_answers_is_not_offline_whatever_its_outcome_is_called() -> None:
+    another = PartitionOutcome(TopicPartition("t", 0), Outcome.FAILED, leader=BrokerId(2), log_end=Offset(0))
+    silent = PartitionOutcome(TopicPartition("t", 1), Outcome.FAILED, leader=BrokerId(2))
+    gone = PartitionOutcome(TopicPartition("t", 2), Outcome.REFUSED, Reason("TopicGone", "it was deleted"))
+
+    found = {each.id: each for each in (another, silent, gone)}
+
+    assert places(Known(Phase.STUCK, WHY, 3, found)) == {"total": 3, "offline": 1, "failed": 2, "refused": 1}
 
 
 def test_only_the_first_refusals_and_failures_are_told_in_the_order_of_partitions() -> None:
@@ -133,6 +197,26 @@ def test_verified_counts_only_leaders_that_answered(
     found: dict[TopicPartition, PartitionOutcome], sentence: str
 ) -> None:
     assert message(status_of(Known(Phase.ENDED, WHY, 3, found, end=End.RECOVERED), 1, {}, NOON), "Verified") == sentence
+
+
+# What may be lost
+
+
+def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> None:
+    diverged = {1: None, 2: log(20, (0, 0), (1, 10)), 3: log(27)}
+    plan = decide(evidence(partition(diverged)), policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)))
+
+    told = status_of(Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64, NOON)), 1, {}, NOON)["plan"]
+
+    unread = "its copy could not be read: no answer"
+    assert told["mayLose"] == [
+        {"broker": 3, "records": 17, "partitions": 1},
+        {"broker": 1, "records": 0, "partitions": 0, "unknownPartitions": 1, "certainOffsets": 0, "because": unread},
+    ]
+    assert told["cost"] == (
+        "Electing as planned may lose up to 17 records that broker 3 holds and the new leader lacks, on 1 partition; "
+        f"an unknown part of what broker 1 holds on 1 partition ({unread})."
+    )
 
 
 # Times

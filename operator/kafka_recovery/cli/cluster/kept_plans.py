@@ -1,0 +1,120 @@
+"""The plans that the journal on this machine keeps: what became of each, and one by the beginning of its digest."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+
+from kafka_recovery.cli.cluster import plan_files
+from kafka_recovery.cli.cluster.journal_place import require_journal
+from kafka_recovery.cli.terminal.exit_codes import ExitCode
+from kafka_recovery.cli.terminal.inputs import journal_directory
+from kafka_recovery.cli.terminal.render import Output, lines, table, write_result
+from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.cli.terminal.text import complain
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.recovery.local_storage import local_journal
+
+_DIGEST = r"[0-9a-f]{6,64}"
+
+
+class Became(StrEnum):
+    """What became of a plan in the journal."""
+
+    CARRIED_OUT = "CarriedOut"
+    UNFINISHED = "Unfinished"
+    """It was begun: resume goes on with it, undo puts its orders back."""
+    NOT_BEGUN = "NotBegun"
+
+
+@dataclass(frozen=True, slots=True)
+class KeptPlan:
+    """One of them; `digest` may be its beginning only, until the plan is read."""
+
+    cluster: str
+    digest: str
+    became: Became
+    directory: Path
+
+    def read(self) -> Plan:
+        """Raises InvalidDocument if it is not the plan that was recorded."""
+        return local_journal(self.directory, self.cluster).plan(self.digest)
+
+
+def kept(directory: Path) -> Iterator[KeptPlan]:
+    """All plans, cluster by cluster, the newest first."""
+    for place in sorted(each for each in directory.iterdir() if each.is_dir()):
+        for run, names in local_journal(directory, place.name).kept().items():
+            yield KeptPlan(place.name, run, _became(names), directory)
+
+
+def by_digest(given: Path | None, prefix: str) -> tuple[KeptPlan, Plan]:
+    """The plan whose digest begins so. Raises InvalidDocument for none, and for several, naming them."""
+    if not re.fullmatch(_DIGEST, prefix):
+        raise InvalidDocument(f"{prefix!r} is not the beginning of a plan's digest (6 to 64 hexadecimal digits)")
+    directory = journal_directory(given)
+    require_journal(directory)
+    found = [each for each in kept(directory) if each.digest.startswith(prefix) or prefix.startswith(each.digest)]
+    if len(found) > 1:
+        named = "".join(f"\n  {each.digest} {each.became} (cluster {each.cluster})" for each in found)
+        raise InvalidDocument(f"the digests of {len(found)} plans begin {prefix}:{named}")
+    if not found:
+        raise InvalidDocument(f"the journal {directory} has no plan whose digest begins {prefix}")
+    plan = found[0].read()
+    if not str(plan_files.plan_document(plan)["digest"]).startswith(prefix):
+        raise InvalidDocument(f"the journal {directory} has no plan whose digest begins {prefix}")
+    return found[0], plan
+
+
+def is_digest(given: Path) -> bool:
+    """Whether what stands where a file could be means a plan of the journal."""
+    return re.fullmatch(_DIGEST, str(given)) is not None and not given.exists()
+
+
+async def plans(given: Path | None, prefix: str | None, output: Output) -> ExitCode:
+    """List the plans of the journal, or show one of them."""
+    if prefix is not None:
+        found, plan = by_digest(given, prefix)
+        shown = Group(lines(f"From the journal of cluster {found.cluster}: {found.became}.", ""), plan_table(plan))
+        write_result(output, plan_files.plan_document(plan) | {"became": str(found.became)}, shown)
+        return ExitCode.DONE
+    directory = journal_directory(given)
+    require_journal(directory)
+    rows = list(_rows(list(kept(directory))))
+    write_result(output, {"plans": [dict(zip(_FIELDS, row, strict=True)) for row in rows]}, _listed(rows))
+    return ExitCode.DONE
+
+
+_FIELDS = ("cluster", "plan", "became", "madeAt", "elections")
+
+
+def _rows(found: Sequence[KeptPlan]) -> Iterator[tuple[str, str, str, str | None, int | None]]:
+    """One that can't be read is told of, and hides no other."""
+    for each in found:
+        try:
+            plan = each.read()
+        except (InvalidDocument, OSError) as damaged:
+            complain(str(damaged))
+            yield each.cluster, each.digest, str(each.became), None, None
+            continue
+        made_at = f"{plan.evidence.cluster.observed_at:%Y-%m-%dT%H:%M:%SZ}"
+        yield each.cluster, each.digest, str(each.became), made_at, len(plan.elections)
+
+
+def _listed(rows: Sequence[tuple[str, str, str, str | None, int | None]]) -> RenderableType:
+    if not rows:
+        return lines("The journal holds no plan.")
+    shown = [(digest, became, made_at, elections, cluster) for cluster, digest, became, made_at, elections in rows]
+    return table("Plan", "Became", "Made at", "Elections", "Cluster", rows=shown)
+
+
+def _became(names: Set[str]) -> Became:
+    if "finished.json" in names:
+        return Became.CARRIED_OUT
+    return Became.UNFINISHED if "begun.json" in names else Became.NOT_BEGUN

@@ -1,0 +1,121 @@
+"""What holds after a recovery has ended: who decided, who was elected how, what brokers that were away may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_recovery.cli.kubectl import reading
+from kafka_recovery.cli.kubectl.reading import Incident
+from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.cli.terminal import words
+from kafka_recovery.decision.returns import after_an_election, away
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.journal.shown_plans import Named
+from kafka_recovery.kube.machinery.api import ApiError, Object
+from kafka_recovery.kube.recoveries.plan_history import Became
+from kafka_recovery.kube.resources.kinds import CLUSTERS
+from kafka_recovery.kube.watching.watch import BrokerState
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerNow:
+    """How a broker does, by the status of its WatchedCluster. `state` None: nobody knows."""
+
+    id: BrokerId
+    state: str | None = None
+    since: str = ""
+    seen_at: str = ""
+
+    @property
+    def is_back(self) -> bool:
+        """Whether it was seen alive."""
+        return self.state == BrokerState.ONLINE
+
+    def __str__(self) -> str:
+        if self.state is None:
+            return f"Broker {self.id}: nobody knows how it is now."
+        seen = f", seen at {self.seen_at}" if self.seen_at else ""
+        return f"Broker {self.id}: {self.state} since {self.since}{seen}."
+
+
+def aftermath(session: Session, incident: Incident, cluster: Object | None) -> Iterator[str]:
+    """Of a recovery that has ended."""
+    if not incident.finished:
+        return
+    try:
+        outcomes = reading.outcomes(session, incident)
+        plans = list(_carried_out(session, incident))
+    except (ApiError, InvalidDocument) as error:
+        yield f"Who was elected can't be told: {error}"
+        return
+    if not outcomes:
+        begun = Named.by(incident.recovery.status, incident.recovery.meta.uid).begun
+        unknown = "Its plans were begun, and the journal tells no more of them: look at its partitions yourself."
+        yield unknown if begun else "This recovery elected nobody: no unclean election was done for it."
+        return
+    yield f"Decided: {decided_by(incident)}"
+    yield words.elected(tuple(outcomes.values()))
+    for absent, ids in sorted(away_from(plans, outcomes).items()):
+        yield from of_broker(broker_now(cluster, absent), ids)
+
+
+def _carried_out(session: Session, incident: Incident) -> Iterator[Plan]:
+    for told in incident.plans:
+        if told.became is Became.CARRIED_OUT and told.readable:
+            yield reading.recorded(session, incident.recovery, told.digest)
+
+
+def decided_by(incident: Incident) -> str:
+    """Who said yes to what was carried out last."""
+    plan, approval = incident.recovery.status.get("plan") or {}, incident.recovery.status.get("approval")
+    which = f"plan {str(plan['digest'])[:12]}" if plan.get("digest") else "the last plan"
+    if approval:
+        return f"{approval.get('by')} approved {which} by RecoveryApproval {approval.get('name')}."
+    if plan.get("needsApproval") is False:
+        return f"nobody was asked about {which}; the policy's rules decided."
+    return f"no approval of {which} is known any more."
+
+
+def away_from(
+    plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOutcome]
+) -> dict[BrokerId, list[TopicPartition]]:
+    """Brokers whose copies nobody could read when the plan was made, of partitions that another one leads since."""
+    found: dict[BrokerId, list[TopicPartition]] = {}
+    for plan in plans:
+        for partition in plan.evidence.partitions:
+            done = outcomes.get(partition.id)
+            for broker in away(partition) if done and done.leader is not None else ():
+                if done and broker != done.leader and partition.id not in found.setdefault(broker, []):
+                    found[broker].append(partition.id)
+    return {broker: ids for broker, ids in found.items() if ids}
+
+
+def cluster_of(session: Session, incident: Incident) -> Object | None:
+    """The recovery's WatchedCluster; None: it is not there, or may not be read."""
+    try:
+        return session.api.get(CLUSTERS.path(session.namespace, incident.recovery.cluster_name))
+    except ApiError:
+        return None
+
+
+def broker_now(cluster: Object | None, broker: BrokerId) -> BrokerNow:
+    """What the status of its WatchedCluster says of it."""
+    status: Mapping[str, Any] = (cluster or {}).get("status") or {}
+    seen = next((each for each in status.get("brokerStates") or () if each.get("id") == int(broker)), None)
+    if seen is None:
+        return BrokerNow(broker)
+    return BrokerNow(broker, seen.get("state"), seen.get("since", ""), status.get("lastProbe", ""))
+
+
+def of_broker(broker: BrokerNow, ids: Sequence[TopicPartition]) -> Iterator[str]:
+    """What it may hold, and what its start does, or did."""
+    if broker.is_back:
+        copies = words.copies(len(ids))
+        yield f"{broker} On joining it deletes, or has deleted, every record of its {copies} that the new leaders lack."
+        return
+    yield f"{broker} It may hold records that the new leaders lack. {after_an_election([broker.id], ids)}"

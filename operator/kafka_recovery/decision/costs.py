@@ -1,0 +1,148 @@
+"""What the elections of a plan may take from each broker, over all partitions: figures, and one line of words.
+
+A record is lost for a broker when a leader that lacks it is elected: on joining, the broker truncates to the leader's
+log (KIP-101). What was compared is an upper bound in offsets; what could not be read or compared is unknown, and is
+never counted as nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from kafka_recovery.decision.logs import contradict
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Plan
+
+_NAMED = 4
+"""So many brokers are named in the line; the table has all of them."""
+NOT_COMPARED = "its log can't be compared with the new leader's: leader epochs are unknown, or contradict each other"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerCost:
+    """What one broker may lose.
+
+    `records`: at most so many, on `partitions` where its log and the new leader's were compared and differ.
+    `unknown`: partitions where nobody knows how much, and `because` of what; of them `certain` offsets for certain.
+    """
+
+    broker: BrokerId
+    records: int = 0
+    partitions: int = 0
+    unknown: int = 0
+    certain: int = 0
+    because: str = ""
+
+
+def costs(plan: Plan) -> tuple[BrokerCost, ...]:
+    """By broker, those first that may lose most; a broker that is not among them loses nothing."""
+    sums = _Sums()
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    for id, decision in plan.elections.items():
+        sums.add(decision, seen[id])
+    found = map(sums.of, sums.brokers())
+    return tuple(sorted(found, key=lambda cost: (-cost.records, -cost.unknown, cost.broker)))
+
+
+class _Sums:
+    """Counters by broker, for thousands of partitions."""
+
+    def __init__(self) -> None:
+        self._records: Counter[BrokerId] = Counter()
+        self._partitions: Counter[BrokerId] = Counter()
+        self._certain: Counter[BrokerId] = Counter()
+        self._unknown: Counter[BrokerId] = Counter()
+        self._because: dict[BrokerId, Counter[str]] = {}
+
+    def add(self, decision: Decision, partition: PartitionEvidence) -> None:
+        """One election."""
+        lacking = {lack.broker: lack.records for lack in decision.loss.lacks} if decision.loss else {}
+        leader = next(replica.log for replica in partition.replicas if replica.broker == decision.leader)
+        for replica in partition.replicas:
+            broker = replica.broker
+            if broker == decision.leader:
+                continue
+            if why := _why_unknown(replica, leader):
+                self._unknown[broker] += 1
+                self._certain[broker] += lacking.get(broker, 0)
+                self._because.setdefault(broker, Counter())[why] += 1
+            elif broker in lacking:
+                self._records[broker] += lacking[broker]
+                self._partitions[broker] += 1
+
+    def brokers(self) -> set[BrokerId]:
+        """Those that may lose anything."""
+        return {*self._partitions, *self._unknown}
+
+    def of(self, broker: BrokerId) -> BrokerCost:
+        """All of them together."""
+        because = "; ".join(why for why, _ in self._because.get(broker, Counter[str]()).most_common(2))
+        return BrokerCost(
+            broker,
+            self._records[broker],
+            self._partitions[broker],
+            self._unknown[broker],
+            self._certain[broker],
+            because,
+        )
+
+
+def _why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
+    """Why nobody can tell what this replica loses; empty: it can be told."""
+    if replica.log is None:
+        return f"its copy could not be read: {replica.problem.code if replica.problem else 'no answer'}"
+    if leader is None or leader.epochs is None or replica.log.epochs is None or contradict(leader, replica.log):
+        return NOT_COMPARED
+    return ""
+
+
+def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
+    """What the elections of a plan may lose, for whoever approves it."""
+    elections = plan.elections
+    if not elections:
+        return "This plan elects nobody, so nothing is lost by it."
+    proven = all(each.loss and each.loss.loss_class is LossClass.LOSSLESS for each in elections.values())
+    if found:
+        more = f"; {len(found) - _NAMED} more brokers" if len(found) > _NAMED else ""
+        told = f"Electing as planned may lose {'; '.join(map(_told, found[:_NAMED]))}{more}."
+        doubt = " Nothing acknowledged with acks=all is among it: every election is proven Lossless." if proven else ""
+    else:
+        told = "Electing as planned deletes no record of any replica: all were read, and no leader lacks any of them."
+        doubt = "" if proven else " Whether an acknowledged record was on none of them is not known."
+    return f"{told}{_witnessed(elections.values())}{doubt}"
+
+
+def _witnessed(elections: Iterable[Decision]) -> str:
+    """What others saw once and no new leader holds, whoever else may."""
+    seen = [each.loss.at_least for each in elections if each.loss and each.loss.at_least]
+    if not seen:
+        return ""
+    return f" On {_partitions(len(seen))} {sum(seen):,} offsets that were seen once lie beyond the new leader's log."
+
+
+def _told(cost: BrokerCost) -> str:
+    return " and ".join(_parts(cost))
+
+
+def _parts(cost: BrokerCost) -> Iterator[str]:
+    whose = f"broker {cost.broker}"
+    if cost.partitions:
+        lacks = f"that {whose} holds and the new leader lacks, on {_partitions(cost.partitions)}"
+        yield f"up to {records(cost.records)} {lacks}"
+        whose = "it"
+    if cost.unknown:
+        least = f", {cost.certain} offsets at least" if cost.certain else ""
+        yield f"an unknown part of what {whose} holds on {_partitions(cost.unknown)}{least} ({cost.because})"
+
+
+def records(count: int) -> str:
+    """So many records."""
+    return f"{count:,} record{'' if count == 1 else 's'}"
+
+
+def _partitions(count: int) -> str:
+    return f"{count:,} partition{'' if count == 1 else 's'}"

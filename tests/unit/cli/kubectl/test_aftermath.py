@@ -1,0 +1,127 @@
+"""After the end: who decided, who was elected how, and what a broker that is still down does when it is started."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval, Policy, Rule
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.documents import digest
+from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
+from kafka_recovery.kube.resources.kinds import CLUSTERS
+from unit.cli.kubectl.conftest import Plugin
+from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
+from unit.cli.kubectl.test_plans import one_line
+
+LED = PartitionOutcome(
+    TopicPartition("orders", 17), Outcome.RECOVERED, leader=BrokerId(2), leader_epoch=LeaderEpoch(8), log_end=Offset(27)
+)
+COPY = (
+    "It may hold records that the new leaders lack. Before broker 1 is started, copy its directory of orders-17: on "
+    "joining, it deletes every record that the leader lacks."
+)
+DONE = Reason("Recovered", "1 of 1 partitions have a leader that answered itself")
+
+
+def ended(incidents: Incidents, outcome: PartitionOutcome = LED, **known: ApprovedBy) -> Plan:
+    plan = incidents.awaiting(policy=None if known else Policy((Rule("all", approval=Approval.AUTO),)))
+    incidents.carried_out("prod-1", plan, outcome)
+    incidents.tell("prod-1", Phase.ENDED, DONE, plan, end=End.RECOVERED, **known)
+    return plan
+
+
+def broker_1(kubernetes: SmallKubernetes, state: str) -> None:
+    status = kubernetes.memory.objects[CLUSTERS.path(NAMESPACE, "prod")]["status"]
+    status["brokerStates"] = [{"id": 1, "state": state, "since": "2026-11-21T11:58:00Z"}]
+    status["lastProbe"] = "2026-11-21T12:09:00Z"
+
+
+def told(plugin: Plugin) -> str:
+    return one_line(plugin("status", "prod-1").stdout)
+
+
+def test_who_approved_what_was_elected_and_that_the_dead_broker_is_still_down(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    incidents.cluster()
+    broker_1(kubernetes, "Fenced")
+    plan = ended(incidents, approval=ApprovedBy("yes", "uid-of-yes", "ann"))
+
+    assert (
+        f"Decided: ann approved plan {digest(plan)[:12]} by RecoveryApproval yes. Elected uncleanly: 1 partition. "
+        f"Broker 1: Fenced since 2026-11-21T11:58:00Z, seen at 2026-11-21T12:09:00Z. {COPY} " in told(plugin)
+    )
+
+
+def test_where_nobody_was_asked_the_rules_decided(incidents: Incidents, plugin: Plugin) -> None:
+    plan = ended(incidents)
+
+    assert f"Decided: nobody was asked about plan {digest(plan)[:12]}; the policy's rules decided." in told(plugin)
+
+
+def test_of_a_broker_that_is_back_it_is_not_said_that_it_should_be_copied_before_its_start(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    incidents.cluster()
+    broker_1(kubernetes, "Online")
+    ended(incidents)
+
+    for shown in (told(plugin), one_line(plugin("plan", "prod-1").stdout)):
+        assert "Broker 1: Online since 2026-11-21T11:58:00Z" in shown
+        assert "On joining it deletes, or has deleted, every record of its copy that the new leaders lack." in shown
+        assert "Before broker 1 is started" not in shown
+
+
+def test_of_a_broker_of_which_nobody_knows_the_worse_is_said(incidents: Incidents, plugin: Plugin) -> None:
+    ended(incidents)
+
+    assert f"Broker 1: nobody knows how it is now. {COPY}" in told(plugin)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "words"),
+    [
+        (Outcome.RECOVERED_CLEANLY, "Elected uncleanly: none. 1 had a leader without an unclean election."),
+        (Outcome.FAILED, "Elected uncleanly: none. 1 failed or are unknown: look who leads them."),
+        (
+            Outcome.RECOVERED_UNDER_MIN_ISR,
+            "Elected uncleanly: 1 partition. 1 had fewer than min.insync.replicas in sync when it was verified: "
+            "producers with acks=all fail there until enough followers are in sync again.",
+        ),
+    ],
+)
+def test_how_leaders_came_about_is_told_as_it_was_verified(
+    incidents: Incidents, plugin: Plugin, outcome: Outcome, words: str
+) -> None:
+    ended(incidents, replace(LED, outcome=outcome))
+
+    assert words in told(plugin)
+
+
+def test_who_elected_nobody_says_so(incidents: Incidents, plugin: Plugin) -> None:
+    plan = incidents.awaiting()
+    incidents.tell("prod-1", Phase.ENDED, Reason("Aborted", "spec.abort is true"), plan, end=End.ABORTED)
+
+    assert "This recovery elected nobody: no unclean election was done for it." in told(plugin)
+
+
+def test_a_journal_that_can_not_be_read_is_not_taken_for_an_empty_one(
+    incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    ended(incidents)
+    kubernetes.refuses["recoveryrecords"] = ApiError(403, "Forbidden", "ann may not list recoveryrecords")
+
+    assert "Who was elected can't be told: " in told(plugin)
+    assert "elected nobody" not in told(plugin)
+
+
+def test_while_it_is_open_nothing_is_said_of_an_end(incidents: Incidents, plugin: Plugin) -> None:
+    incidents.awaiting()
+
+    assert "Decided" not in told(plugin)
