@@ -134,6 +134,26 @@ class AddressShared(ClusterError):
         )
 
 
+class AnotherBroker(ClusterError):
+    """The broker that answers is not the one that is listed there: what it says is about its own logs."""
+
+    code = "AnotherBroker"
+
+    def __init__(self, address: object, broker: int, detail: str | None = None) -> None:
+        said = " ".join((detail or "").split())[:_LONGEST_DETAIL]
+        super().__init__(
+            f"broker {broker} is listed at {address}, but another broker answers there{f' ({said})' if said else ''}, "
+            f"so nothing that it says is taken for broker {broker}'s; check advertised.listeners, and what leads to "
+            "that address (a Service, a port-forward, a load balancer)"
+        )
+
+    @classmethod
+    def same_epoch(cls, address: object, broker: int, others: Sequence[int], epoch: int) -> AnotherBroker:
+        """Several brokers told the same broker epoch, which the controller gives to one of them only."""
+        named = ", ".join(map(str, others))
+        return cls(address, broker, f"brokers {named} all told the broker epoch {epoch}")
+
+
 class BrokerRestarted(ClusterError):
     """It registered anew while it was asked: what it said before is about another incarnation (KIP-903)."""
 

@@ -13,7 +13,7 @@ from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import advances, committed
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
-from kafka_recovery.cluster.errors import BrokerRestarted, BrokerSilent, ClusterError, TooLate
+from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerSilent, ClusterError, TooLate
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
@@ -46,7 +46,8 @@ _LAST_LOOK = 2
 class Gathering:
     """One look at everything. `known`: earlier evidence; `now`: the wall clock that evidence is dated by.
 
-    `epochs`: the brokers' own ones, as they are told while their logs are measured.
+    `epochs`: the brokers' own ones, as they are told while their logs are measured. `impostors`: brokers at whose
+    address another one answers.
     """
 
     brokers: Brokers
@@ -57,6 +58,7 @@ class Gathering:
     rules: EvidenceRules
     known: Mapping[TopicPartition, PartitionEvidence]
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
+    impostors: dict[BrokerId, Reason] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
         """All that is seen. Raises TooLate if brokers were to be asked once, and it took too long for a last look."""
@@ -109,11 +111,24 @@ class Gathering:
             for broker in state.replicas:
                 by_broker.setdefault(broker, []).append(state)
         surveys = await together(*(self._survey(view, broker, held) for broker, held in by_broker.items()))
+        self._note_same_epochs()
         found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
         for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
             for state in held:
-                found[state.id][broker] = _as_known(state, view, survey[state.id])
+                why = self.impostors.get(broker)
+                replica = _as_known(state, view, survey[state.id])
+                found[state.id][broker] = Replica(broker, None, why) if why else replica
         return found
+
+    def _note_same_epochs(self) -> None:
+        """The controller gives each broker epoch to one broker: who tells the same one is measured twice."""
+        by_epoch: dict[BrokerEpoch, list[BrokerId]] = {}
+        for broker, epoch in sorted(self.epochs.items()):
+            by_epoch.setdefault(epoch, []).append(broker)
+        for epoch, brokers in by_epoch.items():
+            for broker in brokers if len(brokers) > 1 else ():
+                at = self.members.listing.known[broker].address
+                self.impostors.setdefault(broker, AnotherBroker.same_epoch(at, broker, brokers, epoch).reason)
 
     async def _survey(
         self, view: View, broker: BrokerId, held: Sequence[PartitionState]
@@ -135,7 +150,9 @@ class Gathering:
                 found |= await survey.measure(wanted, may_lead=fenced, known=known)
             except ClusterError as error:
                 problem = error.reason
-                if isinstance(error, BrokerRestarted):
+                if isinstance(error, AnotherBroker):
+                    self.impostors[broker] = problem
+                if isinstance(error, (AnotherBroker, BrokerRestarted)):
                     found = {}
                 if not isinstance(error, BrokerSilent):
                     break
@@ -174,12 +191,12 @@ class Gathering:
     def _state(self, view: View, advances: Mapping[BrokerId, bool], elr: bool, took: timedelta) -> ClusterState:
         """Who is not listed is not registered, so none of the cluster; before Kafka 4.0 it may be fenced only."""
         brokers = [
-            replace(_broker(entry, view, advances.get(entry.id)), epoch=self.epochs.get(entry.id))
+            self._broker(entry, view, advances.get(entry.id))
             for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
         ]
         if not view.cluster.lists_fenced:
             away = [entry for entry in self.members.listing.known.values() if entry.id not in view.cluster.brokers]
-            brokers += [replace(_broker(entry, view, None), registered=None, fenced=True) for entry in away]
+            brokers += [replace(self._broker(entry, view, None), registered=None, fenced=True) for entry in away]
         mine = view.versions[view.at.id]
         return ClusterState(
             cluster_id=view.cluster.cluster_id,
@@ -192,6 +209,15 @@ class Gathering:
             took=took,
             as_of=view.as_of,
         )
+
+    def _broker(self, entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
+        """What was said at its address is this broker's, unless another one was found to answer there."""
+        if (why := self.impostors.get(entry.id)) is None:
+            return replace(
+                _broker(entry, view.versions.get(entry.id), advances, view.faults.get(entry.id)),
+                epoch=self.epochs.get(entry.id),
+            )
+        return _broker(entry, None, None, why)
 
 
 def _was_behind(view: View, watermark: int) -> bool:
@@ -234,8 +260,7 @@ def _logs(
     return {id: replica.log for id, replica in replicas.items() if replica and replica.log}
 
 
-def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
-    versions = view.versions.get(entry.id)
+def _broker(entry: BrokerEntry, versions: ApiVersions | None, advances: bool | None, why: Reason | None) -> Broker:
     return Broker(
         id=entry.id,
         host=entry.address.host,
@@ -247,7 +272,7 @@ def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
         reachable=versions is not None,
         metadata_offset=versions.finalized_features_epoch if versions else None,
         metadata_advances=advances,
-        problem=view.faults.get(entry.id),
+        problem=why,
     )
 
 
