@@ -70,10 +70,37 @@ class StaleMetadata(ClusterError):
         return cls(address, applied, behind if committed is not None else f"{behind} does not answer it")
 
     @classmethod
-    def behind_earlier(cls, address: object, applied: int, seen: int) -> StaleMetadata:
-        """A broker of this cluster showed more before, or a plan was made from more."""
-        otherwise = " If it does, and this is said of every broker, start this program anew: it was told wrong once."
-        return cls(address, applied, f"this cluster's metadata were seen at offset {seen} before", otherwise)
+    def behind_earlier(
+        cls, address: object, applied: int, seen: int, alone: tuple[object, timedelta] | None = None
+    ) -> StaleMetadata:
+        """A broker of this cluster showed more before, or a plan was made from more. `alone`: which broker alone said
+        so, and how long that counts.
+        """
+        behind = f"this cluster's metadata were seen at offset {seen} before"
+        if alone is None:
+            otherwise = (
+                " If it does, and this is said of every broker, start this program anew: it was told wrong once."
+            )
+            return cls(address, applied, behind, otherwise)
+        who, lasts = alone
+        otherwise = (
+            f" Only {who} ever said that there are as many; if that broker does not say so again within "
+            f"{lasts.total_seconds():g}s, and no other broker does, it is not believed any more. Look at {who} first."
+        )
+        return cls(address, applied, behind, otherwise)
+
+
+class AheadOfController(ClusterError):
+    """A broker says to have applied more than the controller has committed: its metadata are none of this cluster."""
+
+    code = "AheadOfController"
+
+    def __init__(self, address: object, applied: int, committed: int) -> None:
+        self.applied = applied
+        super().__init__(
+            f"{address} says to have applied metadata offset {applied}, but the controller has committed {committed} "
+            "only: what that broker shows is not believed; restart it, and if it goes on, have its disk checked"
+        )
 
 
 class ClusterMismatch(ClusterError):

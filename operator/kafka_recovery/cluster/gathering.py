@@ -76,6 +76,8 @@ class Gathering:
         view = await self.members.look(deadline, in_a_hurry=self.rules.attempts == 1)
         designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
         partitions, watermark = await together(self._partitions(view), committed(self.brokers, view, deadline))
+        if isinstance(watermark, int) and self.members.refutes(view.at, view.as_of, watermark):
+            return await self._evidence(again=again)
         states, missing = _in_scope(self.scope, partitions)
         ids = [state.id for state in states]
         measured = [state for state in states if state.leader is None or self.scope.with_led]

@@ -136,7 +136,7 @@ class Play:
     lists_fenced: bool = True
     stale: dict[int, Stale] = field(default_factory=dict)
     applied: dict[int, int] = field(default_factory=dict)
-    watermark: int | None = 100
+    watermark: int | None = 101
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     logs: dict[tuple[int, TopicPartition], Log] = field(default_factory=dict)
     page: int = 2000
