@@ -167,7 +167,7 @@ class AnotherBroker(ClusterError):
     code = "AnotherBroker"
 
     def __init__(self, address: object, broker: int, detail: str | None = None) -> None:
-        said = " ".join((detail or "").split())[:_LONGEST_DETAIL]
+        said = _shortened(detail)
         super().__init__(
             f"broker {broker} is listed at {address}, but another broker answers there{f' ({said})' if said else ''}, "
             f"so nothing that it says is taken for broker {broker}'s; check advertised.listeners, and what leads to "
@@ -341,5 +341,10 @@ def reason_for(code: int, what: str, *, needs: str | None = None, detail: str | 
     if code in _MISSING_ACL:
         acl = needs or _MISSING_ACL[code]
         return Reason(machine_code, f"{what}: not authorized ({code}); our principal lacks {acl}")
-    said = " ".join((detail or "").split())[:_LONGEST_DETAIL]
+    said = _shortened(detail)
     return Reason(machine_code, f"{what}: Kafka answered {name} ({code})" + (f": {said}" if said else ""))
+
+
+def _shortened(detail: str | None) -> str:
+    """A broker's own text, as much of it as is shown."""
+    return " ".join((detail or "").split())[:_LONGEST_DETAIL]

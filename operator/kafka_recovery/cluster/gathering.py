@@ -97,8 +97,10 @@ class Gathering:
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
+        committed_by_then = MetadataOffset(watermark - 1) if isinstance(watermark, int) else None
         cluster = self._state(view, advancing, elr, timedelta(seconds=loop_time() - began))
-        return Evidence(replace(cluster, designated_elections=designates), tuple(evidence), tuple(missing))
+        cluster = replace(cluster, designated_elections=designates, committed=committed_by_then)
+        return Evidence(cluster, tuple(evidence), tuple(missing))
 
     async def _partitions(self, view: View) -> Partitions:
         at, wanted = view.at.address, self.scope.partitions
