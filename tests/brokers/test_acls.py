@@ -34,14 +34,15 @@ EVERYTHING = {
     "describe": (*TOPIC, "describe"),
     "read": (*TOPIC, "read"),
     "configs": (*TOPIC, "describe_configs"),
+    "identity": (*CLUSTER, "describe_configs"),
     "cluster": (*CLUSTER, "describe"),
     "alter": (*CLUSTER, "alter"),
 }
 """The table of docs/acls.md, by a short name."""
 
 PRINCIPALS = {
-    "recovers": {"describe", "read", "configs", "cluster", "alter"},
-    "looks": {"describe", "read", "configs", "cluster"},
+    "recovers": {"describe", "read", "configs", "identity", "cluster", "alter"},
+    "looks": {"describe", "read", "configs", "identity", "cluster"},
     "implied": {"read", "configs", "alter"},
     "no-read": {"describe", "configs", "cluster", "alter"},
     "no-topic": {"cluster", "alter"},

@@ -10,8 +10,9 @@ from kafka.protocol.admin import DescribeClusterRequest, ElectLeadersRequest
 
 from brokers.conftest import ON_3_9, ON_NEWEST
 from kafka_recovery.cluster.brokers import Address, Brokers
-from kafka_recovery.cluster.errors import BrokerSilent, BrokerUnreachable, Unanswered
+from kafka_recovery.cluster.errors import AnotherBroker, BrokerSilent, BrokerUnreachable, Unanswered
 from kafka_recovery.cluster.security import PLAINTEXT
+from kafka_recovery.domain.ids import BrokerId
 from testbed.cluster import RealKafka
 
 pytestmark = pytest.mark.brokers
@@ -36,6 +37,16 @@ async def test_a_broker_that_is_not_cut_off_applies_metadata(kafka: RealKafka) -
                 first.finalized_features_epoch
             ):
                 pass
+
+
+@pytest.mark.parametrize("kafka", [ON_NEWEST, ON_3_9], indirect=True)
+async def test_a_broker_proves_who_it_is_and_no_other_broker_does(kafka: RealKafka) -> None:
+    """It describes its own configs, and refuses to describe another broker's."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False)
+    async with Brokers(PLAINTEXT) as brokers:
+        await brokers.ask(at(kafka), request, (0, 2), PATIENCE, of=BrokerId(1))
+        with pytest.raises(AnotherBroker, match="expected 1 or empty string, but received 2"):
+            await brokers.ask(at(kafka), request, (0, 2), PATIENCE, of=BrokerId(2))
 
 
 async def test_a_broker_that_stands_still_is_silent_and_holds_up_nobody(kafka: RealKafka) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
-from kafka_recovery.cluster.errors import BrokerSilent, BrokerUnreachable, ClusterError
+from kafka_recovery.cluster.errors import AheadOfController, BrokerSilent, BrokerUnreachable, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry
 from kafka_recovery.cluster.versions import ApiVersions
@@ -47,6 +48,9 @@ class Said:
 
 Question = asyncio.Task[Said]
 
+_DISBELIEVED = timedelta(seconds=10)
+"""For so long a broker is passed over that claims more than was committed. A deposed controller may have said so."""
+
 
 class Asking:
     """The questions that are open, and what came of the last one to each broker.
@@ -62,6 +66,7 @@ class Asking:
         self.said: dict[Place, Said] = {}
         self.late: set[Place] = set()
         self._applied: dict[BrokerId, MetadataOffset] = {}
+        self._refuted: dict[Place, tuple[AheadOfController, float]] = {}
 
     def ask(self, entries: Iterable[BrokerEntry], deadline: timedelta, attempts: int = 1) -> dict[Place, Question]:
         """The open question to each of these, put now where there is none. Brokers that are fenced are tried once."""
@@ -84,6 +89,22 @@ class Asking:
     def applied_by(self, broker: BrokerId) -> int:
         """The newest metadata that it ever said to have applied; -1 if it never did."""
         return self._applied.get(broker, -1)
+
+    def applied_by_two(self) -> MetadataOffset | None:
+        """The newest metadata that two brokers said to have applied."""
+        newest = heapq.nlargest(2, self._applied.values())
+        return newest[1] if len(newest) > 1 else None
+
+    def refute(self, at: Place, fault: AheadOfController) -> None:
+        """The broker claims metadata that are not there: for a moment it is not believed to know as much, or more."""
+        self._refuted[at] = fault, loop_time() + _DISBELIEVED.total_seconds()
+        self._applied.pop(at[0], None)
+
+    def refuted(self, at: Place, offset: MetadataOffset | None) -> AheadOfController | None:
+        """Why a broker is not believed that says to have applied this."""
+        fault, until = self._refuted.get(at, (None, 0.0))
+        believed = fault is None or offset is None or offset < fault.applied or loop_time() > until
+        return None if believed else fault
 
     def answers(self, broker: BrokerEntry) -> bool:
         """Whether its last word was an answer."""
@@ -152,7 +173,8 @@ class Asking:
             self.late.add(at)
         else:
             self.late.discard(at)
-        if isinstance(said.told, ApiVersions) and (offset := applied(said.told)) is not None:
+        offset = applied(said.told) if isinstance(said.told, ApiVersions) else None
+        if offset is not None and self.refuted(at, offset) is None:
             self._applied[at[0]] = offset
 
 

@@ -37,7 +37,10 @@ _question = structure(
 
 @dataclass(frozen=True, slots=True)
 class BrokerReader:
-    """One broker that is asked until `until` (monotonic seconds). Every method raises ClusterError as `Brokers.ask`."""
+    """One broker that is asked until `until` (monotonic seconds). Every method raises ClusterError as `Brokers.ask`.
+
+    AnotherBroker too: nothing that another broker says is taken for this one's.
+    """
 
     brokers: Brokers
     broker: BrokerId
@@ -52,7 +55,8 @@ class BrokerReader:
     async def ask(self, request: Any, versions: tuple[int, int]) -> Any:
         """The answer to one request, if it comes in what is left of the time."""
         left = max(0, math.ceil((self.until - loop_time()) * 1000))
-        return await self.brokers.ask(self.at, request, versions, timedelta(milliseconds=left))
+        within = timedelta(milliseconds=left)
+        return await self.brokers.ask(self.at, request, versions, within, of=self.broker)
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Mapping[TopicPartition, LeaderEpoch]:
         """Those that the broker answers for as leader, and its epoch; ANY_EPOCH where it leads and does not say."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -14,8 +14,10 @@ from weakref import WeakValueDictionary
 from kafka.protocol.metadata import ApiVersionsRequest
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
+from kafka_recovery.cluster import identity
 from kafka_recovery.cluster.connection import Connection
 from kafka_recovery.cluster.errors import (
+    AnotherBroker,
     BrokerSilent,
     BrokerUnreachable,
     ClusterError,
@@ -32,6 +34,7 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Address, Dial, Sockets
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.cluster.versions import ApiVersions, choose_version, request_name, require_carried, require_safe
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 
 __all__ = ["Address", "ApiVersions", "Brokers"]
@@ -91,6 +94,7 @@ class Brokers:
         attempts: int = ATTEMPTS,
         sent_within: timedelta | None = None,
         permit: Permit | None = None,
+        of: BrokerId | None = None,
     ) -> Any:
         """Send one request in the highest version both sides speak and return the answer, error codes and all.
 
@@ -99,7 +103,8 @@ class Brokers:
 
         Idempotent requests are sent up to `attempts` times while the deadline lasts, if connections fail. Raises
         BrokerSilent, BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration,
-        UnsupportedRequest.
+        UnsupportedRequest. `of`: the broker that is to answer; AnotherBroker is raised if another one does, which it
+        takes DESCRIBE_CONFIGS on the cluster to know. It costs a request on each connection, and no round trip.
 
         Others (and ElectLeaders and AlterPartitionReassignments, always) are sent at most once, over a connection of
         their own. Raises UnsupportedRequest or NotSent: nothing has changed; Unanswered: it may still take effect. Who
@@ -108,7 +113,9 @@ class Brokers:
         changed either.
         """
         require_safe(address, request)
-        question = _Question(address, request, versions, frozenset(ignorable), deadline, attempts, sent_within, permit)
+        question = _Question(
+            address, request, versions, frozenset(ignorable), deadline, attempts, sent_within, permit, of
+        )
         if idempotent and request_name(request) not in AT_MOST_ONCE:
             return await self._ask_until_answered(question)
         return await self._ask_once(question)
@@ -161,7 +168,16 @@ class Brokers:
             line = await pool.line()
             await line.connection.ready()
             progress.asked = question.name
-            return await question.put(line)
+            if question.of is not None:
+                line.proof(question.of)
+            answer = question.put(line)
+            try:
+                if question.of is not None:
+                    await line.check(question.of)
+                return await answer
+            except BaseException:
+                answer.cancel()
+                raise
 
         return await _until_done(attempt, question.address, question.deadline, question.attempts)
 
@@ -194,10 +210,42 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """An open connection and what the broker on it can do."""
+    """An open connection and what the broker on it can do. `proofs`: what shows whether it is this broker or not."""
 
     connection: Connection
     versions: ApiVersions
+    proofs: dict[BrokerId, asyncio.Future[Any]] = field(default_factory=dict)
+
+    def proof(self, broker: BrokerId) -> asyncio.Future[Any] | None:
+        """The answer that only this broker gives, asked for once on a connection; None if it can't be asked for."""
+        if broker not in self.proofs:
+            request, at = identity.identity_request(broker), self.connection.address
+            try:
+                version = choose_version(at, request, identity.VERSIONS, self.versions)
+            except UnsupportedRequest:
+                return None
+            self.proofs[broker] = self.connection.send(request, version)
+        return self.proofs[broker]
+
+    async def check(self, broker: BrokerId) -> None:
+        """Wait for the proof. Raises AnotherBroker, and ends the connection, if another one is at its end."""
+        while (proof := self.proof(broker)) is not None:
+            try:
+                await asyncio.wait([proof])
+            except asyncio.CancelledError:
+                proof.cancel()  # a connection whose every answer is overdue is to be known as one
+                raise
+            if not proof.cancelled():
+                break
+            if self.proofs.get(broker) is proof:
+                del self.proofs[broker]
+        else:
+            return
+        try:
+            identity.check_identity(self.connection.address, broker, proof.result())
+        except AnotherBroker:
+            await self.connection.close()
+            raise
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +260,7 @@ class _Question:
     attempts: int = ATTEMPTS
     sent_within: timedelta | None = None
     permit: Permit | None = None
+    of: BrokerId | None = None
 
     @property
     def name(self) -> str:

@@ -70,10 +70,37 @@ class StaleMetadata(ClusterError):
         return cls(address, applied, behind if committed is not None else f"{behind} does not answer it")
 
     @classmethod
-    def behind_earlier(cls, address: object, applied: int, seen: int) -> StaleMetadata:
-        """A broker of this cluster showed more before, or a plan was made from more."""
-        otherwise = " If it does, and this is said of every broker, start this program anew: it was told wrong once."
-        return cls(address, applied, f"this cluster's metadata were seen at offset {seen} before", otherwise)
+    def behind_earlier(
+        cls, address: object, applied: int, seen: int, alone: tuple[object, timedelta] | None = None
+    ) -> StaleMetadata:
+        """A broker of this cluster showed more before, or a plan was made from more. `alone`: which broker alone said
+        so, and how long that counts.
+        """
+        behind = f"this cluster's metadata were seen at offset {seen} before"
+        if alone is None:
+            otherwise = (
+                " If it does, and this is said of every broker, start this program anew: it was told wrong once."
+            )
+            return cls(address, applied, behind, otherwise)
+        who, lasts = alone
+        otherwise = (
+            f" Only {who} ever said that there are as many; if that broker does not say so again within "
+            f"{lasts.total_seconds():g}s, and no other broker does, it is not believed any more. Look at {who} first."
+        )
+        return cls(address, applied, behind, otherwise)
+
+
+class AheadOfController(ClusterError):
+    """A broker says to have applied more than the controller has committed: its metadata are none of this cluster."""
+
+    code = "AheadOfController"
+
+    def __init__(self, address: object, applied: int, committed: int) -> None:
+        self.applied = applied
+        super().__init__(
+            f"{address} says to have applied metadata offset {applied}, but the controller has committed {committed} "
+            "only: what that broker shows is not believed; restart it, and if it goes on, have its disk checked"
+        )
 
 
 class ClusterMismatch(ClusterError):
@@ -132,6 +159,26 @@ class AddressShared(ClusterError):
             f"brokers {named} are all listed at {address}, so which of them answers there can't be told; give each "
             "broker an address of its own in advertised.listeners"
         )
+
+
+class AnotherBroker(ClusterError):
+    """The broker that answers is not the one that is listed there: what it says is about its own logs."""
+
+    code = "AnotherBroker"
+
+    def __init__(self, address: object, broker: int, detail: str | None = None) -> None:
+        said = _shortened(detail)
+        super().__init__(
+            f"broker {broker} is listed at {address}, but another broker answers there{f' ({said})' if said else ''}, "
+            f"so nothing that it says is taken for broker {broker}'s; check advertised.listeners, and what leads to "
+            "that address (a Service, a port-forward, a load balancer)"
+        )
+
+    @classmethod
+    def same_epoch(cls, address: object, broker: int, others: Sequence[int], epoch: int) -> AnotherBroker:
+        """Several brokers told the same broker epoch, which the controller gives to one of them only."""
+        named = ", ".join(map(str, others))
+        return cls(address, broker, f"brokers {named} all told the broker epoch {epoch}")
 
 
 class BrokerRestarted(ClusterError):
@@ -294,5 +341,10 @@ def reason_for(code: int, what: str, *, needs: str | None = None, detail: str | 
     if code in _MISSING_ACL:
         acl = needs or _MISSING_ACL[code]
         return Reason(machine_code, f"{what}: not authorized ({code}); our principal lacks {acl}")
-    said = " ".join((detail or "").split())[:_LONGEST_DETAIL]
+    said = _shortened(detail)
     return Reason(machine_code, f"{what}: Kafka answered {name} ({code})" + (f": {said}" if said else ""))
+
+
+def _shortened(detail: str | None) -> str:
+    """A broker's own text, as much of it as is shown."""
+    return " ".join((detail or "").split())[:_LONGEST_DETAIL]

@@ -13,7 +13,7 @@ from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import advances, committed
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
-from kafka_recovery.cluster.errors import BrokerRestarted, BrokerSilent, ClusterError, TooLate
+from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerSilent, ClusterError, TooLate
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
@@ -47,7 +47,8 @@ _LAST_LOOK = 2
 class Gathering:
     """One look at everything. `known`: earlier evidence; `now`: the wall clock that evidence is dated by.
 
-    `epochs`: the brokers' own ones, as they are told while their logs are measured.
+    `epochs`: the brokers' own ones, as they are told while their logs are measured. `impostors`: brokers at whose
+    address another one answers.
     """
 
     brokers: Brokers
@@ -58,6 +59,7 @@ class Gathering:
     rules: EvidenceRules
     known: Mapping[TopicPartition, PartitionEvidence]
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
+    impostors: dict[BrokerId, Reason] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
         """All that is seen. Raises TooLate if brokers were to be asked once, and it took too long for a last look."""
@@ -75,6 +77,8 @@ class Gathering:
         view = await self.members.look(deadline, in_a_hurry=self.rules.attempts == 1)
         designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
         partitions, watermark = await together(self._partitions(view), committed(self.brokers, view, deadline))
+        if isinstance(watermark, int) and self.members.refutes(view.at, view.as_of, watermark):
+            return await self._evidence(again=again)
         states, missing = _in_scope(self.scope, partitions)
         ids = [state.id for state in states]
         measured = [state for state in states if state.leader is None or self.scope.with_led]
@@ -94,8 +98,10 @@ class Gathering:
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
+        committed_by_then = MetadataOffset(watermark - 1) if isinstance(watermark, int) else None
         cluster = self._state(view, advancing, elr, timedelta(seconds=loop_time() - began))
-        return Evidence(replace(cluster, designated_elections=designates), tuple(evidence), tuple(missing))
+        cluster = replace(cluster, designated_elections=designates, committed=committed_by_then)
+        return Evidence(cluster, tuple(evidence), tuple(missing))
 
     async def _partitions(self, view: View) -> Partitions:
         at, wanted = view.at.address, self.scope.partitions
@@ -110,11 +116,24 @@ class Gathering:
             for broker in state.replicas:
                 by_broker.setdefault(broker, []).append(state)
         surveys = await together(*(self._survey(view, broker, held) for broker, held in by_broker.items()))
+        self._note_same_epochs()
         found: dict[TopicPartition, dict[BrokerId, Replica]] = {state.id: {} for state in states}
         for (broker, held), survey in zip(by_broker.items(), surveys, strict=True):
             for state in held:
-                found[state.id][broker] = _as_known(state, view, survey[state.id])
+                why = self.impostors.get(broker)
+                replica = _as_known(state, view, survey[state.id])
+                found[state.id][broker] = Replica(broker, None, why) if why else replica
         return found
+
+    def _note_same_epochs(self) -> None:
+        """The controller gives each broker epoch to one broker: who tells the same one is measured twice."""
+        by_epoch: dict[BrokerEpoch, list[BrokerId]] = {}
+        for broker, epoch in sorted(self.epochs.items()):
+            by_epoch.setdefault(epoch, []).append(broker)
+        for epoch, brokers in by_epoch.items():
+            for broker in brokers if len(brokers) > 1 else ():
+                at = self.members.listing.known[broker].address
+                self.impostors.setdefault(broker, AnotherBroker.same_epoch(at, broker, brokers, epoch).reason)
 
     async def _survey(
         self, view: View, broker: BrokerId, held: Sequence[PartitionState]
@@ -136,7 +155,9 @@ class Gathering:
                 found |= await survey.measure(wanted, may_lead=fenced, known=known)
             except ClusterError as error:
                 problem = error.reason
-                if isinstance(error, BrokerRestarted):
+                if isinstance(error, AnotherBroker):
+                    self.impostors[broker] = problem
+                if isinstance(error, (AnotherBroker, BrokerRestarted)):
                     found = {}
                 if not isinstance(error, BrokerSilent):
                     break
@@ -175,12 +196,12 @@ class Gathering:
     def _state(self, view: View, advances: Mapping[BrokerId, bool], elr: bool, took: timedelta) -> ClusterState:
         """Who is not listed is not registered, so none of the cluster; before Kafka 4.0 it may be fenced only."""
         brokers = [
-            replace(_broker(entry, view, advances.get(entry.id)), epoch=self.epochs.get(entry.id))
+            self._broker(entry, view, advances.get(entry.id))
             for entry in sorted(view.cluster.brokers.values(), key=lambda e: e.id)
         ]
         if not view.cluster.lists_fenced:
             away = [entry for entry in self.members.listing.known.values() if entry.id not in view.cluster.brokers]
-            brokers += [replace(_broker(entry, view, None), registered=None, fenced=True) for entry in away]
+            brokers += [replace(self._broker(entry, view, None), registered=None, fenced=True) for entry in away]
         mine = view.versions[view.at.id]
         return ClusterState(
             cluster_id=view.cluster.cluster_id,
@@ -193,6 +214,15 @@ class Gathering:
             took=took,
             as_of=view.as_of,
         )
+
+    def _broker(self, entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
+        """What was said at its address is this broker's, unless another one was found to answer there."""
+        if (why := self.impostors.get(entry.id)) is None:
+            return replace(
+                _broker(entry, view.versions.get(entry.id), advances, view.faults.get(entry.id)),
+                epoch=self.epochs.get(entry.id),
+            )
+        return _broker(entry, None, None, why)
 
 
 def _was_behind(view: View, watermark: int) -> bool:
@@ -235,8 +265,7 @@ def _logs(
     return {id: replica.log for id, replica in replicas.items() if replica and replica.log}
 
 
-def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
-    versions = view.versions.get(entry.id)
+def _broker(entry: BrokerEntry, versions: ApiVersions | None, advances: bool | None, why: Reason | None) -> Broker:
     return Broker(
         id=entry.id,
         host=entry.address.host,
@@ -248,7 +277,7 @@ def _broker(entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
         reachable=versions is not None,
         metadata_offset=versions.finalized_features_epoch if versions else None,
         metadata_advances=advances,
-        problem=view.faults.get(entry.id),
+        problem=why,
     )
 
 

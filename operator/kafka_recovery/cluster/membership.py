@@ -15,11 +15,13 @@ from kafka_recovery.cluster.asking import BRIEF, Place, Question, Said, applied,
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
 from kafka_recovery.cluster.errors import (
     AddressShared,
+    AheadOfController,
     BrokerSilent,
     ClusterError,
     ClusterUnavailable,
     StaleMetadata,
 )
+from kafka_recovery.cluster.floor import ALONE, Floor
 from kafka_recovery.cluster.listing import AT_ONCE, NEARLY_NEWEST, Listing
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
@@ -35,6 +37,9 @@ _ROUTE_AGE = timedelta(seconds=2)
 
 _POLL = 0.05
 """Seconds between two questions whether a broker has caught up."""
+
+_FAR_AHEAD = 1000
+"""Metadata records that nobody else has applied: whoever claims more is held to what the controller has committed."""
 
 _NOT_ALLOWED = frozenset({"ClusterAuthorizationFailed"})
 """Why a quorum may go undescribed for good: DescribeQuorum needs DESCRIBE on the cluster, which not everybody has.
@@ -65,13 +70,13 @@ class Route(NamedTuple):
 class Membership:
     """One cluster, and which of its brokers to go through. Looks and pulses share what is known of them.
 
-    `newest`: the newest metadata that were ever read; nothing older is shown.
+    `floor`: the newest metadata that were ever read; nothing older is shown.
     """
 
     def __init__(self, brokers: Brokers, bootstrap: Sequence[Address], expected_cluster_id: str | None) -> None:
         self.brokers = brokers
         self.listing = Listing(brokers, bootstrap, expected_cluster_id)
-        self.newest: MetadataOffset | None = None
+        self.floor = Floor()
         self._route: Route | None = None
         self._route_found_at = 0.0
         self._failed: Address | None = None
@@ -91,9 +96,11 @@ class Membership:
         """Whoever comes next goes through the broker whose view this is, if it may be gone through."""
         entry = next((entry for entry in cluster.brokers.values() if entry.address == at), None)
         offset = -1 if entry is None else self.listing.asking.applied_by(entry.id)
-        if entry is None or entry.fenced or at in _shared(cluster) or offset < max(0, _number(self.newest)):
+        if entry is None or entry.fenced or at in _shared(cluster) or offset < max(0, _number(self.floor.offset)):
             return
-        self._read(MetadataOffset(offset))
+        if self._is_far_ahead(entry, offset):
+            return
+        self._read(at, MetadataOffset(offset))
         self._route, self._route_found_at = Route(at, MetadataOffset(offset)), loop_time()
 
     async def route(self, deadline: timedelta, not_before: MetadataOffset | None = None) -> Route:
@@ -106,8 +113,7 @@ class Membership:
             await self.look(deadline, in_a_hurry=True)
         if self._route is None:
             raise ClusterUnavailable({})
-        floor = max((each for each in (not_before, self.newest) if each is not None), default=None)
-        return await self._at_least(self._route, floor, until)
+        return await self._at_least(self._route, not_before, until)
 
     async def current(self, deadline: timedelta) -> Route:
         """A broker that has applied all that the controller had committed when this was called.
@@ -121,26 +127,56 @@ class Membership:
             if watermark.code in _NOT_ALLOWED:
                 return route
             raise StaleMetadata.behind_controller(route.address, _number(route.as_of), None)
+        if self.refutes(view.at, route.as_of, watermark):
+            return await self.current(deadline)
         try:
             return await self._at_least(route, MetadataOffset(watermark - 1), loop_time() + deadline.total_seconds())
         except StaleMetadata as stale:
             raise StaleMetadata.behind_controller(route.address, stale.applied, watermark - 1) from stale
 
-    async def _at_least(self, route: Route, floor: MetadataOffset | None, until: float) -> Route:
-        """The route, once its broker has applied `floor`. Raises StaleMetadata if it has not in time."""
+    async def _at_least(self, route: Route, wanted: MetadataOffset | None, until: float) -> Route:
+        """The route, once its broker has applied `wanted` and the newest seen. Raises StaleMetadata if it has not."""
         at, known = route
-        while floor is not None and _number(known) < floor:
+        while _number(known) < (floor := max(_number(wanted), _number(self.floor.offset))):
             if loop_time() > until:
-                raise StaleMetadata.behind_earlier(at, _number(known), floor)
+                claim = self.floor.claim
+                alone = (claim.at, ALONE) if claim is not None and claim.offset == floor else None
+                raise StaleMetadata.behind_earlier(at, _number(known), floor, alone)
             await asyncio.sleep(_POLL)
             left = timedelta(seconds=max(_POLL, until - loop_time()))
             known = applied(await self.brokers.api_versions(at, left))
-        self._read(known)
+        self._read(at, known)
         return Route(at, known)
 
-    def _read(self, as_of: MetadataOffset | None) -> None:
+    def _read(self, at: Address, as_of: MetadataOffset | None) -> None:
         if as_of is not None:
-            self.newest = max(self.newest or as_of, as_of)
+            self.floor.read(at, as_of, self.listing.asking.applied_by_two())
+
+    def refutes(self, entry: BrokerEntry, as_of: MetadataOffset | None, watermark: int) -> bool:
+        """Whether the broker claims more than the controller has committed; if so, it is passed over for a while."""
+        if as_of is None or as_of < watermark:
+            return False
+        self.listing.asking.refute(place(entry), AheadOfController(entry.address, as_of, watermark - 1))
+        self.floor.withdraw(entry.address)
+        if self._route is not None and self._route.address == entry.address:
+            self._route = None
+        return True
+
+    def _is_far_ahead(self, entry: BrokerEntry, offset: int) -> bool:
+        """Whether it claims to know far more than anybody else, and more than was ever read."""
+        others = [self.listing.asking.applied_by(id) for id in self.listing.known if id != entry.id]
+        known = max(*others, _number(self.floor.offset)) if others else _number(self.floor.offset)
+        return 0 <= known < offset - _FAR_AHEAD
+
+    async def _is_refuted(self, entry: BrokerEntry, as_of: MetadataOffset | None, deadline: timedelta) -> bool:
+        """Whether what it claims, if it is far more than others know, is more than the controller says through it."""
+        if as_of is None or not self._is_far_ahead(entry, as_of):
+            return False
+        try:
+            watermark = await metadata.quorum_high_watermark(self.brokers, entry.address, deadline)
+        except ClusterError:
+            return False
+        return isinstance(watermark, int) and self.refutes(entry, as_of, watermark)
 
     # Looking at all brokers
 
@@ -166,7 +202,9 @@ class Membership:
             raise ClusterUnavailable(look.why_nobody(cluster))
         at = self._chosen(alive, look.newest)
         as_of = applied(look.versions[place(at)])
-        route = await self._at_least(Route(at.address, as_of), self.newest, until)
+        if await self._is_refuted(at, as_of, deadline):
+            return await self.look(deadline, in_a_hurry=in_a_hurry)
+        route = await self._at_least(Route(at.address, as_of), None, until)
         if at.address not in look.views or route.as_of != as_of:
             cluster = await self.listing.describe(at.address, deadline)
         else:
@@ -300,14 +338,19 @@ class _Look:
         at = place(entry)
         said = self._said(at)
         if said is not None and isinstance(said.told, ApiVersions):
+            if self._listing.asking.refuted(at, applied(said.told)) is not None:
+                return
             self.versions[at] = said.told
             if entry.address not in self._unlisted:
                 self.newest[at] = _number(applied(said.told)) - _no_ops(said.at - said.put_at)
 
     def _why(self, at: Place) -> Reason:
         said = self._said(at)
-        silent = BrokerSilent(at[1], self._patience, "ApiVersions")
-        return said.told.reason if said is not None and isinstance(said.told, ClusterError) else silent.reason
+        fault: ClusterError | None = BrokerSilent(at[1], self._patience, "ApiVersions")
+        if said is not None:
+            told = said.told
+            fault = told if isinstance(told, ClusterError) else self._listing.asking.refuted(at, applied(told))
+        return fault.reason if fault else BrokerSilent(at[1], self._patience, "ApiVersions").reason
 
 
 def _shared(cluster: ClusterEntry) -> Mapping[Address, Sequence[BrokerId]]:

@@ -16,7 +16,7 @@ from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.cluster.versions import ApiVersions
-from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.reason import Reason
 
 _ASKED_AT_ONCE = 50
@@ -91,6 +91,8 @@ class Pulses:
         if disagreement is None:  # who disagrees is asked again: news takes a moment to reach everybody
             members.listing.witness_again()
         committed = await self._committed(at, deadline) if ask_controller else None
+        if isinstance(committed, int):
+            self._hold_to(committed, at, cluster)
         return Pulse(
             cluster_id=cluster.cluster_id,
             view_from=at,
@@ -133,6 +135,12 @@ class Pulses:
     def _offset_of(self, at: Address, view: ClusterEntry) -> int:
         ids = [entry.id for entry in view.brokers.values() if entry.address == at]
         return max((self._members.listing.asking.applied_by(id) for id in ids), default=-1)
+
+    def _hold_to(self, committed: int, at: Address, cluster: ClusterEntry) -> None:
+        """Whoever this view is of is passed over next time, if it claims to know more than was committed."""
+        entry = next((entry for entry in cluster.brokers.values() if entry.address == at), None)
+        if entry is not None and (offset := self._members.listing.asking.applied_by(entry.id)) >= 0:
+            self._members.refutes(entry, MetadataOffset(offset), committed)
 
     async def _committed(self, at: Address, deadline: timedelta) -> int | Reason:
         try:

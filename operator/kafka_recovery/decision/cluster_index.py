@@ -81,7 +81,7 @@ def _counts(cluster: ClusterState, alive: int) -> Counts:
     return Counts(
         brokers_known=len(cluster.brokers),
         brokers_down=len(cluster.brokers) - alive,
-        controller_present=any(asked) if asked else None,
+        controller_present=True if cluster.committed is not None else any(asked) if asked else None,
         view_advances=view.metadata_advances if view else None,
     )
 

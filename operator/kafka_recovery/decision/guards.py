@@ -79,8 +79,9 @@ def asked_twice(broker: Broker) -> str:
 def metadata_advances(broker: Broker) -> str:
     """KIP-343: a broker cut off from the controller goes on with stale metadata; in KRaft it does not fence itself."""
     return (
-        f"broker {broker.id} has stood still at metadata offset {broker.metadata_offset}: it is cut off from the "
-        "controllers and would not learn that it leads. Check its network to the controllers."
+        f"broker {broker.id} was at metadata offset {broker.metadata_offset} and did not catch up with the "
+        "controller: it is cut off from the controllers, or very late, and would not learn in time that it leads. "
+        "Check its network to the controllers."
     )
 
 

@@ -51,10 +51,16 @@ def controller_present(index: ClusterIndex, limits: Limits) -> str:
 @objects("ViewIsStale", when=Same("counts.view_advances", Value(False)))
 def view_advances(index: ClusterIndex, limits: Limits) -> str:
     """KIP-343: metadata from a broker that is cut off from the controller may be arbitrarily old."""
-    view = index.brokers[index.cluster.view_from]
+    view, committed = index.brokers[index.cluster.view_from], index.cluster.committed
+    read = f"leaders, ISR and assignments were read from broker {view.id}, whose metadata"
+    if committed is not None:
+        return (
+            f"{read} were at offset {view.metadata_offset} while the controller had committed {committed}: the "
+            "controller is there, and the broker is late. Wait until it has caught up, or look through another broker."
+        )
     return (
-        f"leaders, ISR and assignments were read from broker {view.id}, whose metadata stands still at offset "
-        f"{view.metadata_offset}: it is cut off from the controller. Look again through another broker."
+        f"{read} stands still at offset {view.metadata_offset}: it is cut off from the controller. Look again through "
+        "another broker."
     )
 
 

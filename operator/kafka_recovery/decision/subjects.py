@@ -16,8 +16,9 @@ from kafka_recovery.domain.policy import Limits, Rule
 class Counts:
     """A cluster's brokers, counted.
 
-    `brokers_down`: fenced, or not known to be registered. `controller_present`: whether the metadata of some broker
-    advance; None: none was asked twice. `view_advances`: the same of the broker whose metadata were read.
+    `brokers_down`: fenced, or not known to be registered. `controller_present`: it told what it has committed, or the
+    metadata of some broker advance; None: none was asked twice. `view_advances`: whether those of the broker advance
+    whose metadata were read.
     """
 
     brokers_known: int

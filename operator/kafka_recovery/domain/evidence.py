@@ -168,8 +168,8 @@ class Broker:
 
     `registered` None: this release does not list fenced brokers, so an absent one may be either (before Kafka 4.0).
     `stopping` None: not visible to a client. `reachable`: it answered us during this gather.
-    `metadata_advances`: its applied metadata offset moved during the gather; False means it is cut off from the
-    controller or the controller is gone; None: it was not asked twice.
+    `metadata_advances`: it applied in time what the controller had committed, or, where that is not known, anything at
+    all; False means that it is late, cut off from the controller, or that there is none; None: it was not asked twice.
     `epoch`: the one it told its replicas' logs under; None: it did not say (no release tells it).
     """
 
@@ -194,6 +194,7 @@ class ClusterState:
     `designated_elections`: an election's request can name the leader here (KIP-1275), and is to, so that no assignment
     order has to be altered.
     `as_of`: the partitions' metadata are at least this new; it was read before they were. None: the broker did not say.
+    `committed`: what the active controller said to have committed; None: it did not say, or there is none.
     """
 
     cluster_id: str
@@ -206,6 +207,7 @@ class ClusterState:
     took: timedelta
     designated_elections: bool = False
     as_of: MetadataOffset | None = None
+    committed: MetadataOffset | None = None
 
     @property
     def lists_fenced(self) -> bool:

@@ -106,7 +106,7 @@ def _cluster(state: ClusterState) -> Row:
         "elr_enabled": state.elr_enabled,
         "view_from": state.view_from,
         "view_advances": view and view.metadata_advances,
-        "controller_present": any(asked) if asked else None,
+        "controller_present": True if state.committed is not None else any(asked) if asked else None,
         "brokers_known": len(state.brokers),
         "brokers_down": sum(broker.fenced or not broker.registered for broker in state.brokers),
         "observed_at": state.observed_at,

@@ -38,6 +38,7 @@ TOPIC_ID = uuid.UUID(int=7)
 """Of every topic `t`: a play has but one that Fetch is asked about."""
 
 _DESCRIBE_CLUSTER = 60
+_BROKER_RESOURCE = 4
 
 ORDERS = TopicPartition("orders", 0)
 EPOCH = LeaderEpoch(5)
@@ -127,6 +128,7 @@ class Play:
     turn, the last one ever after. `designates`, `log_info`: brokers that know KIP-1275's election, and its request for
     logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own. `hidden`: topics that are
     not described, and the error that is told instead. `elsewhere`: brokers that are listed under another address.
+    `describes_configs` False: whoever asks lacks DESCRIBE_CONFIGS on the cluster.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -134,7 +136,7 @@ class Play:
     lists_fenced: bool = True
     stale: dict[int, Stale] = field(default_factory=dict)
     applied: dict[int, int] = field(default_factory=dict)
-    watermark: int | None = 100
+    watermark: int | None = 101
     states: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     logs: dict[tuple[int, TopicPartition], Log] = field(default_factory=dict)
     page: int = 2000
@@ -147,6 +149,7 @@ class Play:
     epochs: dict[int, int] = field(default_factory=dict)
     hidden: dict[str, int] = field(default_factory=dict)
     elsewhere: dict[int, Address] = field(default_factory=dict)
+    describes_configs: bool = True
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -172,6 +175,12 @@ class Play:
     def address(self, broker: int) -> Address:
         return self.members[broker].address
 
+    @asynccontextmanager
+    async def second_way_to(self, broker: int) -> AsyncIterator[Address]:
+        """Another address at which this broker answers, as behind a Service with a wrong selector."""
+        async with StagedBroker(self.members[broker].roles) as door:
+            yield door.address
+
     def asked(self, name: str) -> list[Heard]:
         """All requests of a name, whoever heard them."""
         return [heard for member in self.members.values() for heard in member.heard if heard.name == name]
@@ -182,7 +191,7 @@ class Play:
             "DescribeCluster": partial(self.describe_cluster, broker),
             "DescribeTopicPartitions": self.describe_partitions,
             "DescribeQuorum": self.describe_quorum,
-            "DescribeConfigs": lambda heard: DescribeConfigsResponse(results=[]),
+            "DescribeConfigs": partial(self.describe_configs, broker),
             "ListPartitionReassignments": lambda heard: ListPartitionReassignmentsResponse(topics=[]),
             "ListOffsets": partial(self.list_offsets, broker),
             "Fetch": partial(self.fetch, broker),
@@ -218,6 +227,26 @@ class Play:
             partition_index=0, error_code=code, high_watermark=offset, current_voters=[], observers=[]
         )
         return DescribeQuorumResponse(topics=[topic(topic_name="__cluster_metadata", partitions=[partition])], nodes=[])
+
+    def describe_configs(self, broker: int, heard: Heard) -> Any:
+        """Of topics nothing; of brokers itself only, as Kafka does."""
+        make = DescribeConfigsResponse.DescribeConfigsResult
+        results = []
+        for asked in heard.message.resources:
+            if asked.resource_type != _BROKER_RESOURCE:
+                continue
+            error = 0 if asked.resource_name == str(broker) else 42
+            message = f"Unexpected broker id, expected {broker} or empty string, but received {asked.resource_name}"
+            results.append(
+                make(
+                    error_code=error if self.describes_configs else 31,
+                    error_message=message if error else None,
+                    resource_type=asked.resource_type,
+                    resource_name=asked.resource_name,
+                    configs=[],
+                )
+            )
+        return DescribeConfigsResponse(results=results)
 
     def describe_partitions(self, heard: Heard) -> Any:
         kind, at = DescribeTopicPartitionsResponse, heard.message.cursor

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster import advancing
 from kafka_recovery.cluster.errors import StaleMetadata, TooLate
 from kafka_recovery.cluster.replica_logs import UNFINISHED
 from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope, Unseen
@@ -40,6 +41,12 @@ def replica(evidence: Evidence, broker: int) -> Replica:
     found = evidence.partitions[0].replica(BrokerId(broker))
     assert found
     return found
+
+
+@pytest.fixture
+def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that did not move in 300 ms stands still."""
+    monkeypatch.setattr(advancing, "_STANDSTILL", timedelta(milliseconds=300))
 
 
 def problem(evidence: Evidence, broker: int) -> str | None:
@@ -110,6 +117,22 @@ class TestGathering:
 
         assert [problem(evidence, broker) for broker in (1, 2, 3)] == [None, "LogDirOffline", None]
         assert replica(evidence, 2).log
+
+
+@pytest.mark.usefixtures("in_a_hurry")
+class TestLateness:
+    async def test_brokers_that_are_late_are_seen_to_be_and_so_is_the_controller(self) -> None:
+        play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=101)
+        async with play.staged(1, 2, 3):
+            cluster = (await gathered(play)).cluster
+
+        assert cluster.committed == 100
+        assert [broker.metadata_advances for broker in cluster.brokers] == [False] * 3
+
+    async def test_without_the_right_to_ask_it_is_not_known_what_the_controller_has_committed(self) -> None:
+        play = disaster(watermark=None)
+        async with play.staged(1, 2, 3):
+            assert (await gathered(play)).cluster.committed is None
 
 
 class TestSilence:

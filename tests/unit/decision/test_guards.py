@@ -36,7 +36,7 @@ def test_a_measured_replica_on_a_healthy_broker_leads() -> None:
         (broker(2, fenced=True), "Fenced", "though it answers here"),
         (broker(2, stopping=True), "Stopping", "controlled shutdown"),
         (broker(2, reachable=False, problem=REFUSED), "Unreachable", "connection refused at broker-2:9092"),
-        (broker(2, metadata_advances=False), "CutOff", "stood still at metadata offset 1002"),
+        (broker(2, metadata_advances=False), "CutOff", "was at metadata offset 1002"),
     ],
 )
 def test_a_replica_on_a_broker_that_can_not_lead_is_passed_over(sick: Broker, expected: str, says: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.evidence import Broker, MinInsyncReplicas, Reassignment, Replica
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import EvidenceRules, Limits, Policy, RequiredAnswers, Rule, TopicSelector
 from kafka_recovery.domain.reason import Reason
@@ -101,6 +101,16 @@ def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
 def test_brokers_that_all_stand_still_have_no_controller() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
     assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "NoController"
+
+
+def test_brokers_that_are_late_are_no_missing_controller() -> None:
+    """It told what it has committed; nobody had applied that in time."""
+    brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
+    late = decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2), committed=MetadataOffset(4711)))
+
+    assert code(late) == "ViewIsStale"
+    assert late.reason
+    assert "the controller had committed 4711: the controller is there, and the broker is late" in late.reason.message
 
 
 def test_too_many_brokers_down_is_another_kind_of_outage() -> None:

@@ -181,7 +181,9 @@ def _configs_of(exchange: Exchange, answer: ConfigsDescribed, resource: Any) -> 
     if resource.resource_type == _BROKER and resource.resource_name == str(exchange.line.broker):
         known = _of_broker(exchange)
     elif resource.resource_type != _TOPIC:
-        error, message = Error.INVALID_REQUEST, "Only topics, and the broker that is asked, are described"
+        mine, asked = exchange.line.broker, resource.resource_name
+        error = Error.INVALID_REQUEST
+        message = f"Unexpected broker id, expected {mine} or empty string, but received {asked}"
     elif (topic := answer.topics.get(resource.resource_name)) is not None:
         known = _of_topic(topic)
     else:

@@ -15,7 +15,9 @@ Seen = tuple[PartitionEvidence, ClusterState, Policy]
 
 
 def no_controller(seen: Seen) -> bool:
-    """Whether no broker that was asked twice has news."""
+    """Whether the controller told nothing, and no broker that was asked twice has news."""
+    if seen[1].committed is not None:
+        return False
     told = [broker.metadata_advances for broker in seen[1].brokers if broker.reachable]
     known = [advances for advances in told if advances is not None]
     return bool(known) and not any(known)

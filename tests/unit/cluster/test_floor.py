@@ -1,0 +1,156 @@
+"""Below the newest metadata ever read nothing is shown; one broker that tells a wrong number does not lift that."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.cluster import floor as floors
+from kafka_recovery.cluster.errors import AheadOfController, ClusterUnavailable, StaleMetadata
+from kafka_recovery.cluster.floor import Floor
+from kafka_recovery.cluster.membership import Membership
+from kafka_recovery.cluster.sockets import Address
+from kafka_recovery.domain.election import ALL_OFFLINE
+from kafka_recovery.domain.ids import BrokerId, MetadataOffset
+from kafka_recovery.domain.policy import EvidenceRules
+from unit.cluster.play import PATIENCE, SOON, Log, Play, offline
+from unit.cluster.test_membership import looking
+
+LIE = 2**62
+ONE, TWO = Address("one", 9092), Address("two", 9092)
+
+
+def offset(number: int) -> MetadataOffset:
+    return MetadataOffset(number)
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What one broker claims is forgotten at once."""
+    monkeypatch.setattr(floors, "ALONE", timedelta(seconds=-1))
+
+
+class TestFloor:
+    async def test_what_one_broker_claims_counts_at_first(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(100), None)
+        assert floor.offset == 100
+
+    @pytest.mark.usefixtures("brief")
+    async def test_and_not_for_ever(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(LIE), offset(90))
+        assert floor.offset == 90
+
+    @pytest.mark.usefixtures("brief")
+    async def test_what_two_brokers_have_applied_does(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(100), offset(100))
+        floor.read(TWO, offset(100), offset(80))
+        assert floor.offset == 100
+
+    async def test_a_claim_that_was_proven_wrong_counts_no_more(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(LIE), offset(90))
+        floor.withdraw(TWO)
+        assert floor.offset == LIE
+        floor.withdraw(ONE)
+        assert floor.offset == 90
+
+
+async def refused(members: Membership) -> str:
+    """Why nothing is shown."""
+    with pytest.raises(StaleMetadata) as stale:
+        await members.look(SOON)
+    return str(stale.value)
+
+
+class TestOneBrokerLies:
+    async def test_what_is_more_than_was_committed_is_its_fault_and_blocks_nobody(self) -> None:
+        play = Play(applied={1: 100, 2: 100, 3: LIE})
+        async with looking(play, 1, 2, 3) as members:
+            first = await members.look(PATIENCE)
+            play.applied |= {3: 100}
+            again = await members.look(SOON)
+
+        assert (first.at.id, first.as_of) == (1, 100)
+        assert first.faults[BrokerId(3)].code == AheadOfController.code
+        assert again.as_of == 100
+        assert set(again.versions) == {1, 2, 3}
+
+    async def test_it_is_not_the_one_that_current_metadata_are_read_from(self) -> None:
+        """So small a lie costs no question of its own: it shows when the controller is asked anyway."""
+        play = Play(applied={1: 100, 2: 100, 3: 150})
+        async with looking(play, 1, 2, 3) as members:
+            assert (await members.current(PATIENCE)).address != play.address(3)
+            assert (await members.look(SOON)).as_of == 100
+
+    async def test_evidence_is_read_elsewhere(self) -> None:
+        play = Play(applied={1: 100, 2: 100, 3: 150})
+        play.add(offline(), b2=Log(27), b3=Log(15))
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            evidence = await cluster.gather(ALL_OFFLINE, EvidenceRules(deadline=PATIENCE))
+
+        assert evidence.cluster.view_from != 3
+        problems = {
+            replica.broker: replica.problem.code for replica in evidence.partitions[0].replicas if replica.problem
+        }
+        assert problems[BrokerId(3)] == AheadOfController.code
+
+    async def test_a_cluster_of_liars_is_unavailable_and_says_why(self) -> None:
+        play = Play(applied={1: 150})
+        async with looking(play, 1) as members:
+            with pytest.raises(ClusterUnavailable, match="has committed 100 only"):
+                await members.current(PATIENCE)
+
+    async def test_where_the_controller_may_not_be_asked_its_word_counts_for_a_while_and_it_is_named(self) -> None:
+        play = Play(applied={1: 100, 2: 100, 3: LIE}, watermark=None)
+        async with looking(play, 1, 2, 3) as members:
+            assert (await members.look(PATIENCE)).at.id == 3
+            play.applied |= {3: 100}
+            assert f"Only {play.address(3)} ever said" in await refused(members)
+
+    @pytest.mark.usefixtures("brief")
+    async def test_and_then_no_more(self) -> None:
+        play = Play(applied={1: 100, 2: 100, 3: LIE}, watermark=None)
+        async with looking(play, 1, 2, 3) as members:
+            await members.look(PATIENCE)
+            play.applied |= {3: 100}
+            assert (await members.look(SOON)).as_of == 100
+
+
+class TestWhatTwoBrokersKnow:
+    @pytest.mark.usefixtures("brief")
+    async def test_stays_known_whatever_a_cut_off_controller_says(self) -> None:
+        """The brokers left are on the side of a controller that was deposed, and which says that there is no more."""
+        play = Play(applied={1: 90, 2: 100, 3: 100})
+        async with looking(play, 1, 2, 3) as members:
+            await members.look(PATIENCE)
+            play.watermark = 91
+            for broker in (2, 3):
+                play.members[broker].roles["ApiVersions"] = lambda heard: heard.cut()
+                play.members[broker].roles["DescribeCluster"] = lambda heard: heard.cut()
+
+            assert "seen at offset 100 before" in await refused(members)
+
+
+class TestFarAhead:
+    async def test_who_is_only_well_informed_costs_no_question(self) -> None:
+        play = Play(applied={1: 100, 2: 900}, watermark=901)
+        async with looking(play, 1, 2) as members:
+            assert (await members.look(PATIENCE)).at.id == 2
+        assert not play.asked("DescribeQuorum")
+
+    async def test_who_is_far_ahead_and_right_is_believed(self) -> None:
+        play = Play(applied={1: 100, 2: 9000}, watermark=9001)
+        async with looking(play, 1, 2) as members:
+            assert (await members.look(PATIENCE)).at.id == 2
+
+    async def test_a_pulse_through_a_liar_is_the_last_one(self) -> None:
+        play = Play(applied={1: 100, 2: LIE})
+        async with play.staged(1, 2), play.cluster() as cluster:
+            await cluster.pulse(PATIENCE, ask_controller=True)
+            await cluster.pulse(PATIENCE, ask_controller=True)
+            assert (await cluster.pulse(PATIENCE)).view_from == play.address(1)
+            assert await cluster.route(SOON) == play.address(1)
