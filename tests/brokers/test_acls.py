@@ -15,6 +15,7 @@ import pytest
 
 from brokers.conftest import GUARDED, Command
 from testbed import access
+from testbed.access import Acl
 from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
@@ -58,11 +59,12 @@ LONGEST = "rules: [{name: everything, approval: AutoApprove, candidateOrder: Lon
 def guarded(warm: WarmKafka) -> Iterator[RealKafka]:
     """Offline partitions: number 0 is only looked at, each test that elects has another one for itself."""
     with warm.lent(**GUARDED) as kafka:
-        for name, acls in PRINCIPALS.items():
-            access.add_scram_user(kafka.bootstrap, name, PASSWORD)
-            for acl in sorted(acls):
-                access.grant(kafka.bootstrap, f"User:{name}", *EVERYTHING[acl])
-        kafka.add_scram_user("the last one", PASSWORD)  # returns when every broker knows all of them
+        access.grant(
+            kafka.address(1),
+            [Acl(f"User:{name}", *EVERYTHING[acl]) for name, acls in PRINCIPALS.items() for acl in sorted(acls)],
+        )
+        for name in PRINCIPALS:
+            kafka.add_scram_user(name, PASSWORD)
         kafka.offline_partition("orders", survivors=SURVIVORS, partitions=6, min_insync_replicas=1)
         yield kafka
 

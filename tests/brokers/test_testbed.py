@@ -173,6 +173,16 @@ def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:
     assert kafka.describe("orders")[0].leader == 2
 
 
+def test_a_topic_is_made_though_those_that_may_be_named_as_controller_stand_still(kafka: RealKafka) -> None:
+    for broker in (2, 3):
+        kafka.freeze(broker)
+
+    for name in ("first", "second", "third"):
+        kafka.create_topic(name, [[1]])
+
+    assert kafka.unfenced() >= {1}
+
+
 def test_a_wait_in_vain_says_for_what_and_what_it_saw(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[1, 2, 3]])
     with pytest.raises(WaitedInVain, match=r"all partitions of orders are as wanted; last seen: .*leader=1"):
