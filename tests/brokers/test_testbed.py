@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from brokers.conftest import USUAL
 from testbed import distribution, topics
+from testbed.access import Acl
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
 from testbed.replicas import EpochStart
@@ -239,7 +240,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
 def test_each_way_in_leads_to_what_is_granted(guarded: RealKafka, who: Credentials, principal: str) -> None:
     assert "orders" not in topics_seen(guarded, who)
 
-    guarded.grant(principal, "topic", "orders", "describe")
+    guarded.grant(Acl(principal, "topic", "orders", "describe"))
 
     assert "orders" in topics_seen(guarded, who)
 

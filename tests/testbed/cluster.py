@@ -374,14 +374,14 @@ class RealKafka:
         access.add_scram_user(self._view.up_to_date(), name, password)
         self._view.wait_until_all_know()
 
-    def grant(self, principal: str, resource_type: str, name: str, operation: str) -> None:
-        """An ACL, in the words of `access.Acl`; returns when every broker knows it."""
-        access.grant(self._view.up_to_date(), [Acl(principal, resource_type, name, operation)])
+    def grant(self, *acls: Acl) -> None:
+        """Returns when every broker knows them."""
+        access.grant(self._view.up_to_date(), acls)
         self._view.wait_until_all_know()
 
-    def revoke(self, principal: str, resource_type: str, name: str, operation: str) -> None:
-        """Takes an ACL back; returns when every broker knows that."""
-        access.revoke(self._view.up_to_date(), [Acl(principal, resource_type, name, operation)])
+    def revoke(self, *acls: Acl) -> None:
+        """Takes ACLs back; returns when every broker knows that."""
+        access.revoke(self._view.up_to_date(), acls)
         self._view.wait_until_all_know()
 
     def client_properties(self, who: Credentials) -> Path:

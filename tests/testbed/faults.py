@@ -188,16 +188,19 @@ class Proxy(Server):
     def restore(self) -> None:
         """As at first."""
         self._delay, self._held = 0.0, None
-        for filler in self._in_the_way:
-            _end(filler)
-        if self._in_the_way:
-            self._in_the_way.clear()
-            self._listener.listen()
+        self._make_way()
         self._turn(Mode.PASS)
 
     def close(self) -> None:
+        self._make_way()
         self._turn(Mode.CUT)
         super().close()
+
+    def _make_way(self) -> None:
+        for knocker in self._in_the_way:
+            _end(knocker)
+        self._in_the_way.clear()
+        self._listener.listen()
 
     def _turn(self, mode: Mode) -> None:
         with self._changed:
@@ -242,7 +245,8 @@ class Proxy(Server):
         framed = client.recv(LENGTH, socket.MSG_WAITALL)
         if len(framed) < LENGTH:
             return b""
-        framed += client.recv(*struct.unpack(">i", framed), socket.MSG_WAITALL)
+        (size,) = struct.unpack(">i", framed)
+        framed += client.recv(size, socket.MSG_WAITALL)
         (key,) = struct.unpack_from(">h", framed, LENGTH)
         if key == self._held:
             with self._changed:
