@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed import access, metadata, replicas, scenarios, topics
+from testbed import access, metadata, registration, replicas, scenarios, topics
 from testbed.access import Acl
 from testbed.distribution import Release
 from testbed.faults import Proxy
@@ -182,6 +182,11 @@ class RealKafka:
                 shutil.rmtree(entry)
             elif entry.name != "meta.properties":
                 entry.unlink()
+
+    def unregister(self, broker: int) -> None:
+        """The cluster forgets a dead broker, until it is started again; returns when every other one knows."""
+        registration.unregister(self._view.up_to_date(), broker)
+        self._view.wait_until_all_know()
 
     def kill_controller(self) -> None:
         self._controller.kill()
