@@ -222,7 +222,7 @@ def test_without_describe_on_the_cluster_every_partition_is_refused(
 
 
 class TestTopicRightsTakenAwayInTheMiddle:
-    """Whoever keeps ACLs in Git may replace them at any moment: away as an election is sent, and back some time later."""
+    """Whoever keeps ACLs in Git may replace them at any moment: away as an election is sent, and back some time on."""
 
     @staticmethod
     @contextmanager

@@ -5,14 +5,16 @@ Kafka refuses any assignment that names it: neither can another order be set, no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from brokers.conftest import AUTOMATIC, USUAL, Recovery
+from brokers.conftest import USUAL, Recovery
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.plan import Verdict
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
@@ -28,67 +30,91 @@ ORIGINAL, DESIGNATING = (1, 2, 3), (3, 2, 1)
 LONGEST = Policy((Rule("all", approval=Approval.AUTO, candidate_order=CandidateOrder.LONGEST_LOG),))
 AS_IT_STANDS, TO_BE_SET, IN_THE_MIDDLE = (TopicPartition("orders", index) for index in range(3))
 
-Recoveries = Callable[[RealKafka], Recovery]
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What was planned, done and left: before the broker was forgotten, while it was, once it was back."""
+
+    in_the_middle: PartitionOutcome
+    left: PartitionState
+    in_vain: PartitionOutcome
+    as_it_stands: PartitionOutcome
+    stood: PartitionState
+    to_be_set: Decision
+    untouched: PartitionState
+    reassigned: PartitionOutcome
+    undone: PartitionOutcome
+    restored: PartitionState
 
 
 @pytest.fixture(scope="module")
-def kafka(warm: WarmKafka) -> Iterator[RealKafka]:
-    """The last test begins while the broker is registered."""
-    with warm.lent(**USUAL) as cluster:
-        cluster.offline_partition("orders", survivors=SURVIVORS, partitions=3)
-        yield cluster
+def forgotten(warm: WarmKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forgotten]:
+    with warm.lent(**USUAL) as kafka:
+        kafka.offline_partition("orders", survivors=SURVIVORS, partitions=3)
+        yield asyncio.run(story(kafka, Recovery(kafka, tmp_path_factory.mktemp("forgotten"))))
 
 
-def state(kafka: RealKafka, id: TopicPartition) -> PartitionState:
-    return kafka.describe(id.topic)[id.partition]
+async def story(kafka: RealKafka, ours: Recovery) -> Forgotten:
+    def state(id: TopicPartition) -> PartitionState:
+        return kafka.describe(id.topic)[id.partition]
 
-
-async def test_an_order_that_could_not_be_restored_is_said_to_stand_and_is_restored_once_the_broker_is_back(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    """The registration is taken away between designation and election."""
-    ours = recovery(kafka).with_(before_election=lambda: kafka.unregister(FORGOTTEN))
-
-    report = await ours.recover(IN_THE_MIDDLE)
-    left = state(kafka, IN_THE_MIDDLE)
-    print(report)
-    async with recovery(kafka).engine() as engine:
+    in_the_middle = await ours.with_(before_election=lambda: kafka.unregister(FORGOTTEN)).recover(IN_THE_MIDDLE)
+    left = state(IN_THE_MIDDLE)
+    async with ours.engine() as engine:
         in_vain = await engine.undo()
-        print(in_vain)
+    as_it_stands = await ours.with_(policy=LONGEST, journal=ours.journal / "others").recover(AS_IT_STANDS)
+    stood = state(AS_IT_STANDS)
+    plan = await ours.plan(TO_BE_SET)
+    await ours.with_(journal=ours.journal / "others").recover(TO_BE_SET)
+    untouched = state(TO_BE_SET)
+    kafka.alter_assignment("orders", TO_BE_SET.partition, list(SURVIVORS))
+    reassigned = await ours.with_(journal=ours.journal / "others").recover(TO_BE_SET)
     kafka.start(FORGOTTEN)
     kafka.wait_until_unfenced(FORGOTTEN)
-    async with recovery(kafka).engine() as engine:
+    async with ours.engine() as engine:
         undone = await engine.undo()
-        print(undone)
-    kafka.kill(FORGOTTEN)
-    kafka.wait_until_fenced(FORGOTTEN)
-    kafka.unregister(FORGOTTEN)
-    print(left, kafka.describe("orders"))
+    return Forgotten(
+        in_the_middle[IN_THE_MIDDLE],
+        left,
+        in_vain[IN_THE_MIDDLE],
+        as_it_stands[AS_IT_STANDS],
+        stood,
+        plan.decisions[0],
+        untouched,
+        reassigned[TO_BE_SET],
+        undone[IN_THE_MIDDLE],
+        state(IN_THE_MIDDLE),
+    )
 
 
-async def test_an_order_that_elects_the_best_as_it_stands_is_left_alone(kafka: RealKafka, recovery: Recoveries) -> None:
-    report = await recovery(kafka).with_(policy=LONGEST).recover(AS_IT_STANDS)
+def test_an_order_that_elects_the_best_as_it_stands_is_left_alone(forgotten: Forgotten) -> None:
+    outcome, stood = forgotten.as_it_stands, forgotten.stood
 
-    outcome = report[AS_IT_STANDS]
     assert (outcome.outcome, outcome.leader, outcome.order_restored) == (Outcome.RECOVERED, 2, True), outcome.reason
-    assert (state(kafka, AS_IT_STANDS).leader, state(kafka, AS_IT_STANDS).replicas) == (2, ORIGINAL)
+    assert (stood.leader, stood.replicas) == (2, ORIGINAL)
 
 
-async def test_an_order_that_would_have_to_be_set_is_refused_with_what_to_type_and_works_once_it_was_typed(
-    kafka: RealKafka, recovery: Recoveries
-) -> None:
-    before = state(kafka, TO_BE_SET)
-    (decision,) = (await recovery(kafka).with_(policy=AUTOMATIC).plan(TO_BE_SET)).decisions
-    refused = await recovery(kafka).recover(TO_BE_SET)
-    untouched = state(kafka, TO_BE_SET)
-    kafka.alter_assignment("orders", TO_BE_SET.partition, [2, 3])
-    recovered = await recovery(kafka).recover(TO_BE_SET)
+def test_an_order_that_would_have_to_be_set_is_refused_with_what_to_type(forgotten: Forgotten) -> None:
+    decision, untouched = forgotten.to_be_set, forgotten.untouched
 
     assert decision.verdict is Verdict.REFUSE
     assert decision.reason
     assert decision.reason.code == "OrderCannotBeSet"
+    assert f"not registered: [{FORGOTTEN}]" in decision.reason.message
     assert "kafka-reassign-partitions.sh --execute" in decision.reason.message
-    assert refused[TO_BE_SET].outcome is Outcome.REFUSED
-    assert untouched == before
-    assert (recovered[TO_BE_SET].outcome, recovered[TO_BE_SET].leader) == (Outcome.RECOVERED, 3)
-    assert state(kafka, TO_BE_SET).replicas == (2, 3)
+    assert (untouched.leader, untouched.replicas) == (None, ORIGINAL)
+
+
+def test_once_that_was_typed_it_is_recovered(forgotten: Forgotten) -> None:
+    assert (forgotten.reassigned.outcome, forgotten.reassigned.leader) == (Outcome.RECOVERED, 3)
+
+
+def test_an_order_that_was_set_before_is_said_to_stand_still_whatever_leads(forgotten: Forgotten) -> None:
+    for outcome in (forgotten.in_the_middle, forgotten.in_vain):
+        assert (outcome.outcome, outcome.leader, outcome.order_restored) == (Outcome.RECOVERED, 3, False)
+    assert (forgotten.left.leader, forgotten.left.replicas) == (3, DESIGNATING)
+
+
+def test_it_is_restored_once_the_broker_is_back(forgotten: Forgotten) -> None:
+    assert (forgotten.undone.outcome, forgotten.undone.order_restored) == (Outcome.RECOVERED, True)
+    assert (forgotten.restored.leader, forgotten.restored.replicas) == (3, ORIGINAL)

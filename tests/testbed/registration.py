@@ -8,11 +8,11 @@ from testbed import schemas
 from testbed.wire import ADMIN_DEADLINE, Connection, accept
 
 
-class UnregisterBrokerRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
+class UnregisterBrokerRequest(ApiMessage, load_json=schemas):  # type: ignore[misc, call-arg]  # untyped
     """The codec has none."""
 
 
-class UnregisterBrokerResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
+class UnregisterBrokerResponse(ApiMessage, load_json=schemas):  # type: ignore[misc, call-arg]  # untyped
     """Its answer."""
 
 
