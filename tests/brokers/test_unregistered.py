@@ -16,8 +16,10 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Verdict
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule
+from testbed import topics
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
+from testbed.waiting import wait_until
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
@@ -26,6 +28,7 @@ GROUP = "hazards"
 FORGOTTEN = 1
 SURVIVORS = {2: 27, 3: 15}
 """Of the original order Kafka elects broker 2, whose log is the longest; broker 3 has the later epoch."""
+BEST = 3
 ORIGINAL, DESIGNATING = (1, 2, 3), (3, 2, 1)
 LONGEST = Policy((Rule("all", approval=Approval.AUTO, candidate_order=CandidateOrder.LONGEST_LOG),))
 AS_IT_STANDS, TO_BE_SET, IN_THE_MIDDLE = (TopicPartition("orders", index) for index in range(3))
@@ -42,7 +45,9 @@ class Forgotten:
     stood: PartitionState
     to_be_set: Decision
     untouched: PartitionState
-    reassigned: PartitionOutcome
+    ongoing: Decision
+    elected: str
+    reassigned: PartitionState
     undone: PartitionOutcome
     restored: PartitionState
 
@@ -67,8 +72,12 @@ async def story(kafka: RealKafka, ours: Recovery) -> Forgotten:
     plan = await ours.plan(TO_BE_SET)
     await ours.with_(journal=ours.journal / "others").recover(TO_BE_SET)
     untouched = state(TO_BE_SET)
-    kafka.alter_assignment("orders", TO_BE_SET.partition, list(SURVIVORS))
-    reassigned = await ours.with_(journal=ours.journal / "others").recover(TO_BE_SET)
+    topics.reassign(kafka.address(BEST), "orders", {TO_BE_SET.partition: [BEST, 2]})
+    ongoing = (await ours.plan(TO_BE_SET)).decisions[0]
+    elected = kafka.unclean_elect("orders", [TO_BE_SET.partition])
+    reassigned = wait_until(
+        "the reassignment ends", lambda: state(TO_BE_SET), lambda state: state.replicas == (BEST, 2)
+    )
     kafka.start(FORGOTTEN)
     kafka.wait_until_unfenced(FORGOTTEN)
     async with ours.engine() as engine:
@@ -81,7 +90,9 @@ async def story(kafka: RealKafka, ours: Recovery) -> Forgotten:
         stood,
         plan.decisions[0],
         untouched,
-        reassigned[TO_BE_SET],
+        ongoing,
+        elected[TO_BE_SET.partition],
+        reassigned,
         undone[IN_THE_MIDDLE],
         state(IN_THE_MIDDLE),
     )
@@ -101,20 +112,27 @@ def test_an_order_that_would_have_to_be_set_is_refused_with_what_to_type(forgott
     assert decision.reason
     assert decision.reason.code == "OrderCannotBeSet"
     assert f"not registered: [{FORGOTTEN}]" in decision.reason.message
-    assert "kafka-reassign-partitions.sh --execute" in decision.reason.message
+    for typed in (f"broker {BEST} first (kafka-reassign-partitions.sh", "kafka-leader-election.sh"):
+        assert typed in decision.reason.message
     assert (untouched.leader, untouched.replicas) == (None, ORIGINAL)
 
 
-def test_once_that_was_typed_it_is_recovered(forgotten: Forgotten) -> None:
-    assert (forgotten.reassigned.outcome, forgotten.reassigned.leader) == (Outcome.RECOVERED, 3)
+def test_once_that_was_typed_the_chosen_replica_leads_and_the_reassignment_ends(forgotten: Forgotten) -> None:
+    assert forgotten.ongoing.reason
+    assert forgotten.ongoing.reason.code == "ReassignmentOngoing"
+    assert forgotten.elected == "NoError"
+    assert (forgotten.reassigned.leader, forgotten.reassigned.replicas) == (BEST, (BEST, 2))
 
 
 def test_an_order_that_was_set_before_is_said_to_stand_still_whatever_leads(forgotten: Forgotten) -> None:
     for outcome in (forgotten.in_the_middle, forgotten.in_vain):
-        assert (outcome.outcome, outcome.leader, outcome.order_restored) == (Outcome.RECOVERED, 3, False)
-    assert (forgotten.left.leader, forgotten.left.replicas) == (3, DESIGNATING)
+        assert (outcome.outcome, outcome.leader, outcome.order_restored) == (Outcome.RECOVERED, BEST, False)
+        assert f"order could not be put back: the order of {IN_THE_MIDDLE} can't be set" in outcome.warnings[0]
+        assert "not registered in the cluster" in outcome.warnings[0]
+    assert (forgotten.left.leader, forgotten.left.replicas) == (BEST, DESIGNATING)
 
 
 def test_it_is_restored_once_the_broker_is_back(forgotten: Forgotten) -> None:
-    assert (forgotten.undone.outcome, forgotten.undone.order_restored) == (Outcome.RECOVERED, True)
-    assert (forgotten.restored.leader, forgotten.restored.replicas) == (3, ORIGINAL)
+    undone = forgotten.undone
+    assert (undone.outcome, undone.order_restored, undone.warnings) == (Outcome.RECOVERED, True, ())
+    assert (forgotten.restored.leader, forgotten.restored.replicas) == (BEST, ORIGINAL)
