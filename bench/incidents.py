@@ -38,19 +38,24 @@ class Aim:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """So many partitions offline, `urgent` of them in tier 1; brokers 2 and on survived, with equal logs."""
+    """So many partitions offline, `urgent` of them in tier 1; brokers 2 and on survived, with equal logs.
+
+    `vanished`: nobody hears of broker 1's end, its packets are dropped.
+    """
 
     partitions: int
     survivors: int
     aims: Mapping[Disk, Aim]
     urgent: int = 0
     repeats: int = 1
+    vanished: bool = False
     left_out_by_quick: bool = False
 
     def __str__(self) -> str:
         if self.urgent:
             return f"{self.urgent} urgent of {self.partitions}"
-        return f"{self.partitions} partitions, {self.survivors} survivor" + "s" * (self.survivors > 1)
+        plain = f"{self.partitions} partitions, {self.survivors} survivor" + "s" * (self.survivors > 1)
+        return f"{plain}, a node vanished" if self.vanished else plain
 
 
 LARGE, SMALL = 5000, 1000
@@ -59,6 +64,7 @@ INCIDENTS = (
     Incident(2000, 2, {Disk.FAST: Aim(0.25), Disk.CLOUD: Aim(0.10)}, urgent=50),
     Incident(SMALL, 1, {Disk.FAST: Aim(more=0.4), Disk.CLOUD: Aim(1.03)}, repeats=3),
     Incident(SMALL, 2, {Disk.FAST: Aim(1.10), Disk.CLOUD: Aim(0.53)}, repeats=3),
+    Incident(SMALL, 2, {Disk.FAST: Aim(more=2), Disk.CLOUD: Aim(more=2)}, vanished=True),
     Incident(SMALL, 3, {Disk.FAST: Aim(1.10), Disk.CLOUD: Aim(0.37)}, repeats=3),
     Incident(LARGE, 1, {Disk.FAST: Aim(1.25, 0.4), Disk.CLOUD: Aim(1.03)}, left_out_by_quick=True),
     Incident(LARGE, 2, {Disk.FAST: Aim(1.10), Disk.CLOUD: Aim(0.53)}),
@@ -88,7 +94,10 @@ def measured(incident: Incident, disks: Sequence[Disk], repeats: int) -> Iterato
             properties=elections.BIG,
             session_timeout=6,
             environment=delay.environment,
+            proxied=(1,) if incident.vanished else (),
         ) as kafka:
+            if incident.vanished:
+                kafka.proxy(1).vanish()
             elections.offline(kafka, survivors, topics)
             elections.bare(kafka, survivors, {"warm-up": range(WARM_UP)})
             for at, disk in enumerate(disks):

@@ -9,6 +9,7 @@ import pytest
 
 from apiserver import incidents
 from apiserver.incidents import Object, condition, reason
+from testbed.access import Acl
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
@@ -128,7 +129,7 @@ def test_a_rotated_password_is_taken_up_once_the_old_one_does_not_hold_any_more(
     kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess
 ) -> None:
     kafka.add_scram_user("rotating", "before")
-    kafka.grant("User:rotating", "cluster", "kafka-cluster", "describe")
+    kafka.grant(Acl("User:rotating", "cluster", "kafka-cluster", "describe"))
     sasl = guarded(kafka)["spec"]["sasl"] | {"username": "rotating"}
     kubectl.apply(authority(kafka), secret(SECRET, password="before"), incidents.policy(), guarded(kafka, sasl=sasl))
     cluster(kubectl, is_ready)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -20,6 +20,7 @@ from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.brokers import Address
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.security import Security
+from kafka_recovery.cluster.sockets import Dial
 from kafka_recovery.domain.election import ElectionAnswer, Scope
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Report
@@ -121,6 +122,7 @@ class Recovery:
     before_election: Callable[[], None] = lambda: None
     after_election: Callable[[], None] = lambda: None
     election_deadline: timedelta = timedelta(seconds=20)
+    dial: Dial | None = None
 
     def with_(self, **changes: Any) -> Recovery:
         return replace(self, **changes)
@@ -128,16 +130,22 @@ class Recovery:
     @asynccontextmanager
     async def cluster(self) -> AsyncIterator[KafkaCluster]:
         addresses = [Address.parse(address) for address in self.kafka.bootstrap.split(",")]
-        async with KafkaCluster(addresses, Security()) as cluster:
+        async with KafkaCluster(addresses, Security(), dial=self.dial) as cluster:
             yield cluster
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Engine]:
         async with self.cluster() as cluster:
-            with local_journal(self.journal, self.kafka.cluster_id) as journal:
-                driver = AssignmentOrderElection(cluster, deadline=self.election_deadline)
-                election = Interrupted(driver, self.before_election, self.after_election)
-                yield Engine(cluster, election, journal, Says(self.approver), self.policy, timing=SOON)
+            with self.engine_on(cluster) as engine:
+                yield engine
+
+    @contextmanager
+    def engine_on(self, cluster: KafkaCluster) -> Iterator[Engine]:
+        """With connections that are open already."""
+        with local_journal(self.journal, self.kafka.cluster_id) as journal:
+            driver = AssignmentOrderElection(cluster, deadline=self.election_deadline)
+            election = Interrupted(driver, self.before_election, self.after_election)
+            yield Engine(cluster, election, journal, Says(self.approver), self.policy, timing=SOON)
 
     async def plan(self, *partitions: TopicPartition) -> Plan:
         async with self.engine() as engine:

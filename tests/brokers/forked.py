@@ -6,6 +6,7 @@ program as it is installed take `installed` of conftest.py.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from typing import IO
 from brokers import halting
 from kafka_recovery.cli import main
 from kafka_recovery.cli.kip_1275 import unclean_recovery
+from kafka_recovery.cluster import designated
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.recovery import engine
 from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
@@ -28,9 +31,12 @@ from testbed.fork_server import Forked, ForkServer
 PROGRAMS = ForkServer("brokers.forked")
 """One server for all tests of a session."""
 COMMANDS = {"kafka-recovery": main.main, "kafka-unclean-recovery": unclean_recovery.main}
-_COMMAND, _QUARANTINE = "TESTS_COMMAND", "TESTS_QUARANTINE"
+_COMMAND, _TIMING = "TESTS_COMMAND", "TESTS_TIMING"
 
 PATIENCE = 180.0
+AS_SHIPPED: Mapping[str, float] = {}
+ELECTION = "election"
+"""Beside the names of Timing's fields: how long a request to the controller may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +66,16 @@ class Running:
 
 
 def run(
-    name: str, *arguments: str, environment: Mapping[str, str], timeout: float = PATIENCE, quarantine: float = 0
+    name: str,
+    *arguments: str,
+    environment: Mapping[str, str],
+    timeout: float = PATIENCE,
+    timing: Mapping[str, float] = AS_SHIPPED,
 ) -> subprocess.CompletedProcess[str]:
-    """The command to its end; with `quarantine` in seconds, should it have to wait one out, not Kafka's minute."""
+    """The command to its end; `timing` in seconds, where it is not to wait as long as the program that is shipped."""
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as said:
         process = PROGRAMS.start(
-            f"{__name__}:command", arguments, printed, _environment(name, environment, quarantine), errors=said
+            f"{__name__}:command", arguments, printed, _environment(name, environment, timing), errors=said
         )
         try:
             code = process.wait(timeout)
@@ -77,7 +87,9 @@ def run(
 
 
 @contextmanager
-def running(name: str, *arguments: str, environment: Mapping[str, str], quarantine: float = 0) -> Iterator[Running]:
+def running(
+    name: str, *arguments: str, environment: Mapping[str, str], timing: Mapping[str, float] = AS_SHIPPED
+) -> Iterator[Running]:
     """The same, to be watched, talked to and sent signals; it ends with the block."""
     given, stdin = os.pipe()
     stdout, output = os.pipe()
@@ -88,7 +100,7 @@ def running(name: str, *arguments: str, environment: Mapping[str, str], quaranti
                 f"{__name__}:command",
                 arguments,
                 prints,
-                _environment(name, environment, quarantine),
+                _environment(name, environment, timing),
                 errors=says,
                 given=reads,
             )
@@ -103,14 +115,16 @@ def surroundings() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
 
 
-def _environment(name: str, others: Mapping[str, str], quarantine: float) -> dict[str, str]:
-    return {**surroundings(), **others, _COMMAND: name, _QUARANTINE: str(quarantine)}
+def _environment(name: str, others: Mapping[str, str], timing: Mapping[str, float]) -> dict[str, str]:
+    return {**surroundings(), **others, _COMMAND: name, _TIMING: json.dumps(timing)}
 
 
 def command() -> None:
     """Runs in the forked process: the command's own `main`."""
     sys.argv[0] = os.environ.pop(_COMMAND)
-    if quarantine := float(os.environ.pop(_QUARANTINE)):
-        vars(engine)["Timing"] = partial(Timing, quarantine=timedelta(seconds=quarantine))
+    timing = {name: timedelta(seconds=seconds) for name, seconds in json.loads(os.environ.pop(_TIMING)).items()}
+    if deadline := timing.pop(ELECTION, None):
+        vars(designated)["AssignmentOrderElection"] = partial(AssignmentOrderElection, deadline=deadline)
+    vars(engine)["Timing"] = partial(Timing, **timing)
     halting.install()
     COMMANDS[sys.argv[0]]()

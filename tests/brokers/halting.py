@@ -10,6 +10,7 @@ from typing import Any
 
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.connection import Connection
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.recovery.journal_files import FileJournal
 
 _STEPS, _NEVER = "TESTS_HALT_AT", "TESTS_NEVER_DO"
@@ -36,6 +37,8 @@ class _Halts:
             self._around(FileJournal, name)
         for name in ("designate", "elect", "restore"):
             self._around(AssignmentOrderElection, name)
+        for name in ("answering", "leaders"):
+            self._around(KafkaCluster, name)
         self._around_sending()
 
     def _reached(self, step: str, where: str = "") -> None:
@@ -43,15 +46,20 @@ class _Halts:
             print("halted", step, where, flush=True)
             sys.stdin.readline()
 
+    async def _awaited(self, step: str) -> None:
+        self._reached(step)
+        for _ in range(3):  # a loop hears of a signal two turns after it came
+            await asyncio.sleep(0)
+
     def _around(self, kind: Any, name: str) -> None:
         alive = getattr(kind, name)
 
         async def step(*words: Any) -> Any:
-            self._reached(f"before {name}")
+            await self._awaited(f"before {name}")
             if name == self._never:
                 await asyncio.sleep(3600)
             result = await alive(*words)
-            self._reached(f"after {name}")
+            await self._awaited(f"after {name}")
             return result
 
         setattr(kind, name, step)

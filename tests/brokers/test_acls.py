@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from brokers.conftest import GUARDED, Command
-from testbed import access
+from brokers.forked import Running
+from brokers.site import DESIGNATING, go_on, halted, halting, recovery
+from testbed.access import Acl
 from testbed.certificates import Authority
 from testbed.cluster import RealKafka
 from testbed.metadata import PartitionState
@@ -48,8 +51,10 @@ PRINCIPALS = {
     "no-topic": {"cluster", "alter"},
     "no-configs": {"describe", "read", "cluster", "alter"},
     "no-cluster": {"describe", "read", "configs"},
+    "robbed": {"describe", "read", "configs", "cluster", "alter"},
 }
 """Who has which ACLs. READ implies DESCRIBE, ALTER implies DESCRIBE: so those who lack DESCRIBE lack these too."""
+ROBBED_OF = [Acl("User:robbed", *EVERYTHING[acl]) for acl in ("describe", "read", "configs")]
 
 AUTOMATIC = "rules: [{name: everything, approval: AutoApprove, candidateOrder: EpochFirst}]\n"
 LONGEST = "rules: [{name: everything, approval: AutoApprove, candidateOrder: LongestLog}]\n"
@@ -59,12 +64,12 @@ LONGEST = "rules: [{name: everything, approval: AutoApprove, candidateOrder: Lon
 def guarded(warm: WarmKafka) -> Iterator[RealKafka]:
     """Offline partitions: number 0 is only looked at, each test that elects has another one for itself."""
     with warm.lent(**GUARDED) as kafka:
-        for name, acls in PRINCIPALS.items():
-            access.add_scram_user(kafka.bootstrap, name, PASSWORD)
-            for acl in sorted(acls):
-                access.grant(kafka.bootstrap, f"User:{name}", *EVERYTHING[acl])
-        kafka.add_scram_user("the last one", PASSWORD)  # returns when every broker knows all of them
-        kafka.offline_partition("orders", survivors=SURVIVORS, partitions=6, min_insync_replicas=1)
+        kafka.grant(
+            *(Acl(f"User:{name}", *EVERYTHING[acl]) for name, acls in PRINCIPALS.items() for acl in sorted(acls))
+        )
+        for name in PRINCIPALS:
+            kafka.add_scram_user(name, PASSWORD)
+        kafka.offline_partition("orders", survivors=SURVIVORS, partitions=8, min_insync_replicas=1)
         yield kafka
 
 
@@ -215,6 +220,66 @@ def test_without_describe_on_the_cluster_every_partition_is_refused(
     assert outcome["reason"]["code"] == "ReassignmentUnknown"
     assert "needs the DESCRIBE permission on the cluster" in outcome["reason"]["message"]
     assert state(guarded, 0) == before
+
+
+class TestTopicRightsTakenAwayInTheMiddle:
+    """Whoever keeps ACLs in Git may replace them at any moment: away as an election is sent, and back some time on."""
+
+    @staticmethod
+    @contextmanager
+    def robbed(guarded: RealKafka, folder: Path, partition: int, steps: str, **timing: float) -> Iterator[Running]:
+        """Its run, which goes on without them."""
+        (folder / "automatic.yaml").write_text(AUTOMATIC)
+        words = (*recover(partition, folder / "automatic.yaml"), *TestTopicRightsTakenAwayInTheMiddle.reach(guarded))
+        with halting(steps, *words, "--journal", folder / "journal", timing=timing) as run:
+            halted(run)
+            guarded.revoke(*ROBBED_OF)
+            go_on(run)
+            yield run
+
+    @staticmethod
+    def reach(guarded: RealKafka) -> tuple[str, ...]:
+        config = guarded.client_properties(Credentials(Mechanism.SCRAM, "robbed", PASSWORD))
+        return "--bootstrap-server", guarded.bootstrap_for(Mechanism.SCRAM), "--command-config", str(config)
+
+    def test_while_they_are_away_nothing_is_concluded_and_once_they_are_back_the_order_is_restored(
+        self, guarded: RealKafka, tmp_path: Path
+    ) -> None:
+        with self.robbed(guarded, tmp_path, 6, "before elect,after leaders") as run:
+            halted(run)
+            go_on(run)
+            halted(run)
+            blind, facts = state(guarded, 6), {path.name for path in tmp_path.rglob("wave-*")}
+            guarded.grant(*ROBBED_OF)
+            go_on(run, times=99)
+            shown, said = run.communicate()
+
+        assert (blind.leader, blind.replicas, facts) == (BEST_BY_EPOCH, DESIGNATING, {"wave-0001-started.json"})
+        assert run.returncode == 0, said
+        report = json.loads("".join(line for line in shown.splitlines() if not line.startswith("halted")))
+        (outcome,) = report["outcomes"]
+        assert (outcome["outcome"], outcome["order_restored"], outcome["warnings"]) == ("Recovered", True, [])
+        assert (state(guarded, 6).leader, state(guarded, 6).replicas) == (BEST_BY_EPOCH, ORIGINAL)
+
+    def test_where_they_stay_away_it_says_what_it_does_not_know_and_resume_restores_the_order(
+        self, guarded: RealKafka, tmp_path: Path
+    ) -> None:
+        resume = ("resume", *self.reach(guarded), "--journal", tmp_path / "journal", "--output", "json")
+        with self.robbed(guarded, tmp_path, 7, "before elect", verify=1, rpc=1, look=0.2) as run:
+            shown, said = run.communicate()
+        too_early = recovery(*resume)
+        blind = state(guarded, 7)
+        guarded.grant(*ROBBED_OF)
+        resumed = recovery(*resume)
+
+        assert (run.returncode, too_early.returncode, resumed.returncode) == (1, 1, 0)
+        assert (blind.leader, blind.replicas) == (BEST_BY_EPOCH, DESIGNATING)
+        for outcome in (json.loads(shown)["outcomes"][0], outcome_of(too_early)):
+            assert (outcome["outcome"], outcome["order_restored"]) == ("Unknown", False)
+            assert "lacks DESCRIBE on topic orders" in outcome["reason"]["message"]
+        assert "some assignment orders are not restored yet" in said
+        assert (outcome_of(resumed)["outcome"], outcome_of(resumed)["order_restored"]) == ("Recovered", True)
+        assert (state(guarded, 7).leader, state(guarded, 7).replicas) == (BEST_BY_EPOCH, ORIGINAL)
 
 
 class TestNotLetIn:

@@ -18,26 +18,28 @@ from pathlib import Path
 
 import pytest
 
-from brokers import forked
-from brokers.conftest import PROXIED
-from brokers.forked import PATIENCE, Running, running
-from brokers.halting import at as halts_at
-from testbed.cluster import RealKafka
+from brokers.forked import PATIENCE
+from brokers.site import (
+    BEST,
+    DESIGNATING,
+    ORIGINAL,
+    QUARANTINE,
+    SURVIVORS,
+    TOOL,
+    Site,
+    go_on,
+    halted,
+    halting,
+    killed,
+    offline_site,
+    recovery,
+)
 from testbed.metadata import PartitionState
-from testbed.scenarios import OfflineTopic
 from testbed.waiting import wait_until
 from testbed.warm import WarmKafka
 
 pytestmark = pytest.mark.brokers
 GROUP = "crashes"
-
-TOOL = "kafka-recovery"
-AUTOMATIC = "rules: [{name: everything, approval: AutoApprove}]\n"
-SURVIVORS = {2: 27, 3: 15}
-BEST = 3
-ORIGINAL, DESIGNATING = (1, 2, 3), (3, 2, 1)
-QUARANTINE = 5
-"""Seconds, but in the test that shows what Kafka's minute is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +78,33 @@ TWO_WAVES = range(len(CASES), len(CASES) + 3)
 """Partitions of one run that is killed while its first wave, of one, is being ended and its second is elected."""
 LATE = TWO_WAVES.stop
 """The partition whose election takes effect after its sender died."""
-TERMINATED = range(LATE + 1, LATE + 4)
-"""Partitions of a run that is asked to end in its first wave."""
+
+
+@dataclass(frozen=True, slots=True)
+class Termination:
+    """The step at which a run of three partitions, the first a wave of its own, gets its SIGTERM, and what that allows.
+
+    `led`: how many have a leader then. `begun`: there is a run to be resumed.
+    """
+
+    step: str
+    led: int
+    begun: bool = True
+
+
+TERMINATIONS = {
+    "before the run begins": Termination("after record", 0, begun=False),
+    "before the order is altered": Termination("before designate", 0),
+    "between order and election": Termination("after designate", 0),
+    "before the election is sent": Termination("before elect", 1),
+    "after the election": Termination("after elect", 1),
+    "while a leader is waited for": Termination("before answering", 1),
+    "before the order is restored": Termination("before restore", 1),
+    "before the end is kept": Termination("after restore", 1),
+}
+TERMINATED = {when: range(first, first + 3) for when, first in zip(TERMINATIONS, range(LATE + 1, 99, 3), strict=False)}
+"""The partitions of each of these runs."""
+PARTITIONS = max(partitions.stop for partitions in TERMINATED.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,84 +118,11 @@ class Aftermath:
     then: subprocess.CompletedProcess[str]
 
 
-def halted(run: Running) -> str:
-    """Wait until it halts; returns where."""
-    line = run.stdout.readline()
-    assert line.startswith("halted"), f"it did not halt, but said {line!r} {run.communicate()}"
-    return line.split()[-1]
-
-
-def go_on(run: Running) -> None:
-    run.stdin.write("\n")
-    run.stdin.flush()
-
-
-def killed(run: Running) -> int:
-    """SIGKILL; returns the exit code."""
-    run.process.kill()
-    return run.process.wait(PATIENCE)
-
-
-@contextmanager
-def halting(steps: str, *words: object, never: str = "") -> Iterator[Running]:
-    """The command with these words, which halts at the steps (separated by commas); one step it never gets done."""
-    with running(TOOL, *map(str, words), environment=halts_at(steps, never)) as run:
-        yield run
-
-
-def recovery(*words: object) -> subprocess.CompletedProcess[str]:
-    """`kafka-recovery` to its end."""
-    return forked.run(TOOL, *map(str, words), environment={}, quarantine=QUARANTINE)
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """A cluster whose partitions are offline, and where its journals and files are kept."""
-
-    kafka: RealKafka
-    orders: OfflineTopic
-    folder: Path
-
-    def words(self, command: str, partition: int, *others: int) -> list[object]:
-        """What to type after `kafka-recovery`; the journal is the first partition's."""
-        words: list[object] = [command, "--bootstrap-server", self.kafka.bootstrap]
-        words += ["--journal", self.folder / f"journal-{partition}"]
-        if command == "recover":
-            words += [word for each in (partition, *others) for word in ("--partition", f"orders-{each}")]
-            words += ["--policy", self.folder / "automatic.yaml"]
-        if command == "execute":
-            plan = self.folder / f"plan-{partition}.json"
-            if not plan.exists():
-                reach = ("--bootstrap-server", self.kafka.bootstrap)
-                made = recovery("plan", *reach, "--partition", f"orders-{partition}", "--out", plan)
-                assert made.returncode == 0, made.stderr
-            digest = plan.read_text().split('"digest": "')[1].split('"')[0]
-            words += [plan, "--approve", digest]
-        return words
-
-    def run(self, command: str, partition: int) -> subprocess.CompletedProcess[str]:
-        return recovery(*self.words(command, partition))
-
-    def state(self, partition: int) -> PartitionState:
-        return self.kafka.describe("orders")[partition]
-
-    def is_led_as_planned(self, partition: int) -> bool:
-        """The best replica leads by its own word, in the original order, and lost nothing of what it held."""
-        state = self.state(partition)
-        return (
-            (state.leader, state.replicas) == (BEST, ORIGINAL)
-            and self.kafka.leader_answers("orders", partition, BEST)
-            and self.kafka.consume("orders", partition) == list(self.orders[partition].held[BEST])
-        )
-
-
 @pytest.fixture(scope="module")
 def site(warm: WarmKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """One offline partition for each case, and those of the runs with several waves."""
-    folder = tmp_path_factory.mktemp("crashes")
-    (folder / "automatic.yaml").write_text(AUTOMATIC)
-    with warm.lent(**PROXIED) as kafka:
-        yield Site(kafka, kafka.offline_partition("orders", survivors=SURVIVORS, partitions=TERMINATED.stop), folder)
+    with offline_site(warm, tmp_path_factory.mktemp("crashes"), PARTITIONS) as site:
+        yield site
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,26 +252,60 @@ def test_two_waves_that_were_under_way_at_once_are_both_ended(aftermaths: Afterw
     assert all(site.is_led_as_planned(partition) for partition in TWO_WAVES)
 
 
-def test_sigterm_ends_after_the_wave_under_way_and_resume_does_the_rest(site: Site) -> None:
-    with halting("before elect", *site.words("recover", *TERMINATED)) as run:
-        halted(run)
-        run.process.send_signal(signal.SIGTERM)
-        go_on(run)
-        shown, rest = run.communicate()
-        states = [site.state(partition) for partition in TERMINATED]
+@dataclass(frozen=True, slots=True)
+class Terminated:
+    """How a run ended that was asked to: its exit code, what it showed and said, and what it left."""
 
-    assert run.returncode == 128 + signal.SIGTERM
-    assert "stopped by signal" in recovery("--help").stdout
-    assert [state.leader for state in states] == [BEST, None, None]
-    assert {state.replicas for state in states} == {ORIGINAL}
-    assert "1 of 3 partitions have a leader that answers." in shown
+    exit_code: int | None
+    shown: str
+    said: str
+    left: list[PartitionState]
 
-    _, *next_words = shlex.split(rest.split("To go on: ")[1])
-    resumed = recovery(*next_words)
 
-    assert resumed.returncode == 0, resumed.stderr
-    assert "Quarantine" not in resumed.stderr
-    assert all(site.is_led_as_planned(partition) for partition in TERMINATED)
+@pytest.fixture(scope="module")
+def terminated(site: Site) -> Mapping[str, Terminated]:
+    """Each of the runs, some of them at a time."""
+
+    def run(when: str) -> Terminated:
+        with halting(TERMINATIONS[when].step, *site.words("recover", *TERMINATED[when])) as run:
+            halted(run)
+            run.process.send_signal(signal.SIGTERM)
+            go_on(run, times=99)
+            shown, said = run.communicate()
+            return Terminated(run.returncode, shown, said, [site.state(each) for each in TERMINATED[when]])
+
+    with ThreadPoolExecutor(max_workers=3) as some:
+        return dict(zip(TERMINATIONS, some.map(run, TERMINATIONS), strict=True))
+
+
+@pytest.mark.parametrize("when", TERMINATIONS)
+def test_sigterm_ends_the_wave_under_way_and_says_what_was_done_and_what_was_not(
+    when: str, terminated: Mapping[str, Terminated]
+) -> None:
+    ended, led = terminated[when], TERMINATIONS[when].led
+
+    assert ended.exit_code == 128 + signal.SIGTERM, ended.said
+    assert [state.leader for state in ended.left] == [BEST] * led + [None] * (3 - led)
+    assert {state.replicas for state in ended.left} == {ORIGINAL}
+    assert f"{led} of 3 partitions have a leader that answers." in ended.shown
+    assert "Stopped by SIGTERM." in ended.said
+
+
+@pytest.mark.parametrize("when", TERMINATIONS)
+def test_what_it_says_to_go_on_with_does_the_rest_at_once(
+    when: str, terminated: Mapping[str, Terminated], site: Site
+) -> None:
+    said = terminated[when].said
+    if TERMINATIONS[when].begun:
+        _, *words = shlex.split(said.split("To go on: ")[1].splitlines()[0])
+        finished = recovery(*words)
+    else:
+        assert "Nothing was begun; run the command again." in said
+        finished = recovery(*site.words("recover", *TERMINATED[when]))
+
+    assert finished.returncode == 0, finished.stderr
+    assert "Quarantine" not in finished.stderr
+    assert all(site.is_led_as_planned(partition) for partition in TERMINATED[when])
 
 
 def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(site: Site) -> None:

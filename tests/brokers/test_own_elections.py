@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # re-exported without saying so
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-    ResourceType,
-)
 
 from brokers.conftest import ON_4_0, ON_BUSY, ON_NEWEST, Recovery
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from testbed.cluster import RealKafka
-from testbed.topics import client
 
 pytestmark = pytest.mark.brokers
 
@@ -52,10 +44,7 @@ def assert_true(outcome: PartitionOutcome, kafka: RealKafka) -> None:
 
 def allow_unclean_elections(kafka: RealKafka) -> None:
     """As an administrator does who has lost patience."""
-    entry = ConfigEntry("unclean.leader.election.enable", "true", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ResourceType.TOPIC, "orders", incremental_configs=[entry])
-    admin = AdminClient(client(kafka.address(BEST)))
-    admin.incremental_alter_configs([resource])[resource].result()
+    kafka.configure_topic("orders", "unclean.leader.election.enable", "true")
 
 
 def once(action: Callable[[], None]) -> Callable[[], None]:

@@ -20,6 +20,7 @@ from confluent_kafka.admin import AdminClient
 
 from brokers.conftest import USUAL
 from testbed import distribution, topics
+from testbed.access import Acl
 from testbed.cluster import RealKafka
 from testbed.distribution import RELEASES, DistributionUnavailable, Release, fetch
 from testbed.replicas import EpochStart
@@ -173,6 +174,16 @@ def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:
     assert kafka.describe("orders")[0].leader == 2
 
 
+def test_a_topic_is_made_though_those_that_may_be_named_as_controller_stand_still(kafka: RealKafka) -> None:
+    for broker in (2, 3):
+        kafka.freeze(broker)
+
+    for name in ("first", "second", "third"):
+        kafka.create_topic(name, [[1]])
+
+    assert kafka.unfenced() >= {1}
+
+
 def test_a_wait_in_vain_says_for_what_and_what_it_saw(kafka: RealKafka) -> None:
     kafka.create_topic("orders", [[1, 2, 3]])
     with pytest.raises(WaitedInVain, match=r"all partitions of orders are as wanted; last seen: .*leader=1"):
@@ -229,7 +240,7 @@ def guarded(request: pytest.FixtureRequest) -> Iterator[RealKafka]:
 def test_each_way_in_leads_to_what_is_granted(guarded: RealKafka, who: Credentials, principal: str) -> None:
     assert "orders" not in topics_seen(guarded, who)
 
-    guarded.grant(principal, "topic", "orders", "describe")
+    guarded.grant(Acl(principal, "topic", "orders", "describe"))
 
     assert "orders" in topics_seen(guarded, who)
 

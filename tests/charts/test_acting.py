@@ -15,6 +15,7 @@ from apiserver.forked import launched
 from apiserver.incidents import Object, approval, condition, finished, only_recovery, policy, reason, seen
 from brokers.test_acls import CLUSTER, EVERYTHING, PRINCIPALS
 from charts.conftest import Install
+from testbed.access import Acl
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -72,8 +73,7 @@ def answered(kubectl: Kubectl, name: str) -> Object:
 def looking_only(kafka: RealKafka, kubectl: Kubectl) -> Object:
     """A WatchedCluster whose principal has what docs/acls.md gives one that may only look, and its Secrets."""
     kafka.add_scram_user(USER, PASSWORD)
-    for acl in sorted(PRINCIPALS["looks"]):
-        kafka.grant(f"User:{USER}", *EVERYTHING[acl])
+    kafka.grant(*(Acl(f"User:{USER}", *EVERYTHING[acl]) for acl in sorted(PRINCIPALS["looks"])))
     client = kafka.confluent_properties(Credentials(Mechanism.SCRAM, USER, PASSWORD))
     authority = Path(client["ssl.ca.location"]).read_text()
     kubectl("create", "secret", "generic", "kafka-ca", f"--from-literal=ca.crt={authority}")
@@ -112,7 +112,7 @@ def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one
     seen(kubectl, name, lambda each: "not authorized (31); our principal lacks ALTER" in incidents.told(each))
     assert kafka.describe("orders")[0].leader is None
 
-    kafka.grant(f"User:{USER}", *CLUSTER, "alter")
+    kafka.grant(Acl(f"User:{USER}", *CLUSTER, "alter"))
     ended = finished(kubectl, name)
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
     assert kafka.describe("orders")[0].leader == SURVIVOR

@@ -17,13 +17,13 @@ from apiserver import test_record_journal as journals
 from apiserver.calling import calling
 from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
-from charts.previous import previous
 from charts.test_rendered import EVERYTHING
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
 from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECOVERIES
 from testbed.helm.helm import Helm, HelmFailed, Object
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.previous import previous
 from testbed.waiting import wait_until
 from unit.kube.specs import APPROVAL, POLICY, RECOVERY
 

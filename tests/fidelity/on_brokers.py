@@ -10,7 +10,6 @@ from typing import Any
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
     ElectLeadersRequest,
-    IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.consumer import ListOffsetsRequest
@@ -25,7 +24,6 @@ from testbed.waiting import wait_until
 from testbed.wire import Connection, accept
 
 DEADLINE_MS = 20_000
-TOPIC_RESOURCE, SET = 2, 0
 LATEST, CONSUMER, DEBUGGER = -1, -1, -2
 
 
@@ -63,11 +61,7 @@ class BrokerStage:
         self.kafka.delete_topic(self._topic)
 
     def configure(self, key: str, value: str) -> None:
-        kind = IncrementalAlterConfigsRequest.AlterConfigsResource
-        change = kind.AlterableConfig(name=key, config_operation=SET, value=value)
-        resource = kind(resource_type=TOPIC_RESOURCE, resource_name=self._topic, configs=[change])
-        answer = self._ask(OBSERVER, IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
-        accept("IncrementalAlterConfigs", answer.responses[0].error_code)
+        self.kafka.configure_topic(self._topic, key, value)
         self.settle()
 
     def kill(self, broker: int) -> None:

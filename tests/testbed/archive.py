@@ -13,8 +13,6 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-
 from testbed import metadata, replicas, topics
 from testbed.distribution import Distribution, locked
 from testbed.guard import Guard
@@ -39,7 +37,7 @@ def ensured(distribution: Distribution) -> Path | None:
             with locked(wanted.with_suffix(".lock")):
                 if not wanted.exists():
                     _build(distribution)
-    except (OSError, subprocess.SubprocessError, RuntimeError, WaitedInVain, KafkaException) as cause:
+    except (OSError, subprocess.SubprocessError, RuntimeError, WaitedInVain) as cause:
         log.warning(
             "no class archive for Kafka %s, its nodes will start slower: %s", distribution.release.version, cause
         )

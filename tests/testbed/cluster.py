@@ -9,7 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from testbed import access, metadata, replicas, scenarios, topics
+from testbed import access, metadata, registration, replicas, scenarios, topics
+from testbed.access import Acl
 from testbed.distribution import Release
 from testbed.faults import Proxy
 from testbed.layout import CONTROLLER, PLAINTEXT, write_properties
@@ -182,6 +183,11 @@ class RealKafka:
             elif entry.name != "meta.properties":
                 entry.unlink()
 
+    def unregister(self, broker: int) -> None:
+        """The cluster forgets a dead broker, until it is started again; returns when every other one knows."""
+        registration.unregister(self._view.up_to_date(), broker)
+        self._view.wait_until_all_know()
+
     def kill_controller(self) -> None:
         self._controller.kill()
 
@@ -238,15 +244,28 @@ class RealKafka:
         Returns when all leaders answer as such.
         """
         named = {key.replace("_", "."): str(value) for key, value in configs.items()}
-        topics.create(self._view.bootstrap, name, assignments, named)
+        topics.create(self._view.up_to_date(), name, assignments, named)
         patience = PATIENCE + len(assignments) / 20
         states = self.wait_for(name, lambda state: state.leader is not None, patience)
         self._view.wait_until_led(states, patience)
         return states[0].topic_id
 
     def delete_topic(self, name: str) -> None:
-        topics.delete(self._view.bootstrap, name)
+        topics.delete(self._view.up_to_date(), name)
         self._view.wait_until(f"{name} is gone", lambda: self._view.exists(name), lambda exists: not exists)
+
+    def delete_topics(self) -> None:
+        """All there are."""
+        names = metadata.topics(self._view.up_to_date())
+        if names:
+            topics.delete(self._view.up_to_date(), *names)
+        self._view.wait_until(
+            "all topics are deleted", lambda: metadata.topics(self._view.up_to_date()), lambda left: not left
+        )
+
+    def configure_topic(self, name: str, key: str, value: str) -> None:
+        """Sets one of its configs, by Kafka's key."""
+        topics.configure(self._view.up_to_date(), name, key, value)
 
     def produce(
         self, topic: str, partition: int, count: int, label: str, *, acks: str = "all", patience: float = 20.0
@@ -357,15 +376,17 @@ class RealKafka:
 
     def add_scram_user(self, name: str, password: str) -> None:
         """Returns when every broker knows the user."""
-        access.add_scram_user(self._view.bootstrap, name, password)
+        access.add_scram_user(self._view.up_to_date(), name, password)
         self._view.wait_until_all_know()
 
-    def grant(self, principal: str, resource_type: str, name: str, operation: str) -> None:
-        """An ACL: `grant("User:ann", "topic", "orders", "read")`; the cluster's own name is `kafka-cluster`.
+    def grant(self, *acls: Acl) -> None:
+        """Returns when every broker knows them."""
+        access.grant(self._view.up_to_date(), acls)
+        self._view.wait_until_all_know()
 
-        Returns when every broker knows it.
-        """
-        access.grant(self._view.bootstrap, principal, resource_type, name, operation)
+    def revoke(self, *acls: Acl) -> None:
+        """Takes ACLs back; returns when every broker knows that."""
+        access.revoke(self._view.up_to_date(), acls)
         self._view.wait_until_all_know()
 
     def client_properties(self, who: Credentials) -> Path:

@@ -10,13 +10,17 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from testbed.ports import HOST
 
 CHUNK = 65_536
 HUGE = 0x7FFF_FFFF
+LENGTH = 4
+KNOCK = 0.2
+"""Seconds after which somebody on this machine who knocks in vain knows it."""
 
 
 class Server(ABC):
@@ -64,7 +68,11 @@ class Server(ABC):
             while not self._closed.is_set():
                 client, _ = self._listener.accept()
                 self._keep(client)
+                self._admit()
                 threading.Thread(target=self._attend, args=(client,), daemon=True).start()
+
+    def _admit(self) -> None:  # noqa: B027  # most let everybody in at once
+        """Waits until connections are to be served; no other one is accepted meanwhile."""
 
     def _attend(self, client: socket.socket) -> None:
         with suppress(OSError):
@@ -118,6 +126,7 @@ class Mode(Enum):
 
     PASS = "pass"
     STALL = "stall"
+    VANISH = "vanish"
     SWALLOW_ANSWERS = "swallow answers"
     CUT = "cut"
 
@@ -130,6 +139,9 @@ class Proxy(Server):
         self._target = (host, int(port))
         self._mode = Mode.PASS
         self._delay = 0.0
+        self._held: int | None = None
+        self._holding = 0
+        self._in_the_way: list[socket.socket] = []
         self._changed = threading.Condition()
         super().__init__()
 
@@ -140,6 +152,29 @@ class Proxy(Server):
     def stall(self) -> None:
         """Connections stay open and nothing moves in either direction until `restore`, which lets it all through."""
         self._turn(Mode.STALL)
+
+    def vanish(self) -> None:
+        """The host is gone without a word: nothing moves on open connections, and new ones get no answer at all.
+
+        Linux drops whoever knocks while as many wait to be accepted as may; so that many do.
+        """
+        self._turn(Mode.VANISH)
+        self._listener.listen(0)
+        with suppress(TimeoutError):
+            while True:
+                self._in_the_way.append(socket.create_connection((HOST, self.port), timeout=KNOCK))
+
+    @property
+    def holding(self) -> int:
+        """How many requests are held back."""
+        return self._holding
+
+    def hold(self, request: type[Any]) -> None:
+        """Requests of this kind come no further on connections opened from now on, until `restore`.
+
+        `restore` delivers them, late; a `cut` loses them.
+        """
+        self._held = request.API_KEY
 
     def drop_answers(self) -> None:
         """Requests arrive and take effect; their answers never come."""
@@ -152,26 +187,39 @@ class Proxy(Server):
 
     def restore(self) -> None:
         """As at first."""
-        self._delay = 0.0
+        self._delay, self._held = 0.0, None
+        self._make_way()
         self._turn(Mode.PASS)
 
     def close(self) -> None:
+        self._make_way()
         self._turn(Mode.CUT)
         super().close()
+
+    def _make_way(self) -> None:
+        for knocker in self._in_the_way:
+            _end(knocker)
+        self._in_the_way.clear()
+        self._listener.listen()
 
     def _turn(self, mode: Mode) -> None:
         with self._changed:
             self._mode = mode
             self._changed.notify_all()
 
+    def _admit(self) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._mode is not Mode.VANISH)
+
     def _serve(self, client: socket.socket) -> None:
         upstream = socket.create_connection(self._target)
         self._keep(upstream)
         answers = threading.Thread(target=self._pump_answers, args=(upstream, client), daemon=True)
         answers.start()
+        take = partial(client.recv, CHUNK) if self._held is None else partial(self._whole_request, client)
         try:
             # Asked only now: a cut that came before `upstream` was kept has not closed it.
-            while self._mode is not Mode.CUT and (requests := client.recv(CHUNK)):
+            while self._mode is not Mode.CUT and (requests := take()):
                 self._pass_on()
                 upstream.sendall(requests)
         finally:
@@ -185,11 +233,27 @@ class Proxy(Server):
                 self._pass_on()
                 if self._mode is not Mode.SWALLOW_ANSWERS:
                     client.sendall(answers)
+        self._pass_on()  # nor does anybody hear of the end of who stands still
         self._drop(client)
 
     def _pass_on(self) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self._mode is not Mode.STALL)
+            self._changed.wait_for(lambda: self._mode not in (Mode.STALL, Mode.VANISH))
+
+    def _whole_request(self, client: socket.socket) -> bytes:
+        """The next request with its length, once it is not held any more; nothing at the end of the connection."""
+        framed = client.recv(LENGTH, socket.MSG_WAITALL)
+        if len(framed) < LENGTH:
+            return b""
+        (size,) = struct.unpack(">i", framed)
+        framed += client.recv(size, socket.MSG_WAITALL)
+        (key,) = struct.unpack_from(">h", framed, LENGTH)
+        if key == self._held:
+            with self._changed:
+                self._holding += 1
+                self._changed.wait_for(lambda: self._held is None or self._mode is Mode.CUT)
+                self._holding -= 1
+        return framed
 
 
 def _end(connection: socket.socket) -> None:

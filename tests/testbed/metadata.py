@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest, DescribeTopicPartitionsRequest
+from kafka.protocol.metadata import MetadataRequest
 
 from testbed.wire import Connection, accept
 
@@ -48,6 +49,14 @@ def describe(address: str, topic: str) -> dict[int, PartitionState]:
             cursor = DescribeTopicPartitionsRequest.Cursor(
                 topic_name=after.topic_name, partition_index=after.partition_index
             )
+
+
+def topics(address: str) -> list[str]:
+    """The names of all topics that the broker knows, in order."""
+    with Connection(address) as broker:
+        request = MetadataRequest(topics=None, allow_auto_topic_creation=False)
+        answer = broker.ask(request, 7)
+    return sorted(topic.name for topic in answer.topics)
 
 
 def _state(topic: str, topic_id: uuid.UUID, told: Any) -> PartitionState:

@@ -8,14 +8,20 @@ from functools import partial
 from confluent_kafka import KafkaError as DeliveryError
 from confluent_kafka import Message as Delivered
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # re-exported without saying so
 from kafka.errors import for_code
-from kafka.protocol.admin import AlterPartitionReassignmentsRequest, ElectLeadersRequest
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    ElectLeadersRequest,
+    IncrementalAlterConfigsRequest,
+)
 
-from testbed.wire import Connection, accept
+from testbed.wire import ADMIN_DEADLINE, ADMIN_DEADLINE_MS, Connection, accept
 
-ADMIN_DEADLINE = 60.0
 UNCLEAN = 1
+UNKNOWN_TOPIC = 3
+TOPIC, SET = 2, 0
 
 Setting = str | int | float | bool
 
@@ -29,17 +35,42 @@ def client(bootstrap: str, **properties: Setting) -> dict[str, Setting]:
     return fixed | {name.replace("_", "."): value for name, value in properties.items()}
 
 
-def create(bootstrap: str, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
-    """A topic with exactly these replicas, a list per partition, preferred leader first; KafkaException if refused."""
-    topic = NewTopic(name, len(assignments), replica_assignment=[list(a) for a in assignments], config=dict(configs))
-    admin = AdminClient(client(bootstrap))  # held until the answer is there: when it goes, so does what it has asked
-    admin.create_topics([topic], request_timeout=ADMIN_DEADLINE)[name].result()
+def create(address: str, name: str, assignments: Sequence[Sequence[int]], configs: Mapping[str, str]) -> None:
+    """A topic with exactly these replicas, a list per partition, preferred leader first; Refused if it is."""
+    kind = CreateTopicsRequest.CreatableTopic
+    topic = kind(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[
+            kind.CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas))
+            for index, replicas in enumerate(assignments)
+        ],
+        configs=[kind.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    with Connection(address, ADMIN_DEADLINE) as broker:
+        answer = broker.ask(CreateTopicsRequest(topics=[topic], timeout_ms=ADMIN_DEADLINE_MS, validate_only=False), 5)
+    accept(f"CreateTopics of {name}", answer.topics[0].error_code)
 
 
-def delete(bootstrap: str, name: str) -> None:
-    """KafkaException if refused."""
-    admin = AdminClient(client(bootstrap))
-    admin.delete_topics([name], request_timeout=ADMIN_DEADLINE)[name].result()
+def delete(address: str, *names: str) -> None:
+    """Refused for the first that is; what is gone already is no matter."""
+    request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=ADMIN_DEADLINE_MS)
+    with Connection(address, ADMIN_DEADLINE) as broker:
+        answer = broker.ask(request, 5)
+    for deleted in answer.responses:
+        if deleted.error_code != UNKNOWN_TOPIC:
+            accept(f"DeleteTopics of {deleted.name}", deleted.error_code)
+
+
+def configure(address: str, name: str, key: str, value: str) -> None:
+    """Sets one of the topic's configs; Refused if it is."""
+    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = kind.AlterableConfig(name=key, config_operation=SET, value=value)
+    resource = kind(resource_type=TOPIC, resource_name=name, configs=[change])
+    with Connection(address, ADMIN_DEADLINE) as broker:
+        answer = broker.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+    accept(f"IncrementalAlterConfigs of {name}", answer.responses[0].error_code)
 
 
 def produce(
@@ -71,9 +102,9 @@ def reassign(address: str, topic: str, replicas: Mapping[int, Sequence[int]]) ->
     """New replicas per partition, in this order; Refused for the first that is refused."""
     kind = AlterPartitionReassignmentsRequest.ReassignableTopic
     partitions = [kind.ReassignablePartition(partition_index=p, replicas=list(order)) for p, order in replicas.items()]
-    with Connection(address, deadline=ADMIN_DEADLINE + 5) as broker:
+    with Connection(address, ADMIN_DEADLINE) as broker:
         request = AlterPartitionReassignmentsRequest(
-            timeout_ms=round(ADMIN_DEADLINE * 1000), topics=[kind(name=topic, partitions=partitions)]
+            timeout_ms=ADMIN_DEADLINE_MS, topics=[kind(name=topic, partitions=partitions)]
         )
         answer = broker.ask(request, 0)
     accept("AlterPartitionReassignments", answer.error_code)
@@ -86,10 +117,8 @@ def elect_uncleanly(address: str, topic: str, partitions: Iterable[int]) -> dict
     """A plain unclean election of these partitions; per partition Kafka's answer, `NoError` when it elected one."""
     # Named one by one: the list left out would elect every offline partition of the cluster.
     wanted = [ElectLeadersRequest.TopicPartitions(topic=topic, partitions=list(partitions))]
-    with Connection(address, deadline=ADMIN_DEADLINE + 5) as broker:
-        request = ElectLeadersRequest(
-            election_type=UNCLEAN, topic_partitions=wanted, timeout_ms=round(ADMIN_DEADLINE * 1000)
-        )
+    with Connection(address, ADMIN_DEADLINE) as broker:
+        request = ElectLeadersRequest(election_type=UNCLEAN, topic_partitions=wanted, timeout_ms=ADMIN_DEADLINE_MS)
         answer = broker.ask(request, 2)
     accept("ElectLeaders", answer.error_code)
     results = (part for told in answer.replica_election_results for part in told.partition_result)

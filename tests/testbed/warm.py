@@ -12,13 +12,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-
 from testbed.cluster import RealKafka
 from testbed.node import NodeDied
-from testbed.topics import ADMIN_DEADLINE, client
-from testbed.waiting import WaitedInVain, wait_until
+from testbed.waiting import WaitedInVain
 
 SESSION = 2.0
 """Seconds; an accident takes several of them, and no broker on a busy machine is silent for so long by itself."""
@@ -87,17 +83,4 @@ def mend(kafka: RealKafka) -> None:
     """Every node is back, and every topic is gone. In this order: 4.4.0 fails when a broker of a cleared ELR comes
     back to a topic that is gone."""
     kafka.revive()
-    wait_until("all topics are deleted", lambda: _deleted(kafka), lambda left: not left)
-
-
-def _deleted(kafka: RealKafka) -> list[str]:
-    """What topics there were just before. librdkafka drops a request now and then when it learns where brokers are."""
-    admin = AdminClient(client(kafka.bootstrap))
-    topics = sorted(admin.list_topics(timeout=ADMIN_DEADLINE).topics)
-    for deleted in admin.delete_topics(topics).values() if topics else ():
-        try:
-            deleted.result()
-        except KafkaException as trouble:
-            if trouble.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                log.warning("not deleted yet: %s", trouble)
-    return topics
+    kafka.delete_topics()

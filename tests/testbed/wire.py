@@ -1,5 +1,9 @@
 """Single requests to single nodes: kafka-python's codec over a plain blocking socket. Nothing retries, nothing routes.
 
+Changes go this way too, to a broker that runs: any forwards to the controller. An admin client goes to whom the
+metadata name as controller, and KRaft brokers name anybody who is not fenced yet: if a test has just frozen or killed
+that one, the client waits for it until it gives up.
+
 The codec is untyped; who asks turns the answer into dataclasses at once.
 """
 
@@ -15,6 +19,9 @@ from kafka.protocol.metadata import ApiVersionsRequest
 
 CLIENT = "testbed"
 DEADLINE = 15.0
+ADMIN_DEADLINE_MS = 60_000
+"""For what the controller has to do."""
+ADMIN_DEADLINE = ADMIN_DEADLINE_MS / 1000 + 5
 
 
 class Refused(RuntimeError):

@@ -337,10 +337,16 @@ def _seconds(duration: timedelta) -> str:
 
 
 def order_cannot_be_set(partition: PartitionEvidence, leader: BrokerId, missing: tuple[BrokerId, ...]) -> Reason:
-    """Neither the order that designates the leader nor the original one afterwards would be taken."""
+    """Neither the order that designates the leader nor the original one afterwards would be taken.
+
+    A reassignment is taken, but ends only once there is a leader with enough of the new replicas in the ISR; until then
+    its target stands first in the order.
+    """
     message = (
         f"broker {leader} should lead {partition.id}, but the assignment {list(partition.assignment)} elects another "
         f"replica, and Kafka takes no other order while it names brokers that are not registered: {list(missing)}; "
-        f"reassign {partition.id} to registered brokers first (kafka-reassign-partitions.sh --execute)"
+        f"reassign {partition.id} to registered brokers, broker {leader} first (kafka-reassign-partitions.sh "
+        f"--execute). That ends only once it has a leader: have Kafka elect broker {leader} from that order "
+        "(kafka-leader-election.sh --election-type unclean)"
     )
     return Reason("OrderCannotBeSet", message)

@@ -324,7 +324,8 @@ def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) 
     """Conclude a run that was found with a leader, or with an order that could not be put back."""
     if run.state is State.ALTERED and run.lead is None and run.ending is Ending.AGAIN:
         reason = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
-        session.conclude(PartitionOutcome(run.id, Outcome.REFUSED, reason, order_restored=False))
+        outcome = Outcome.REFUSED if run.unseen is None else Outcome.UNKNOWN  # it may have been elected
+        session.conclude(PartitionOutcome(run.id, outcome, run.unseen or reason, order_restored=False))
         return True
     if run.lead is not None or run.ending is Ending.FAILED:
         return session.end(run) is None

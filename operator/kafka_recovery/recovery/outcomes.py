@@ -226,6 +226,8 @@ def _warnings(run: PartitionRun, lead: Lead) -> Iterator[str]:
             f"broker {lead.leader} was in the ELR: if its process was killed, Kafka took it out and elected it as the "
             "last known leader, which is no clean election"
         )
+    if run.unrestored is not None:
+        yield f"its assignment order could not be put back: {run.unrestored.message}"
     if look is not None and look.assignment not in (decision.assignment, decision.order):
         yield (
             f"it is assigned to {list(look.assignment)}, planned with {list(decision.assignment)}: somebody else "

@@ -118,7 +118,7 @@ class PartitionRun:
     same partition, oldest first, that held an election or may have. `begun`: a durable fact names it, so its order may
     have been altered. `held`: an election of it was held, or may have been. `cut_short`: it was begun by a process that
     died. `verified`: the designated leader's own answer, with all that was planned of its log, whatever came after it.
-    `look`: the last look at it, or why it showed nothing: `unseen`.
+    `look`: the last look at it, or why it showed nothing: `unseen`. `unrestored`: why its order was not put back.
     """
 
     decision: Decision
@@ -135,6 +135,7 @@ class PartitionRun:
     ending: Ending | None = None
     look: Leadership | None = None
     unseen: Reason | None = None
+    unrestored: Reason | None = None
 
     @classmethod
     def after_a_crash(
@@ -200,7 +201,8 @@ class PartitionRun:
                 self.lead, self.why, self.ending = lead, None, None
                 if self.verified is None and is_as_planned(lead, self.decision):
                     self.verified = lead
-            case OrderRead(sighting):
+            case OrderRead(sighting, answer):
+                self.unrestored = answer.reason if answer and step.target is State.ALTERED else None
                 self.look = sighting if isinstance(sighting, Leadership) else None
                 self.unseen = sighting.reason if isinstance(sighting, Unseen) else None
 

@@ -1,4 +1,4 @@
-"""A chart as it was before the last change of it, from this repository's history."""
+"""A folder as it was before the last change of it, from this repository's history."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import subprocess
 import tarfile
 from pathlib import Path
 
-from charts.conftest import ROOT
+ROOT = Path(__file__).parents[2]
 
 
-def previous(chart: Path, into: Path) -> Path | None:
-    """Its folder; None where there is none: the chart is new, or this is no clone, or one without its history."""
-    place = str(chart.relative_to(ROOT))
+def previous(folder: Path, into: Path) -> Path | None:
+    """It, below `into`; None where there is none: it is new, or this is no clone, or one without its history."""
+    place = str(folder.relative_to(ROOT))
     changed = _git("status", "--porcelain", "--", place)
     if changed is None:
         return None

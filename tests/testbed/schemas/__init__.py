@@ -1,0 +1,1 @@
+"""Messages of Kafka that the codec lacks."""
