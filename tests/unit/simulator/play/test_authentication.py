@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -50,10 +51,8 @@ def test_who_knows_the_password_is_let_in(cluster: Played, mechanism: str) -> No
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_who_does_not_is_not(cluster: Played, mechanism: str) -> None:
     said: list[int] = []
-    admin = AdminClient(
-        {"bootstrap.servers": cluster.bootstrap, **settings(mechanism, "looking-glass")}
-        | {"error_cb": lambda error: said.append(error.code())}
-    )
+    config: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, **settings(mechanism, "looking-glass")}
+    admin = AdminClient(config | {"error_cb": lambda error: said.append(error.code())})
 
     def refused() -> bool:
         with pytest.raises(KafkaException):
