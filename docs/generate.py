@@ -122,7 +122,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
             *("kube/resources/admission.py", "kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),
-            *("kube/journal/config_maps.py", "kube/clusters/housekeeping.py", "kube/recoveries/told.py"),
+            *("kube/journal/record_journal.py", "kube/clusters/housekeeping.py", "kube/recoveries/told.py"),
         ),
     ),
     (

@@ -104,7 +104,7 @@ def account(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> It
 def _has_its_rights(operator: Api) -> bool:
     """The API server learns of its own Roles a moment after they were written."""
     try:
-        operator.listed("configmaps")
+        operator.listed("recoveryrecords")
         operator.has("validatingadmissionpolicies", APPROVALS_POLICY)
     except ApiRefused:
         return False

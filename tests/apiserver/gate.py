@@ -14,10 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from kafka_recovery.kube.resources.kinds import GROUP, RECORDS, VERSION
 from testbed.certificates import Authority
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.ports import HOST
 from testbed.waiting import wait_until
+from unit.kube.journal.forging import forged_fact
 
 FACT = "kafka-recovery.dev/fact"
 LONGEST = 25.0
@@ -26,7 +28,7 @@ PROBE = "probe"
 
 
 class Gate:
-    """The ConfigMaps of one namespace's journals pass here; `shut` names the fact that does not, until `open`.
+    """The RecoveryRecords of one namespace's journals pass here; `shut` names the fact that does not, until `open`.
 
     What was held when the gate opens is refused: it was the write of a process that the test has ended by then.
     """
@@ -47,7 +49,7 @@ class Gate:
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, name="gate", daemon=True).start()
         self._kubectl.apply(self._webhook())
-        probe = self._config_map(PROBE)
+        probe = self._record(PROBE)
         wait_until("the gate is asked", lambda: self._kubectl.api.dry_run(probe), lambda _: PROBE in self._seen)
         return self
 
@@ -109,12 +111,14 @@ class Gate:
 
         return Handler
 
-    def _config_map(self, fact: str) -> dict[str, Any]:
-        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": fact, "labels": {FACT: fact}}}
+    def _record(self, fact: str) -> dict[str, Any]:
+        made = forged_fact("ab" * 32, fact, b"{}")
+        return made | {"metadata": {"name": fact, "labels": {FACT: fact}}}
 
     def _webhook(self) -> dict[str, Any]:
         trusted = base64.b64encode(self._authority.certificate.read_bytes()).decode()
-        rule = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
+        ours = {"apiGroups": [GROUP], "apiVersions": [VERSION], "resources": [RECORDS.plural]}
+        rule = ours | {"operations": ["CREATE"]}
         webhook = {
             "name": "gate.testbed.local",
             "clientConfig": {"url": f"https://{HOST}:{self._server.server_port}/", "caBundle": trusted},

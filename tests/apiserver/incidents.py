@@ -175,8 +175,8 @@ def caught_in_the_middle(kafka: RealKafka, operator: Freezable, topic: str = "or
 
 
 def journal(kubectl: Kubectl, uid: str) -> list[str]:
-    """The ConfigMaps of a recovery's journal."""
-    found = kubectl.api.listed("configmaps", f"kafka-recovery.dev/recovery-uid={uid}")
+    """The records of a recovery's journal."""
+    found = kubectl.api.listed("recoveryrecords", f"kafka-recovery.dev/recovery-uid={uid}")
     return sorted(each["metadata"]["name"] for each in found)
 
 

@@ -51,7 +51,7 @@ def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
     before = kafka.describe("orders")
 
     for damaged, said in ((None, "it is missing"), (replaced(plan), "replaced"), (of_another(plan), "uid 00000000")):
-        kubectl("delete", "configmap", plan["metadata"]["name"], "--ignore-not-found")
+        tear_out(kubectl, plan)
         if damaged:
             kubectl("create", "-f", "-", given=damaged)
         operator.start()
@@ -62,7 +62,7 @@ def test_a_run_whose_plan_is_not_what_it_was_stalls_until_that_is_restored(
         assert plan["metadata"]["name"] in condition(stalled, "Stalled")["message"]
 
     assert kafka.describe("orders") == before
-    kubectl("delete", "configmap", plan["metadata"]["name"])
+    tear_out(kubectl, plan)
     kubectl("create", "-f", "-", given=plan)
     operator.start()
     recovered_with_its_orders(kafka, finished(kubectl, name, within=QUARANTINED))
@@ -77,7 +77,7 @@ def test_a_recovery_of_everything_whose_plan_was_replaced_stalls(
     awaiting(kubectl, "by-hand")
     operator.kill()
     backup = plan_of(kubectl)
-    kubectl("delete", "configmap", backup["metadata"]["name"])
+    tear_out(kubectl, backup)
     kubectl("create", "-f", "-", given=replaced(backup))
 
     operator.start()
@@ -96,7 +96,7 @@ def test_an_approval_of_a_plan_that_is_not_there_any_more_elects_nobody(
     kubectl.apply(policy(approval="ManualApprove"), watched_cluster(kafka))
     waiting = awaiting(kubectl, only_recovery(kubectl)["metadata"]["name"])
     backup = plan_of(kubectl)
-    kubectl("delete", "configmap", backup["metadata"]["name"])
+    tear_out(kubectl, backup)
     if how == "replaced":
         kubectl("create", "-f", "-", given=replaced(backup))
 
@@ -143,25 +143,34 @@ def test_a_recovery_from_a_backup_asks_for_approval_again(kafka: RealKafka, kube
 
 
 def plan_of(kubectl: Kubectl) -> Object:
-    """The ConfigMap of the only plan, as a backup holds it."""
-    [found] = kubectl.api.listed("configmaps", "kafka-recovery.dev/fact=plan")
+    """The RecoveryRecord of the only plan, as a backup holds it."""
+    [found] = kubectl.api.listed("recoveryrecords", "kafka-recovery.dev/fact=plan")
     return anew(found)
+
+
+def tear_out(kubectl: Kubectl, record: Object) -> None:
+    """Delete a record, and take off by hand what holds it, if it is there at all."""
+    name = record["metadata"]["name"]
+    kubectl("delete", "recoveryrecord", name, "--ignore-not-found", "--wait=false")
+    kubectl.attempt("patch", "recoveryrecord", name, "--type=merge", "-p", '{"metadata": {"finalizers": null}}')
 
 
 def anew(of: Object) -> Object:
     """An object that can be created again."""
-    kept = {field: of["metadata"][field] for field in ("name", "labels", "annotations") if field in of["metadata"]}
+    kept = {field: of["metadata"][field] for field in ("name", "labels") if field in of["metadata"]}
     return of | {"metadata": kept}
 
 
 def replaced(plan: Object) -> Object:
     """Somebody's own words in its place, whole in themselves."""
     raw = b"{}"
-    content = {"json.gz": base64.b64encode(gzip.compress(raw)).decode()}
-    return plan | {"binaryData": content, "data": {"sha256": hashlib.sha256(raw).hexdigest()}}
+    content = base64.b64encode(gzip.compress(raw)).decode()
+    return plan | {"spec": plan["spec"] | {"content": content, "sha256": hashlib.sha256(raw).hexdigest()}}
 
 
 def of_another(plan: Object) -> Object:
     """The same plan, of a recovery that had this name earlier."""
-    labels = plan["metadata"]["labels"] | {UID: "00000000-0000-0000-0000-000000000000"}
-    return plan | {"metadata": plan["metadata"] | {"labels": labels}}
+    uid = "00000000-0000-0000-0000-000000000000"
+    labels = plan["metadata"]["labels"] | {UID: uid}
+    whose = plan["spec"]["recovery"] | {"uid": uid}
+    return plan | {"metadata": plan["metadata"] | {"labels": labels}, "spec": plan["spec"] | {"recovery": whose}}

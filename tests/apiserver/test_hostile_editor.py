@@ -1,6 +1,6 @@
-"""Somebody with Kubernetes' `edit` in the operator's namespace and nothing else elects nobody and alters no order.
+"""Somebody with Kubernetes' `edit` in the operator's namespace elects nobody and alters no order.
 
-Once as it is installed, where the admission policy of journals refuses what she writes; once without that policy.
+Once as it is installed: she may write no record. Once where somebody gave her the right, and no policy is there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import read
 from kafka_recovery.kube.journal.facts import FACT_LABEL
-from kafka_recovery.kube.resources.admission import JOURNALS_POLICY
+from kafka_recovery.kube.resources.admission import RECORDS_POLICY
+from kafka_recovery.kube.resources.kinds import FINALIZER
 from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl, listed
@@ -32,6 +33,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.xdist_group("kafka")]
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
 ORDERS = TopicPartition("orders", 0)
+RECORDS = "recoveryrecords.kafka-recovery.dev"
 
 
 @pytest.fixture
@@ -45,15 +47,26 @@ def eve(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubect
     return hers
 
 
+@pytest.fixture
+def eve_with_rights(eve: Kubectl, kubectl: Kubectl) -> Kubectl:
+    """Somebody gave her a role of their own, which names our kind."""
+    kubectl("create", "role", "records", "--verb=*", f"--resource={RECORDS}")
+    kubectl("create", "rolebinding", "eve-records", "--role=records", "--user=eve")
+    wait_until(
+        "the role holds", lambda: eve.attempt("auth", "can-i", "create", RECORDS).returncode, lambda code: code == 0
+    )
+    return eve
+
+
 @contextmanager
 def without_the_policy(control_plane: ControlPlane) -> Iterator[None]:
     """Nobody checks who writes journals, for the length of a `with` block."""
     administrator = control_plane.kubectl()
-    administrator("delete", "validatingadmissionpolicybinding", JOURNALS_POLICY)
+    administrator("delete", "validatingadmissionpolicybinding", RECORDS_POLICY)
     try:
         yield
     finally:
-        file = MANIFESTS / "admission" / "recovery-journals.yaml"
+        file = MANIFESTS / "admission" / "recovery-records.yaml"
         administrator("apply", "--server-side", "--force-conflicts", "-f", str(file))
 
 
@@ -67,75 +80,107 @@ def forged(of: Object, digest: str, **facts: bytes) -> list[Object]:
     return [_in(meta["namespace"], each) for each in made]
 
 
-def _in(namespace: str, config_map: Object) -> Object:
-    return config_map | {"metadata": config_map["metadata"] | {"namespace": namespace}}
+def _in(namespace: str, record: Object) -> Object:
+    return record | {"metadata": record["metadata"] | {"namespace": namespace}}
 
 
 def plan_of(kubectl: Kubectl, shown: Object) -> Plan:
-    """What the operator planned: everybody who may read ConfigMaps can read it."""
+    """What the operator planned: every viewer can read it."""
     digest = plan_digest(shown)
-    kept = kubectl.api.get("configmap", f"{shown['metadata']['name']}-{digest[:16]}-plan")
-    return read(Plan, gzip.decompress(base64.b64decode(kept["binaryData"]["json.gz"])), "plan")
+    kept = kubectl.api.get("recoveryrecord", f"{shown['metadata']['name']}-{digest[:16]}-plan")
+    return read(Plan, gzip.decompress(base64.b64decode(kept["spec"]["content"])), "plan")
 
 
 # As it is installed
 
 
 @pytest.fixture
-def labelled(namespace: str) -> Object:
+def forgery(namespace: str) -> Object:
     """A fact of a recovery that never was."""
     return _in(namespace, forged_fact("ab" * 32, "begun", BEGUN, "ghost", "no-such-uid"))
+
+
+@pytest.mark.parametrize("role", ["edit", "admin"])
+def test_no_role_of_a_namespace_writes_records(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl, role: str
+) -> None:
+    kubectl("create", "rolebinding", f"fay-{role}", f"--clusterrole={role}", "--user=fay")
+    hers = control_plane.kubectl(control_plane.user("fay", namespace=namespace))
+    holds = ("auth", "can-i", "create", "configmaps")
+    wait_until("the role holds", lambda: hers.attempt(*holds).returncode, lambda code: code == 0)
+
+    may = [hers.attempt("auth", "can-i", verb, RECORDS).returncode == 0 for verb in ("create", "update", "patch")]
+
+    assert may == [False] * 3
+    assert hers.attempt("auth", "can-i", "delete", RECORDS).returncode != 0
 
 
 def refused(who: Kubectl, *arguments: str, given: Any = None) -> bool:
     """Whether the policy did; anything else is an error of the test."""
     done = who.attempt(*arguments, given=given)
-    assert done.returncode == 0 or JOURNALS_POLICY in done.stderr, done.stderr
+    assert done.returncode == 0 or RECORDS_POLICY in done.stderr, done.stderr
     return done.returncode != 0
 
 
-def test_who_edits_a_namespace_writes_no_fact_of_a_journal(eve: Kubectl, labelled: Object) -> None:
+def test_who_has_the_right_all_the_same_writes_and_changes_none(eve_with_rights: Kubectl, forgery: Object) -> None:
+    eve = eve_with_rights
     wait_until(
-        "the policy is at work", lambda: refused(eve, "create", "--dry-run=server", "-f", "-", given=labelled), bool
+        "the policy is at work", lambda: refused(eve, "create", "--dry-run=server", "-f", "-", given=forgery), bool
     )
 
-    said = eve.attempt("create", "-f", "-", given=labelled).stderr
+    said = eve.attempt("create", "-f", "-", given=forgery).stderr
     assert "eve may not write the status of recoveries in namespace" in said
 
 
-def test_nor_is_a_config_map_made_one_or_a_fact_changed(eve: Kubectl, kubectl: Kubectl, labelled: Object) -> None:
-    eve("create", "configmap", "hers", "--from-literal=a=b")
-    assert refused(eve, "label", "configmap", "hers", f"{FACT_LABEL}=begun")
-    kubectl("create", "-f", "-", given=labelled)
-    name = labelled["metadata"]["name"]
+def test_nor_are_the_labels_of_one_changed(eve_with_rights: Kubectl, kubectl: Kubectl, forgery: Object) -> None:
+    kubectl("create", "-f", "-", given=forgery)
+    name = forgery["metadata"]["name"]
 
-    assert refused(eve, "label", "configmap", name, f"{FACT_LABEL}-")
-    assert refused(eve, "label", "configmap", name, "kafka-recovery.dev/owned=true")
-    assert refused(eve, "annotate", "configmap", name, "a=b")
+    assert refused(eve_with_rights, "label", "recoveryrecord", name, f"{FACT_LABEL}-")
+    assert refused(eve_with_rights, "label", "recoveryrecord", name, "kafka-recovery.dev/owned=true")
+    assert refused(eve_with_rights, "annotate", "recoveryrecord", name, "a=b")
 
 
-def test_every_other_config_map_is_free_and_so_is_deleting(eve: Kubectl, kubectl: Kubectl, labelled: Object) -> None:
-    eve("create", "configmap", "hers", "--from-literal=a=b")
-    eve("label", "configmap", "hers", "kafka-recovery.dev/cluster-id=abc")
-    kubectl("create", "-f", "-", given=labelled)
+def test_nobody_opens_a_recovery_that_looks_as_if_its_orders_were_altered(eve: Kubectl) -> None:
+    """It would hold its Kafka up, for no journal tells what they were."""
+    spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
+    held = incidents_recovery({"name": "hers", "finalizers": [FINALIZER]}, spec)
+    plain = incidents_recovery({"name": "hers", "finalizers": ["example.com/hers"]}, spec)
+    wait_until("the policy is at work", lambda: refused(eve, "create", "--dry-run=server", "-f", "-", given=held), bool)
 
-    eve("delete", "configmap", "hers", labelled["metadata"]["name"])
+    assert "leave it out" in eve.attempt("create", "-f", "-", given=held).stderr
+    assert not refused(eve, "create", "--dry-run=server", "-f", "-", given=plain)
 
 
-def test_the_garbage_collector_may_end_what_a_recovery_owned(kubectl: Kubectl, labelled: Object) -> None:
-    """Up to half a minute: the collector learns of our kinds when it looks the next time."""
+def test_not_even_an_administrator_changes_what_one_tells(kubectl: Kubectl, forgery: Object) -> None:
+    kubectl("create", "-f", "-", given=forgery)
+    patch = ("patch", "recoveryrecord", forgery["metadata"]["name"], "--type=merge", "-p")
+
+    for change in ('{"content": "e30="}', '{"fact": "finished"}', '{"recovery": {"uid": "another"}}'):
+        assert "a RecoveryRecord can't be changed" in kubectl.attempt(*patch, f'{{"spec": {change}}}').stderr
+
+
+def test_the_garbage_collector_may_end_what_a_recovery_owned(kubectl: Kubectl, forgery: Object) -> None:
+    """Up to half a minute: the collector learns of our kinds when it looks the next time.
+
+    Only then does it see what depends on a recovery that is to leave it behind: a record whose owner never was tells.
+    """
+    nobody = {"apiVersion": incidents.API_VERSION, "kind": "PartitionRecovery", "name": "nobody", "uid": "no-such-uid"}
+    probe = forgery | {"metadata": forgery["metadata"] | {"name": "probe", "ownerReferences": [nobody]}}
+    kubectl("create", "-f", "-", given=probe)
+    wait_until("records are collected", lambda: kubectl.attempt("get", "rrec", "probe").returncode, bool, 90)
     spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
     meta = {"name": "ghost"}
     kubectl("create", "-f", "-", given=incidents_recovery(meta, spec))
     uid = kubectl.api.get("partitionrecovery", "ghost")["metadata"]["uid"]
     owner = {"apiVersion": incidents.API_VERSION, "kind": "PartitionRecovery", "name": "ghost", "uid": uid}
-    owned = labelled | {"metadata": labelled["metadata"] | {"ownerReferences": [owner]}}
+    owned = forgery | {"metadata": forgery["metadata"] | {"ownerReferences": [owner]}}
     kubectl("create", "-f", "-", given=owned)
-    name = labelled["metadata"]["name"]
+    name = forgery["metadata"]["name"]
 
     kubectl("delete", "partitionrecovery", "ghost", "--cascade=orphan", "--wait=false")
     wait_until("the owner is gone", lambda: kubectl.attempt("get", "prec", "ghost").returncode, bool, 90)
-    assert "ownerReferences" not in kubectl.api.get("configmap", name)["metadata"]
+    assert "ownerReferences" not in kubectl.api.get("recoveryrecord", name)["metadata"]
 
 
 def incidents_recovery(meta: Object, spec: Object) -> Object:
@@ -143,7 +188,7 @@ def incidents_recovery(meta: Object, spec: Object) -> Object:
 
 
 def test_nor_does_she_write_what_a_recovery_s_status_says(eve: Kubectl, kubectl: Kubectl) -> None:
-    """That is what the operator believes, whoever writes ConfigMaps."""
+    """That is what the operator believes, whoever writes records."""
     spec = {"clusterRef": {"name": "prod"}, "clusterId": "abc", "scope": {"allOffline": True}}
     begun = {"begun": {"recoveryUid": "x", "plans": ["ab" * 32]}}
     eve("create", "-f", "-", given=incidents_recovery({"name": "hers"}, spec) | {"status": begun})
@@ -167,7 +212,7 @@ def looked_at(kubectl: Kubectl, shown: Object) -> None:
 
 @pytest.mark.brokers
 def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_order_changes(
-    made: Outages, control_plane: ControlPlane, kubectl: Kubectl, eve: Kubectl, namespace: str, start: Start
+    made: Outages, control_plane: ControlPlane, kubectl: Kubectl, eve_with_rights: Kubectl, namespace: str, start: Start
 ) -> None:
     """All of her ways one after another, for an outage of a real Kafka takes longer than each: a minute and more.
 
@@ -176,6 +221,7 @@ def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_ord
     a person clears it away and approves.
     """
     kubectl.apply(incidents.watched_cluster(made.kafka), policy(approval="ManualApprove"))
+    eve = eve_with_rights
     made.lose(better=True, orders=1)
     made.thaw(BETTER)
     before = incidents.orders(made.kafka, "orders")
@@ -206,7 +252,7 @@ def test_whatever_she_writes_where_nobody_checks_it_nobody_is_elected_and_no_ord
         assert untouched()
         assert operator.is_alive()
 
-    kubectl("delete", *(f"configmap/{each['metadata']['name']}" for each in mine))
+    kubectl("delete", *(f"recoveryrecord/{each['metadata']['name']}" for each in mine))
     again = awaiting(kubectl, "by-hand", 90)
     assert untouched()
     kubectl.apply(approval(again))
@@ -238,8 +284,8 @@ def _worked(done: Any) -> bool:
     return bool(done.returncode == 0)
 
 
-def _of_this(config_map: Object, kafka: RealKafka, namespace: str) -> Object:
+def _of_this(record: Object, kafka: RealKafka, namespace: str) -> Object:
     """A forged fact about a recovery of this Kafka."""
-    meta, label = config_map["metadata"], "kafka-recovery.dev/cluster-id"
-    told = {part: {**meta[part], label: kafka.cluster_id} for part in ("labels", "annotations")}
-    return config_map | {"metadata": meta | told | {"namespace": namespace}}
+    meta, spec = record["metadata"], record["spec"] | {"clusterId": kafka.cluster_id}
+    labels = {**meta["labels"], "kafka-recovery.dev/cluster-id": kafka.cluster_id}
+    return record | {"metadata": meta | {"labels": labels, "namespace": namespace}, "spec": spec}

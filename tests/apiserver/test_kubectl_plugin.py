@@ -36,7 +36,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION
 from testbed.fork_server import Forked
@@ -92,7 +92,7 @@ class Operator:
         return plan
 
     def journal(self, name: str, uid: str) -> Any:
-        return lambda api: ConfigMapJournal(api, self.namespace, name, uid, self.kafka.id)
+        return lambda api: RecordJournal(api, self.namespace, name, uid, self.kafka.id)
 
 
 def of_ours(kind: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:
@@ -287,7 +287,7 @@ def test_a_refusal_is_written_with_its_reason(operator: Operator, ann: Kubectl, 
 
 
 def test_wishes_lie_where_the_operator_looks(operator: Operator, kubectl: Kubectl) -> None:
-    """By the administrator: responders may not change clusters or ConfigMaps."""
+    """By the administrator: responders may not change clusters, or the operator's ConfigMap."""
     operator.opened()
 
     for words in (["prod-1"], ["--cluster", "prod"], ["--all"]):

@@ -166,7 +166,7 @@ class TestAuthority:
         kubectl.apply(incidents.watched_cluster(made.kafka, authority="Automatic"))
         assert finished(kubectl, name)["status"]["partitions"]["recovered"] == 8
 
-    def test_one_config_map_suspends_the_whole_operator(
+    def test_one_record_suspends_the_whole_operator(
         self, made: Outages, kubectl: Kubectl, operator: OperatorProcess
     ) -> None:
         house = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kafka-recovery-operator"}}

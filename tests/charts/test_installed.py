@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from apiserver import test_config_map_journal as journals
+from apiserver import test_record_journal as journals
 from apiserver.calling import calling
 from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
@@ -47,9 +47,9 @@ def deployment(kubectl: Kubectl) -> Object:
 
 
 def kept(kubectl: Kubectl) -> list[Object]:
-    """Recoveries and the ConfigMaps of their journals, word for word."""
+    """Recoveries and the records of their journals, word for word."""
     recoveries = kubectl.api.listed("partitionrecoveries")
-    return [*recoveries, *kubectl.api.listed("configmaps", "kafka-recovery.dev/recovery")]
+    return [*recoveries, *kubectl.api.listed("recoveryrecords")]
 
 
 def arguments(kubectl: Kubectl) -> list[str]:
@@ -203,12 +203,15 @@ def test_the_operator_may_read_the_secrets_that_are_named_and_approve_nothing(
 
     assert may("get", "secret/kafka-user", watched)
     assert may("patch", "partitionrecoveries.kafka-recovery.dev/status", watched)
+    assert may("create", "recoveryrecords.kafka-recovery.dev", watched)
     assert may("update", f"leases.coordination.k8s.io/{NAME}", namespace)
     for verb, what, where in (
         ("get", "secret/another", watched),
         ("get", "secret/kafka-user", namespace),
         ("list", "secrets", watched),
+        ("create", "recoveryrecords.kafka-recovery.dev", namespace),
         ("create", "configmaps", namespace),
+        ("get", "configmaps", watched),
         ("create", "recoveryapprovals.kafka-recovery.dev", watched),
         ("approve", "partitionrecoveries.kafka-recovery.dev", watched),
         ("update", f"leases.coordination.k8s.io/{NAME}", watched),
@@ -261,10 +264,11 @@ def test_the_notes_warn_of_rights_in_all_namespaces(install: Install, defined: N
     everywhere: dict[str, Any] = {"watchNamespaces": ["*"]}
 
     told = install(**everywhere)
-    assert "it may write the ConfigMaps of every namespace" in told
+    assert "it acts in every namespace" in told
     assert "may read every Secret" in told
+    assert "may write the ConfigMaps" not in told
     told = install(**everywhere, secretNames=["kafka-user"])
-    assert "it may write the ConfigMaps of every namespace" in told
+    assert "it acts in every namespace" in told
     assert "may read every Secret" not in told
 
 

@@ -50,7 +50,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $rules := list -}}
 {{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
 {{- range (include "kafka-recovery.rules" $operator | fromJson).rules -}}
-{{- if not (has "coordination.k8s.io" .apiGroups) -}}
+{{- if not (or (has "coordination.k8s.io" .apiGroups) (has "configmaps" .resources)) -}}
 {{- if and (has "secrets" .resources) $.Values.secretNames -}}
 {{- $_ := set . "resourceNames" $.Values.secretNames -}}
 {{- end -}}
@@ -68,10 +68,10 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{/* What it may do at home: hold the Lease, and read whether everything is suspended. */}}
 {{- define "kafka-recovery.home" -}}
-{{- $rules := list (dict "apiGroups" (list "") "resources" (list "configmaps") "resourceNames" (list "kafka-recovery-operator") "verbs" (list "get")) -}}
+{{- $rules := list -}}
 {{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
 {{- range (include "kafka-recovery.rules" $operator | fromJson).rules -}}
-{{- if has "coordination.k8s.io" .apiGroups -}}
+{{- if or (has "coordination.k8s.io" .apiGroups) (has "configmaps" .resources) -}}
 {{- $rules = append $rules . -}}
 {{- end -}}
 {{- end -}}

@@ -217,15 +217,17 @@ def undo(
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     journal: JournalDirectory = None,
-    configmaps: Annotated[
+    records: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The journal of an operator that is gone: kubectl get configmaps … -o json."),
+        typer.Option(
+            metavar="FILE", help="The journal of an operator that is gone: kubectl get recoveryrecords -o json."
+        ),
     ] = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Put back the assignment orders that an unfinished run left behind. Leaders stay: an election has no undo."""
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
-    run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop), configmaps))
+    run(lambda stop: changing.undo(Site(context.obj, target, journal, output, stop), records))
 
 
 @app.command()

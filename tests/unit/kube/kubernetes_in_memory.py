@@ -11,7 +11,7 @@ from typing import Any
 from pydantic_core import from_json, to_json
 
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.kinds import RECORDS, RECOVERIES
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def over_the_wire(body: Mapping[str, Any]) -> Object:
 
 
 class KubernetesInMemory:
-    """Port `ConfigMaps`. Every write is counted from 0; `faults` says which goes wrong, and whether it was done first.
+    """Port `RecordsApi`. Every write is counted from 0; `faults` says which goes wrong, and whether it was done first.
 
     Like the real one it deletes at once what nobody holds by a finalizer, and with it what it owns.
     """
@@ -70,7 +70,7 @@ class KubernetesInMemory:
         for guard in ("uid", "resourceVersion"):
             if meta.pop(guard, seen["metadata"][guard]) != seen["metadata"][guard]:
                 raise Conflict(409, "Conflict", f'"{path}" has been modified', path)
-        assert change.keys() == {"metadata"}, "an immutable ConfigMap lets only its metadata be changed"
+        assert change.keys() == {"metadata"}, "a RecoveryRecord lets only its metadata be changed"
         seen["metadata"]["labels"] = seen["metadata"].get("labels", {}) | meta.pop("labels", {})
         seen["metadata"] |= meta
         self._keep(path, seen)
@@ -99,9 +99,14 @@ class KubernetesInMemory:
         if fault:
             raise fault
 
-    def config_maps(self) -> dict[str, Object]:
-        """All ConfigMaps by name."""
-        return {each["metadata"]["name"]: each for at, each in self.objects.items() if "/configmaps/" in at}
+    def tear_out(self, path: str) -> None:
+        """What a person does who takes an object's finalizers off by hand and deletes it."""
+        del self.objects[path]
+        self._collect()
+
+    def records(self) -> dict[str, Object]:
+        """All RecoveryRecords by name."""
+        return {each["metadata"]["name"]: each for at, each in self.objects.items() if f"/{RECORDS.plural}/" in at}
 
     def finalizers(self, namespace: str, name: str) -> list[str]:
         """Of a recovery."""

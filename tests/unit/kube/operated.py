@@ -142,7 +142,7 @@ class Operated:
 
 def plans(api: OurObjects) -> list[str]:
     """Plans that are kept."""
-    return [name for name in api.config_maps() if name.endswith("-plan")]
+    return [name for name in api.records() if name.endswith("-plan")]
 
 
 async def died(operated: Operated) -> None:

@@ -130,12 +130,12 @@ async def resume(site: Site, policy_file: Path | None) -> ExitCode:
         )
 
 
-async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
-    """Put back every assignment order that is still ours. `config_maps`: an operator's journal, printed by kubectl."""
+async def undo(site: Site, records: Path | None = None) -> ExitCode:
+    """Put back every assignment order that is still ours. `records`: an operator's journal, printed by kubectl."""
     policy = Policy()
-    async with site.entered("undo", policy, anew=config_maps is not None) as room:
-        if config_maps:
-            taken = await _taken_over(config_maps, room)
+    async with site.entered("undo", policy, anew=records is not None) as room:
+        if records:
+            taken = await _taken_over(records, room)
             say(f"{taken} unfinished run{'' if taken == 1 else 's'} of the operator taken over into {room.place.root}")
         engine = Engine(room.connection.cluster, room.connection.election, room.journal, NobodyToAsk(), policy)
         site.interrupts.gently(engine.stop)
@@ -148,10 +148,10 @@ async def undo(site: Site, config_maps: Path | None = None) -> ExitCode:
 
 async def _taken_over(file: Path, room: Room) -> int:
     try:
-        from kafka_recovery.cli.cluster.config_maps import take_over
+        from kafka_recovery.cli.cluster.operator_records import take_over
     except ImportError as missing:
         raise Refusal(
-            ExitCode.BAD_INPUT, f"--configmaps needs pip install '.[operator]' in its checkout ({missing})"
+            ExitCode.BAD_INPUT, f"--records needs pip install '.[operator]' in its checkout ({missing})"
         ) from None
     return await take_over(file, room.journal, room.place.root.name)
 

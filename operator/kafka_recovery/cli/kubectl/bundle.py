@@ -28,7 +28,7 @@ from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.facts import Fact, Facts
 from kafka_recovery.kube.machinery.api import ApiError, Object
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTERS, GROUP, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECORDS, RECOVERIES
 
 OPERATORS_PODS = "app.kubernetes.io/name=kafka-recovery-operator"
 _LOG_LINES = 20_000
@@ -52,7 +52,7 @@ namespace {namespace}, made {made}
 objects/    WatchedClusters, RecoveryPolicies, PartitionRecoveries, RecoveryApprovals. Secrets are never read; those
             that WatchedClusters refer to are named. Kafka users' names are left out; a message about the Secret of a
             user of Strimzi's names it, and both have one name.
-journal/    For each ConfigMap of the recoveries' journals its metadata; for each plan its content.
+journal/    For each RecoveryRecord of the recoveries' journals its metadata; for each plan its content.
 events.json Events about these objects.
 logs/       What the operator's pods wrote, if they could be found (label {label}).
 
@@ -145,22 +145,20 @@ def _metadata(obj: Object) -> Object:
 
 
 def _journal(session: Session, bundle: _Bundle) -> None:
-    """Each ConfigMap's metadata, then the plans: also of recoveries that are gone."""
+    """Each RecoveryRecord's metadata, then the plans: also of recoveries that are gone."""
     params = {"labelSelector": facts.FACT_LABEL}
-    found = session.api.list_all(facts.path(session.namespace), params)
-    bundle.add_json("journal/config-maps.json", [_metadata(each) for each in found])
+    found = session.api.list_all(RECORDS.path(session.namespace), params)
+    bundle.add_json("journal/records.json", [_metadata(each) for each in found])
     for head in found:
-        meta = head["metadata"]
-        if meta["labels"][facts.FACT_LABEL] == "plan":
-            with bundle.part(f"the plan in ConfigMap {meta['name']}"):
+        if head["spec"]["fact"] == "plan":
+            with bundle.part(f"the plan in RecoveryRecord {head['metadata']['name']}"):
                 _plan(session, bundle, head)
 
 
 def _plan(session: Session, bundle: _Bundle, head: Object) -> None:
     fact = Fact.of(head)
-    cluster_id = str((head["metadata"].get("annotations") or {}).get(CLUSTER_LABEL, ""))
-    journal = Facts(Loop(session.api), session.namespace, fact.recovery, cluster_id)
-    bundle.add(f"journal/{fact.config_map}.json", asyncio.run(journal.content(fact)))
+    journal = Facts(Loop(session.api), session.namespace, fact.recovery, head["spec"]["clusterId"])
+    bundle.add(f"journal/{fact.record}.json", asyncio.run(journal.content(fact)))
 
 
 def _events(session: Session, bundle: _Bundle) -> None:

@@ -19,7 +19,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES, Kind, PartitionRecovery, read_recovery
 
@@ -158,7 +158,7 @@ def led(session: Session, incident: Incident) -> Callable[[TopicPartition], Led 
     """
     recovery, recovered = incident.recovery, Led() if incident.state == End.RECOVERED else None
     meta = recovery.meta
-    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
+    journal = RecordJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
     try:
         outcomes = {each.id: each for each in asyncio.run(journal.outcomes())}
     except (ApiError, InvalidDocument):
@@ -174,7 +174,7 @@ def led(session: Session, incident: Incident) -> Callable[[TopicPartition], Led 
 
 
 def recorded(session: Session, recovery: PartitionRecovery, digest: str) -> Plan:
-    """A plan from the ConfigMaps of its journal. Raises InvalidDocument if they hold another, ApiError."""
+    """A plan from the RecoveryRecords of its journal. Raises InvalidDocument if they hold another, ApiError."""
     meta = recovery.meta
-    journal = ConfigMapJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
+    journal = RecordJournal(Loop(session.api), meta.namespace, meta.name, meta.uid, recovery.cluster_id)
     return asyncio.run(journal.plan(digest))

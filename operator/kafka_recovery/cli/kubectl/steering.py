@@ -20,11 +20,11 @@ from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal import facts
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
 from kafka_recovery.kube.journal.orphans import orphaned
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
-from kafka_recovery.kube.resources.house import HOUSE
-from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, CLUSTERS, RECOVERIES, Kind
+from kafka_recovery.kube.resources.house import HOUSE, house_path
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECORDS, RECOVERIES, Kind
 
 LOOK = timedelta(seconds=1)
 """How often a recovery that is being ended is looked at."""
@@ -68,13 +68,13 @@ def suspend(session: Session, which: Which, wanted: bool) -> ExitCode:
 
 
 def _suspend_operator(session: Session, wanted: bool) -> ExitCode:
-    path = facts.path(session.namespace, HOUSE)
+    path = house_path((session.namespace, HOUSE))
     change: dict[str, Any] = {"data": {"suspend": str(wanted).lower()}}
     try:
         now = session.api.patch(path, change)
     except NotFound:
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": HOUSE, "namespace": session.namespace}}
-        now = session.api.create(facts.path(session.namespace), body | change)
+        now = session.api.create(path.rpartition("/")[0], body | change)
     what = f"The operator of namespace {session.namespace} {_is(wanted)}. {_meaning(wanted)}"
     where = f"If it runs in another namespace, say so: ConfigMap {HOUSE} holds for the one beside it."
     if not _is_there(session):
@@ -191,14 +191,14 @@ class Orphan:
 def _left_by(session: Session, name: str) -> list[Orphan]:
     """The orphaned journals of a recovery of this name."""
     selector = f"{facts.FACT_LABEL} in (begun,finished),!{facts.OWNED_LABEL}"
-    heads = session.api.list_all(facts.path(session.namespace), {"labelSelector": selector})
-    ids = {str((each["metadata"].get("annotations") or {}).get(CLUSTER_LABEL, "")) for each in heads}
+    heads = session.api.list_all(RECORDS.path(session.namespace), {"labelSelector": selector})
+    ids = {str(each["spec"]["clusterId"]) for each in heads}
     watched = {str(each["spec"]["clusterId"]) for each in reading.clusters(session)}
     return [orphan for id in sorted(ids) for orphan in asyncio.run(_orphans(session, id, name, id in watched))]
 
 
 async def _orphans(session: Session, cluster_id: str, name: str, watched: bool) -> list[Orphan]:
-    journals: Sequence[ConfigMapJournal] = await orphaned(Loop(session.api), session.namespace, cluster_id, ())
+    journals: Sequence[RecordJournal] = await orphaned(Loop(session.api), session.namespace, cluster_id, ())
     return [
         Orphan(name, journal.recovery.uid, cluster_id, run.digest, len(run.plan.decisions), watched)
         for journal in journals

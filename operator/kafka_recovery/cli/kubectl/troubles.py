@@ -18,9 +18,11 @@ from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECORDS, RECOVERIES
 
-_KINDS = {kind.plural: kind.kind for kind in (CLUSTERS, POLICIES, RECOVERIES, APPROVALS)} | {"configmaps": "ConfigMap"}
+_KINDS = {kind.plural: kind.kind for kind in (CLUSTERS, POLICIES, RECOVERIES, APPROVALS, RECORDS)} | {
+    "configmaps": "ConfigMap"
+}
 
 Open = Callable[[Reach], AbstractContextManager[Kubernetes]]
 

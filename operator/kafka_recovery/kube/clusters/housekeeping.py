@@ -147,7 +147,7 @@ class Housekeeping:
 def _to_do(journal: OrphanedJournal, why: str) -> str:
     return (
         f"the operator leaves PartitionRecovery {journal.recovery.name} (deleted) to you ({why}): "
-        f"kafka-recovery undo --configmaps restores what its ConfigMaps name, -l "
+        f"kafka-recovery undo --records restores what its RecoveryRecords name, -l "
         f"{RECOVERY_UID_LABEL}={journal.recovery.uid}. Read them before; delete only what the operator did not write: "
         "they may be all that tells of the original assignment orders. The operator looks again every minute"
     )

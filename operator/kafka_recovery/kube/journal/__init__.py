@@ -1,1 +1,1 @@
-"""The journal in the cluster: facts in ConfigMaps, the finalizer that protects them, and journals without an owner."""
+"""The journal in the cluster: facts in RecoveryRecords, the finalizers that hold them, and journals left over."""

@@ -1,8 +1,10 @@
-"""Facts in ConfigMaps: small documents of one PartitionRecovery, immutable, whole or not at all, never rewritten.
+"""Facts in RecoveryRecords: small documents of one PartitionRecovery, immutable, whole or not at all, never rewritten.
 
-A fact is one ConfigMap, its head, under a name that everybody can work out: `<recovery>-<plan>-<fact>`. What is too
-large for one lies in further parts, whose names hold the beginning of their content's hash and which are created before
-the head: a writer that died half-way leaves parts that nobody reads, and another content can't meet them.
+A fact is one RecoveryRecord, its head, under a name that everybody can work out: `<recovery>-<plan>-<fact>`. What is
+too large for one lies in further parts, whose names hold the beginning of their content's hash and which are created
+before the head: a writer that died half-way leaves parts that nobody reads, and another content can't meet them.
+
+What a record says stands in its spec, which the API server lets nobody change. Its labels are there to be asked for.
 
     prod-1f0c9a2b7d-9f86d081884c7d65-plan                     head: SHA-256 of the whole, names of the parts
     prod-1f0c9a2b7d-9f86d081884c7d65-plan-001-5e884898        part
@@ -31,6 +33,7 @@ from kafka_recovery.kube.resources.kinds import (
     FINALIZER,
     GROUP,
     PLAN_LABEL,
+    RECORDS,
     RECOVERIES,
     RECOVERY_LABEL,
     RECOVERY_UID_LABEL,
@@ -42,12 +45,10 @@ FACT_LABEL = f"{GROUP}/fact"
 """Its value is the fact's name, or `part`."""
 OWNED_LABEL = f"{GROUP}/owned"
 """Set together with the owner reference, because a selector can't ask for that."""
-AT = f"{GROUP}/at"
-"""Annotation: when, by the writer's clock. The API server's creationTimestamp knows whole seconds only."""
 
 PART = "part"
 LARGEST_PART = 700 * 1024
-"""Bytes before base64, which makes 933 KiB of them: a ConfigMap holds 1 MiB, a request to etcd 1.5 MiB."""
+"""Bytes before base64, which makes 933 KiB of them: `content` holds a million, a request to etcd 1.5 MiB."""
 LARGEST = {"plan": 128 << 20, "begun": 16, "finished": 16, "approval": 4 << 10}
 """Bytes that a fact of each kind may have, after decompression."""
 LARGEST_WAVE = 16 << 20
@@ -55,14 +56,13 @@ LARGEST_NOTE = 64
 """The same of the begin or end of a wave."""
 
 FEWER = "recover fewer partitions at a time, named in spec.scope.partitions"
-_CONTENT = "json.gz"
 PLAN_LENGTH = 16
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
-"""Of an object in Kubernetes: what is written in an annotation may be anything, and becomes part of a path."""
+"""Of an object in Kubernetes: it becomes part of a path."""
 PLAN = re.compile(rf"[0-9a-f]{{{PLAN_LENGTH}}}")
 
 
-class ConfigMaps(Protocol):
+class RecordsApi(Protocol):
     """What of the API is needed here, and for the status of recoveries; see `kube.api.Api`."""
 
     async def get(self, path: str) -> Object:
@@ -103,7 +103,7 @@ class Fact:
 
     plan: str
     name: str
-    config_map: str
+    record: str
     recovery: RecoveryRef
     owned: bool
     written: tuple[str, str]
@@ -111,24 +111,19 @@ class Fact:
 
     @classmethod
     def of(cls, head: Object) -> Fact:
-        """Raises InvalidDocument for a ConfigMap that lacks what every fact has."""
-        meta = head["metadata"]
-        labels, annotations = meta.get("labels") or {}, meta.get("annotations") or {}
-        if not head.get("immutable"):
-            raise InvalidDocument(damaged(meta["name"], "it is not immutable, so the operator did not write it"))
+        """Raises InvalidDocument for a RecoveryRecord that lacks what every fact has."""
+        meta, spec = head["metadata"], head.get("spec") or {}
         try:
-            recovery = RecoveryRef(annotations[RECOVERY_LABEL], labels[RECOVERY_UID_LABEL])
-            if not NAME.fullmatch(recovery.name) or not PLAN.fullmatch(labels[PLAN_LABEL]):
+            recovery = RecoveryRef(spec["recovery"]["name"], spec["recovery"]["uid"])
+            if not NAME.fullmatch(recovery.name) or not PLAN.fullmatch(spec["plan"]):
                 raise InvalidDocument(damaged(meta["name"], "no recovery and no plan is called what it says"))
-            return cls(
-                labels[PLAN_LABEL],
-                labels[FACT_LABEL],
-                meta["name"],
-                recovery,
-                OWNED_LABEL in labels,
-                (meta["creationTimestamp"], annotations.get(AT, "")),
-                head,
-            )
+            plan, name, labels = spec["plan"], spec["fact"], meta.get("labels") or {}
+            if not labels.items() >= _labels(spec["clusterId"], recovery, plan, name).items():
+                raise InvalidDocument(damaged(meta["name"], "its labels are not those of what it tells"))
+            if name != PART and meta["name"] != _record(recovery, plan, name):
+                raise InvalidDocument(damaged(meta["name"], "it is a copy: its name is not that of what it tells"))
+            written = meta["creationTimestamp"], spec["writtenAt"]
+            return cls(plan, name, meta["name"], recovery, OWNED_LABEL in labels, written, head)
         except KeyError as missing:
             raise InvalidDocument(damaged(meta["name"], f"it lacks {missing}")) from None
 
@@ -136,7 +131,7 @@ class Fact:
 class Facts:
     """The facts of one PartitionRecovery. Writing raises JournalUnwritable, reading ApiError; both InvalidDocument."""
 
-    def __init__(self, api: ConfigMaps, namespace: str, recovery: RecoveryRef, cluster_id: str) -> None:
+    def __init__(self, api: RecordsApi, namespace: str, recovery: RecoveryRef, cluster_id: str) -> None:
         self._api = api
         self._namespace = namespace
         self._recovery = recovery
@@ -152,28 +147,27 @@ class Facts:
             raise JournalUnwritable(f"{what}: {FEWER}")
         packed = await asyncio.to_thread(gzip.compress, raw, 6, mtime=0)
         first, *others = [packed[at : at + LARGEST_PART] for at in range(0, len(packed), LARGEST_PART)]
-        head = self.config_map(digest, name)
-        whole = {"sha256": hashlib.sha256(raw).hexdigest()}
+        head = self.record(digest, name)
+        sha256 = hashlib.sha256(raw).hexdigest()
         try:
-            parts = [await self._keep_part(digest, head, number, chunk) for number, chunk in enumerate(others, 1)]
-            if parts:
-                whole["parts"] = " ".join(parts)
-            await self._api.create(self._path(), self._config_map(head, digest, name, first) | {"data": whole})
+            parts = [await self._keep_part(digest, name, number, chunk) for number, chunk in enumerate(others, 1)]
+            whole = {"sha256": sha256} | ({"parts": parts} if parts else {})
+            await self._api.create(self._path(), self._record(head, digest, name, first, whole, held=_is_held(name)))
         except AlreadyExists:
             return await self._earlier(digest, name)
         except ApiError as error:
-            raise unwritable(f"ConfigMap {self._namespace}/{head}", error) from error
+            raise unwritable(f"RecoveryRecord {self._namespace}/{head}", error) from error
 
     async def find(self, digest: str, name: str) -> Fact | None:
         """A fact by its name; None: it is not there. Raises InvalidDocument for that of another recovery."""
-        config_map = self.config_map(digest, name)
+        record = self.record(digest, name)
         try:
-            fact = Fact.of(await self._api.get(self._path(config_map)))
+            fact = Fact.of(await self._api.get(self._path(record)))
         except NotFound:
             return None
         if fact.recovery.uid != self._recovery.uid:
             raise InvalidDocument(
-                f"ConfigMap {config_map} was written for an earlier PartitionRecovery {fact.recovery.name} (uid "
+                f"RecoveryRecord {record} was written for an earlier PartitionRecovery {fact.recovery.name} (uid "
                 f"{fact.recovery.uid}): look at its partitions' assignment orders, then delete it"
             )
         return fact
@@ -192,28 +186,39 @@ class Facts:
         return await self._facts(f"{FACT_LABEL}=plan")
 
     async def oldest(self) -> datetime | None:
-        """When the first ConfigMap of this journal was made, parts included, by the API server's clock; None: none."""
+        """When the first RecoveryRecord of this journal was made, parts included, by the server's clock; None: none."""
         made = [each["metadata"]["creationTimestamp"] for each in await self._listed(FACT_LABEL)]
         return datetime.fromisoformat(min(made)) if made else None
 
     async def content(self, fact: Fact) -> bytes:
-        """The document. Raises InvalidDocument saying which ConfigMap is missing or was changed."""
-        data = fact.head.get("data") or {}
+        """The document. Raises InvalidDocument saying which RecoveryRecord is missing or was changed."""
+        spec = fact.head["spec"]
         chunks = [_chunk(fact.head)]
-        parts = data.get("parts", "").split()
+        parts = spec.get("parts") or []
         if len(parts) > _most_parts(fact.name):
-            raise InvalidDocument(damaged(fact.config_map, f"it names {len(parts)} parts, more than any {fact.name}"))
+            raise InvalidDocument(damaged(fact.record, f"it names {len(parts)} parts, more than any {fact.name}"))
         for part in parts:
-            if not re.fullmatch(rf"{re.escape(fact.config_map)}-[0-9]{{3,}}-[0-9a-f]{{8}}", part):
-                raise InvalidDocument(damaged(fact.config_map, f"it names a part that is none: {part[:80]!r}"))
+            if not re.fullmatch(rf"{re.escape(fact.record)}-[0-9]{{3,}}-[0-9a-f]{{8}}", part):
+                raise InvalidDocument(damaged(fact.record, f"it names a part that is none: {part[:80]!r}"))
             try:
                 chunks.append(_chunk(await self._api.get(self._path(part))))
             except NotFound:
-                raise InvalidDocument(damaged(part, f"it is missing, and {fact.config_map} is not whole")) from None
-        raw = await asyncio.to_thread(_unpacked, b"".join(chunks), largest(fact.name), fact.config_map)
-        if hashlib.sha256(raw).hexdigest() != data.get("sha256"):
-            raise InvalidDocument(damaged(fact.config_map, "its content has another SHA-256 than it says"))
+                raise InvalidDocument(damaged(part, f"it is missing, and {fact.record} is not whole")) from None
+        raw = await asyncio.to_thread(_unpacked, b"".join(chunks), largest(fact.name), fact.record)
+        if hashlib.sha256(raw).hexdigest() != spec.get("sha256"):
+            raise InvalidDocument(damaged(fact.record, "its content has another SHA-256 than it says"))
         return raw
+
+    async def hold(self, digest: str) -> None:
+        """Let no deletion take a plan away before its run has ended; what is kept of the run is held from the first."""
+        for each in await self._listed(f"{FACT_LABEL} in (plan,{PART}),{PLAN_LABEL}={digest[:PLAN_LENGTH]}"):
+            meta = each["metadata"]
+            await self._patch(meta, {"finalizers": [*_of_others(meta), FINALIZER]})
+
+    async def release(self, digest: str) -> None:
+        """Let whoever may delete them delete the facts about a plan, whose run has ended."""
+        for each in await self._listed(f"{FACT_LABEL},{PLAN_LABEL}={digest[:PLAN_LENGTH]}"):
+            await self._release(each["metadata"])
 
     async def hand_over(self, digest: str) -> None:
         """Let all facts about a plan go with their PartitionRecovery. What says that it is finished comes last."""
@@ -225,13 +230,8 @@ class Facts:
             "uid": self._recovery.uid,
         }
         for meta in sorted((each["metadata"] for each in objects), key=_finished_last):
-            change = {"uid": meta["uid"], "labels": {OWNED_LABEL: "true"}, "ownerReferences": [owner]}
-            try:
-                await self._api.patch(self._path(meta["name"]), {"metadata": change})
-            except (NotFound, Conflict):
-                continue  # it is gone with its owner already, or another one: the next listing tells
-            except ApiError as error:
-                raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
+            free = {"finalizers": _of_others(meta)}
+            await self._patch(meta, {"labels": {OWNED_LABEL: "true"}, "ownerReferences": [owner], **free})
 
     async def remove(self, digest: str) -> None:
         """Delete all facts about a plan, in an order in which no half of it is ever taken for whole.
@@ -243,78 +243,105 @@ class Facts:
         for meta in sorted(
             (each["metadata"] for each in objects), key=lambda meta: order.get(meta["labels"][FACT_LABEL], 1)
         ):
+            await self._release(meta)
             try:
                 await self._api.delete(self._path(meta["name"]), uid=meta["uid"])
             except Conflict:
                 continue  # another one of that name: it is not ours to delete
             except ApiError as error:
-                raise unwritable(f"ConfigMap {self._namespace}/{meta['name']}", error) from error
+                raise unwritable(f"RecoveryRecord {self._namespace}/{meta['name']}", error) from error
 
-    def config_map(self, digest: str, name: str) -> str:
-        """The name of a fact's head."""
-        return f"{self._recovery.name}-{digest[:PLAN_LENGTH]}-{name}"
+    def record(self, digest: str, name: str) -> str:
+        """The name of the RecoveryRecord that is a fact's head."""
+        return _record(self._recovery, digest[:PLAN_LENGTH], name)
 
     async def _earlier(self, digest: str, name: str) -> bytes:
-        config_map = f"ConfigMap {self._namespace}/{self.config_map(digest, name)}"
+        record = f"RecoveryRecord {self._namespace}/{self.record(digest, name)}"
         try:
             fact = await self.find(digest, name)
             if fact is None:
-                raise JournalUnwritable(f"{config_map} was deleted while it was being written")
+                raise JournalUnwritable(f"{record} was deleted while it was being written")
             return await self.content(fact)
         except ApiError as error:
-            raise unwritable(config_map, error) from error
+            raise unwritable(record, error) from error
 
-    async def _keep_part(self, digest: str, head: str, number: int, chunk: bytes) -> str:
-        name = f"{head}-{number:03}-{hashlib.sha256(chunk).hexdigest()[:8]}"
+    async def _release(self, meta: Object) -> None:
+        if FINALIZER in meta.get("finalizers", ()):
+            await self._patch(meta, {"finalizers": _of_others(meta)})
+
+    async def _patch(self, meta: Object, change: Object) -> None:
         try:
-            await self._api.create(self._path(), self._config_map(name, digest, PART, chunk))
+            await self._api.patch(self._path(meta["name"]), {"metadata": {"uid": meta["uid"], **change}})
+        except (NotFound, Conflict):
+            return  # it is gone, with its owner perhaps, or another one has its name: the next listing tells
+        except ApiError as error:
+            raise unwritable(f"RecoveryRecord {self._namespace}/{meta['name']}", error) from error
+
+    async def _keep_part(self, digest: str, fact: str, number: int, chunk: bytes) -> str:
+        name = f"{self.record(digest, fact)}-{number:03}-{hashlib.sha256(chunk).hexdigest()[:8]}"
+        try:
+            await self._api.create(self._path(), self._record(name, digest, PART, chunk, held=_is_held(fact)))
         except AlreadyExists:
             if _chunk(await self._api.get(self._path(name))) != chunk:
                 raise InvalidDocument(damaged(name, "its content is not the one in its name")) from None
         return name
 
-    def _config_map(self, name: str, digest: str, fact: str, content: bytes) -> Object:
-        labels = {
-            CLUSTER_LABEL: label_value(self._cluster_id),
-            RECOVERY_LABEL: label_value(self._recovery.name),
-            RECOVERY_UID_LABEL: self._recovery.uid,
-            PLAN_LABEL: digest[:PLAN_LENGTH],
-            FACT_LABEL: fact,
-        }
-        annotations = {
-            CLUSTER_LABEL: self._cluster_id,
-            RECOVERY_LABEL: self._recovery.name,
-            AT: datetime.now(UTC).isoformat(timespec="microseconds"),
+    def _record(
+        self,
+        name: str,
+        digest: str,
+        fact: str,
+        content: bytes,
+        whole: Mapping[str, object] | None = None,
+        *,
+        held: bool,
+    ) -> Object:
+        plan = digest[:PLAN_LENGTH]
+        spec = {
+            "clusterId": self._cluster_id,
+            "recovery": self._recovery._asdict(),
+            "plan": plan,
+            "fact": fact,
+            "writtenAt": datetime.now(UTC).isoformat(timespec="microseconds"),
+            "content": base64.b64encode(content).decode(),
+            **(whole or {}),
         }
         return {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
+            "apiVersion": API_VERSION,
+            "kind": RECORDS.kind,
             "metadata": {
                 "name": name,
                 "namespace": self._namespace,
-                "labels": labels,
-                "annotations": annotations,
+                "labels": _labels(self._cluster_id, self._recovery, plan, fact),
+                "finalizers": [FINALIZER] if held else [],
             },
-            "immutable": True,
-            "binaryData": {_CONTENT: base64.b64encode(content).decode()},
+            "spec": spec,
         }
 
     async def _facts(self, selector: str) -> list[Fact]:
         return sorted(map(Fact.of, await self._listed(selector)), key=lambda fact: (fact.written, fact.name))
 
     async def _listed(self, selector: str) -> list[Object]:
-        """Nothing without the label by which the admission policy knows a journal: others can write the rest."""
         params = {"labelSelector": f"{RECOVERY_UID_LABEL}={self._recovery.uid},{selector}"}
         return await self._api.list_all(self._path(), params=params)
 
     def _path(self, name: str | None = None) -> str:
-        return path(self._namespace, name)
+        return RECORDS.path(self._namespace, name)
 
 
-def path(namespace: str, name: str | None = None) -> str:
-    """Of a namespace's ConfigMaps, or of one of them."""
-    collection = f"/api/v1/namespaces/{namespace}/configmaps"
-    return collection if name is None else f"{collection}/{name}"
+def _record(recovery: RecoveryRef, plan: str, fact: str) -> str:
+    return f"{recovery.name}-{plan}-{fact}"
+
+
+def _labels(cluster_id: str, recovery: RecoveryRef, plan: str, fact: str) -> dict[str, str]:
+    """By which a record can be asked for."""
+    return {
+        CLUSTER_LABEL: label_value(cluster_id),
+        RECOVERY_LABEL: label_value(recovery.name),
+        RECOVERY_UID_LABEL: recovery.uid,
+        PLAN_LABEL: plan,
+        FACT_LABEL: fact,
+    }
 
 
 def largest(name: str) -> int:
@@ -323,17 +350,26 @@ def largest(name: str) -> int:
     return LARGEST.get(name, LARGEST_NOTE if small else LARGEST_WAVE)
 
 
+def _is_held(name: str) -> bool:
+    """Whether a fact of this name tells that a run has begun, and must not be deleted before the run has ended."""
+    return name not in ("plan", "finished")
+
+
+def _of_others(meta: Object) -> list[str]:
+    return [each for each in meta.get("finalizers", ()) if each != FINALIZER]
+
+
 def _most_parts(name: str) -> int:
     """What does not compress at all takes so many parts beside its head."""
     return largest(name) // LARGEST_PART + 1
 
 
-def damaged(config_map: str, how: str) -> str:
-    """What to tell a person about a ConfigMap that is not what was written."""
+def damaged(record: str, how: str) -> str:
+    """What to tell a person about a RecoveryRecord that is not what was written."""
     return (
-        f"ConfigMap {config_map}: {how}. Restore it from a backup of the namespace; or compare its partitions' "
-        "assignment orders with those you want, mend them with kafka-reassign-partitions, delete the ConfigMaps of "
-        f"this plan and then the finalizer {FINALIZER}"
+        f"RecoveryRecord {record}: {how}. Restore it from a backup of the namespace; or compare its partitions' "
+        "assignment orders with those you want, mend them with kafka-reassign-partitions, delete the RecoveryRecords "
+        f"of this plan and then the finalizer {FINALIZER} of theirs and of the recovery"
     )
 
 
@@ -350,24 +386,24 @@ def _hint(error: ApiError) -> str:
     if error.status == 403 and "ValidatingAdmissionPolicy" in error.message:
         return "the operator's account needs patch on partitionrecoveries/status: by that the policy knows it"
     if error.status == 403:
-        return "the operator's Role needs get, list, create, patch, delete on configmaps, patch on partitionrecoveries"
+        rights = "get, list, create, patch, delete on recoveryrecords, patch on partitionrecoveries"
+        return f"the operator's Role needs {rights}"
     if error.status == 404:
-        return "the namespace is gone"
+        return "the namespace is gone, or the definition of RecoveryRecords is not installed"
     if error.may_pass:
         return "it may have been written all the same; the next try looks first"
     return "an admission webhook or policy refuses it, or it is a defect of the operator"
 
 
-def _chunk(config_map: Object) -> bytes:
+def _chunk(record: Object) -> bytes:
     try:
-        return base64.b64decode(config_map["binaryData"][_CONTENT], validate=True)
+        return base64.b64decode(record["spec"]["content"], validate=True)
     except (KeyError, TypeError, binascii.Error):
-        name = config_map["metadata"]["name"]
-        raise InvalidDocument(damaged(name, f"it has no readable {_CONTENT}")) from None
+        raise InvalidDocument(damaged(record["metadata"]["name"], "its content is no base64")) from None
 
 
 def _unpacked(packed: bytes, at_most: int, name: str) -> bytes:
-    """Nothing is decompressed beyond what a fact of its kind may hold: a ConfigMap of 1 MiB may hold 1 GiB of zeros."""
+    """Nothing is decompressed beyond what a fact of its kind may hold: a record of 1 MiB may hold 1 GiB of zeros."""
     try:
         unzip = zlib.decompressobj(wbits=31)
         raw = unzip.decompress(packed, at_most + 1)

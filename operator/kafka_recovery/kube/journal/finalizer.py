@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_recovery.kube.journal.facts import ConfigMaps, RecoveryRef, unwritable
+from kafka_recovery.kube.journal.facts import RecordsApi, RecoveryRef, unwritable
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -16,7 +16,7 @@ from kafka_recovery.recovery.ports import JournalUnwritable
 class OrderFinalizer:
     """Our own entry among one recovery's finalizers; others' stay. Raises JournalUnwritable."""
 
-    api: ConfigMaps
+    api: RecordsApi
     namespace: str
     recovery: RecoveryRef
 

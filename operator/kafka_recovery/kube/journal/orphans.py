@@ -1,10 +1,10 @@
 """Journals whose PartitionRecovery is gone: what is to be restored all the same, and what only lies about.
 
-A recovery that was deleted in an emergency, its finalizer removed by hand, leaves its ConfigMaps behind, for nobody
+A recovery that was deleted in an emergency, its finalizer removed by hand, leaves its RecoveryRecords behind: nobody
 owns them. `orphaned` finds those with an unfinished run, for `Engine.undo`; `prune` removes what has nothing left to
 undo once it is old enough that nobody asks what happened: finished orphans, and plans that never began.
 
-A ConfigMap that is damaged, or only looks like ours, is in nobody's way but its own recovery's: see `altered`.
+A RecoveryRecord that is damaged, or only looks like ours, is in nobody's way but its own recovery's: see `altered`.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from datetime import datetime
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import LeftJournal, WaveStart, by_plan, is_unfinished
 from kafka_recovery.kube.journal.facts import (
     FACT_LABEL,
     NAME,
     OWNED_LABEL,
     PLAN,
-    ConfigMaps,
     Fact,
+    Facts,
+    RecordsApi,
     RecoveryRef,
-    path,
 )
-from kafka_recovery.kube.machinery.api import Conflict, NotFound, Object
+from kafka_recovery.kube.journal.record_journal import LeftJournal, WaveStart, by_plan, is_unfinished
+from kafka_recovery.kube.machinery.api import NotFound, Object
 from kafka_recovery.kube.resources.kinds import (
     CLUSTER_LABEL,
     PLAN_LABEL,
+    RECORDS,
     RECOVERIES,
-    RECOVERY_LABEL,
     RECOVERY_UID_LABEL,
     label_value,
 )
@@ -41,9 +41,9 @@ from kafka_recovery.recovery.ports import JournalUnwritable, Run
 
 @dataclass(slots=True)
 class _Found:
-    """What lies about of one recovery: facts, oldest first, and what is wrong with a ConfigMap that is none.
+    """What lies about of one recovery: facts, oldest first, and what is wrong with a RecoveryRecord that is none.
 
-    `of_damaged`: the plans that such ConfigMaps name, as facts name them; None: one of them names none.
+    `of_damaged`: the plans that such RecoveryRecords name, as facts name them; None: one of them names none.
     """
 
     facts: list[Fact] = field(default_factory=list)
@@ -57,20 +57,20 @@ class _Found:
 
 
 class OrphanedJournal(LeftJournal):
-    """Port `Journal` for undoing only. Once finished its ConfigMaps stay, as a record, until they are pruned."""
+    """Port `Journal` for undoing only. Once finished its RecoveryRecords stay, as a record, until they are pruned."""
 
-    def __init__(self, api: ConfigMaps, namespace: str, recovery: RecoveryRef, cluster_id: str, found: _Found) -> None:
+    def __init__(self, api: RecordsApi, namespace: str, recovery: RecoveryRef, cluster_id: str, found: _Found) -> None:
         super().__init__(api, namespace, recovery.name, recovery.uid, cluster_id)
         self._found = found
 
     async def unfinished(self) -> Sequence[Run]:
-        """See the port. Raises InvalidDocument also for what only looks like a ConfigMap of this journal."""
+        """See the port. Raises InvalidDocument also for what only looks like a RecoveryRecord of this journal."""
         if self._found.damage:
             raise self._found.damage
         return await super().unfinished()
 
     async def oldest(self) -> datetime | None:
-        """When the first of its ConfigMaps was made; None: there is none any more."""
+        """When the first of its RecoveryRecords was made; None: there is none any more."""
         return await self._facts.oldest()
 
     async def altered(self) -> frozenset[TopicPartition]:
@@ -114,11 +114,14 @@ class OrphanedJournal(LeftJournal):
         raise JournalUnwritable(f"PartitionRecovery {self.recovery.name} is gone: its runs can only be undone")
 
     async def settle(self) -> None:
-        """Nothing: there is no owner to hand over to, and no finalizer."""
+        """Hold nothing of ended plans back from deletion; there is no owner to hand them over to."""
+        for of_plan in by_plan(await self._notes()):
+            if not is_unfinished(of_plan):
+                await self._facts.release(of_plan[0].plan)
 
 
 async def orphaned(
-    api: ConfigMaps, namespace: str, cluster_id: str, living_uids: Collection[str]
+    api: RecordsApi, namespace: str, cluster_id: str, living_uids: Collection[str]
 ) -> list[OrphanedJournal]:
     """Journals of this cluster with an unfinished run, or a damaged one, and without their recovery; oldest first.
 
@@ -134,34 +137,31 @@ async def orphaned(
 
 
 async def prune(
-    api: ConfigMaps, namespace: str, cluster_id: str, living_uids: Collection[str], before: datetime
+    api: RecordsApi, namespace: str, cluster_id: str, living_uids: Collection[str], before: datetime
 ) -> int:
-    """Delete unowned ConfigMaps of this cluster whose recovery is gone; returns how many.
+    """Delete unowned RecoveryRecords of this cluster whose recovery is gone; returns how many.
 
     Of a plan all or nothing: none if its run is unfinished or any of them was written after `before` (API server's
-    clock). What says that it is finished goes last, so that half of it never looks unfinished. What is damaged stays:
-    a person looks at it.
+    clock). What is damaged stays: a person looks at it. Raises JournalUnwritable.
     """
     deleted = 0
     for recovery, found in (await _unowned(api, namespace, cluster_id)).items():
         facts = [] if found.damage else found.facts
         old = [each for each in by_plan(facts) if not is_unfinished(each) and _youngest(each) < before]
         if old and recovery.uid not in living_uids and await _is_gone(api, namespace, recovery):
-            for fact in sorted((fact for each in old for fact in each), key=lambda fact: fact.name == "finished"):
-                try:
-                    await api.delete(path(namespace, fact.config_map), uid=fact.head["metadata"]["uid"])
-                except Conflict:
-                    continue
-                deleted += 1
+            kept = Facts(api, namespace, recovery, cluster_id)
+            for of_plan in old:
+                await kept.remove(of_plan[0].plan)
+                deleted += len(of_plan)
     return deleted
 
 
-async def _unowned(api: ConfigMaps, namespace: str, cluster_id: str, selector: str = "") -> dict[RecoveryRef, _Found]:
+async def _unowned(api: RecordsApi, namespace: str, cluster_id: str, selector: str = "") -> dict[RecoveryRef, _Found]:
     """What lies about, by its recovery, oldest first."""
     params = {"labelSelector": f"{CLUSTER_LABEL}={label_value(cluster_id)},{FACT_LABEL},!{OWNED_LABEL}{selector}"}
     facts: list[Fact] = []
     recoveries: dict[RecoveryRef, _Found] = {}
-    for head in await api.list_all(path(namespace), params=params):
+    for head in await api.list_all(RECORDS.path(namespace), params=params):
         try:
             facts.append(Fact.of(head))
         except InvalidDocument as damage:
@@ -175,13 +175,13 @@ async def _unowned(api: ConfigMaps, namespace: str, cluster_id: str, selector: s
 
 
 def _named_by(head: Object) -> RecoveryRef:
-    """Whose ConfigMap this says it is, though it is damaged; empty where it says nothing that can be a name."""
-    meta = head["metadata"]
-    name = (meta.get("annotations") or {}).get(RECOVERY_LABEL, "")
-    return RecoveryRef(name if NAME.fullmatch(name) else "", meta["labels"].get(RECOVERY_UID_LABEL, ""))
+    """Whose RecoveryRecord this says it is, though it is damaged; empty where it says nothing that can be a name."""
+    name = ((head.get("spec") or {}).get("recovery") or {}).get("name", "")
+    uid = head["metadata"]["labels"].get(RECOVERY_UID_LABEL, "")
+    return RecoveryRef(name if NAME.fullmatch(name) else "", uid)
 
 
-async def _is_gone(api: ConfigMaps, namespace: str, recovery: RecoveryRef) -> bool:
+async def _is_gone(api: RecordsApi, namespace: str, recovery: RecoveryRef) -> bool:
     if not recovery.name:
         return True
     try:

@@ -1,7 +1,7 @@
-"""The plans that the status of a PartitionRecovery names: those alone are carried out, whatever ConfigMaps say.
+"""The plans that the status of a PartitionRecovery names: those alone are carried out, whatever RecoveryRecords say.
 
-Many may write ConfigMaps; the status of our kinds is written by whoever has the right to its subresource, which no role
-gives to people. A plan's digest stands there before the first fact says that it began.
+Neither is written by people: no role of ours lets them. So to forge a run takes both. A plan's digest stands in the
+status before the first fact says that it began.
 """
 
 from __future__ import annotations

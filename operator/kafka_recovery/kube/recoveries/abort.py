@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries.approvals import too_late, unanswered
 from kafka_recovery.kube.recoveries.told import Told
@@ -22,7 +22,7 @@ _WHY = Reason("Aborted", "spec.abort is true; nobody could work on it, and no or
 
 
 async def ended_unworked(
-    raw: Object, recovery: PartitionRecovery, journal: ConfigMapJournal, objects: Objects, told: Told
+    raw: Object, recovery: PartitionRecovery, journal: RecordJournal, objects: Objects, told: Told
 ) -> Sequence[Outage] | None:
     """End it; returns what its plan leaves without a leader. None: it has begun, so its orders are restored first."""
     try:
@@ -39,7 +39,7 @@ async def ended_unworked(
     return left
 
 
-async def _let_plan_go(digest: str | None, journal: ConfigMapJournal) -> Sequence[Outage]:
+async def _let_plan_go(digest: str | None, journal: RecordJournal) -> Sequence[Outage]:
     plan = await journal.kept(digest) if digest else None
     if digest is None or plan is None:
         return ()

@@ -17,7 +17,7 @@ from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
@@ -69,7 +69,7 @@ class _Open:
     offline_at: datetime
     cluster: OpenCluster
     run: RecoveryRun
-    journal: ConfigMapJournal
+    journal: RecordJournal
     task: asyncio.Task[None]
     undoing_since: datetime | None = None
 
@@ -163,7 +163,7 @@ class Recoveries:
                     self._drop(key)  # once: it wakes others, and those this one
                 self._not_taken(key, _Untaken(raw["spec"]["clusterRef"]["name"], invalid, stuck=True))
             await self._told.untaken(raw, invalid, stuck=True)
-            journal = ConfigMapJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
+            journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
             return await self._let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
@@ -318,15 +318,15 @@ class Recoveries:
         self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, offline_at, cluster, run, journal, task)
         return None
 
-    def _journal(self, key: Key, recovery: PartitionRecovery) -> ConfigMapJournal:
-        return ConfigMapJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
+    def _journal(self, key: Key, recovery: PartitionRecovery) -> RecordJournal:
+        return RecordJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
 
     def _run(
         self,
         key: Key,
         recovery: PartitionRecovery,
         cluster: OpenCluster,
-        journal: ConfigMapJournal,
+        journal: RecordJournal,
         scope: Sequence[TopicPartition],
     ) -> RecoveryRun:
         uid = recovery.meta.uid
@@ -401,14 +401,14 @@ class Recoveries:
         if now - open_.undoing_since >= GIVE_UP_UNDOING:
             await self._let_go(raw, open_.journal, "its assignment orders could not be restored in ten minutes")
 
-    async def _let_go_in_time(self, raw: Object, journal: ConfigMapJournal, why: Reason) -> timedelta | None:
+    async def _let_go_in_time(self, raw: Object, journal: RecordJournal, why: Reason) -> timedelta | None:
         """The same where there is no run that could restore anything, and why; returns when to look again."""
         leaving = _leaving_for(raw)
         if leaving >= GIVE_UP_UNDOING:
             await self._let_go(raw, journal, f"ten minutes after its deletion no order could be restored for it: {why}")
         return AGAIN if leaving else None
 
-    async def _let_go(self, raw: Object, journal: ConfigMapJournal, why: str) -> None:
+    async def _let_go(self, raw: Object, journal: RecordJournal, why: str) -> None:
         """Let a deleted recovery go though orders of its may be altered."""
         await journal.let_go()
         await self._told.let_go(raw, why)

@@ -20,7 +20,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.progress import Progress
@@ -84,7 +84,7 @@ class RecoveryRun:
     """
 
     engine: Callable[[], Engine]
-    journal: ConfigMapJournal
+    journal: RecordJournal
     approvals: KubeApprovals
     supervision: KubeSupervision
     progress: Progress

@@ -11,7 +11,7 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key
 
@@ -38,7 +38,7 @@ class Scopes:
         self._looks: dict[Key, _Look] = {}
 
     async def of(
-        self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, journal: ConfigMapJournal
+        self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster, journal: RecordJournal
     ) -> Sequence[TopicPartition] | Reason:
         """Those named, else those of its plans, else what is offline under its rules; or why that can't be said.
 

@@ -11,7 +11,7 @@ from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound
 from kafka_recovery.kube.resources.kinds import GROUP, Meta
 
 APPROVALS_POLICY = f"recovery-approvals.{GROUP}"
-JOURNALS_POLICY = f"recovery-journals.{GROUP}"
+RECORDS_POLICY = f"recovery-records.{GROUP}"
 """The names of ValidatingAdmissionPolicies and of their bindings, see manifests/admission/."""
 
 _IN_FORCE_AFTER = timedelta(seconds=2)
@@ -38,13 +38,13 @@ class Admission:
         return Reason("WrittenUnchecked", f"{said}, so perhaps nobody checked who wrote it: write it anew")
 
     async def of_journal(self, oldest: datetime) -> Reason | None:
-        """Why a journal whose oldest ConfigMap was written then can't be trusted, if it can't."""
-        since = await self._in_force_since(JOURNALS_POLICY)
+        """Why a journal whose oldest RecoveryRecord was written then can't be trusted, if it can't."""
+        since = await self._in_force_since(RECORDS_POLICY)
         if isinstance(since, str):
             return Reason("AdmissionPolicyMissing", f"nobody checks who writes journals: {since}")
         if oldest > since + _IN_FORCE_AFTER:
             return None
-        return Reason("WrittenUnchecked", f"it was written before {JOURNALS_POLICY} was in force as it is now")
+        return Reason("WrittenUnchecked", f"it was written before {RECORDS_POLICY} was in force as it is now")
 
     async def _in_force_since(self, policy: str) -> datetime | str:
         """Since when policy and binding are as they are now; or what is missing."""

@@ -30,10 +30,15 @@ class Reads(Protocol):
         ...
 
 
+def house_path(key: Key) -> str:
+    """Where the API keeps the operator's own ConfigMap."""
+    return f"/api/v1/namespaces/{key[0]}/configmaps/{key[1]}"
+
+
 async def read_house(api: Reads, key: Key, authority: Authority) -> House:
     """What the operator's own ConfigMap says now; `authority` is what it was started with. Raises ApiError."""
     try:
-        data = (await api.get(f"/api/v1/namespaces/{key[0]}/configmaps/{key[1]}")).get("data") or {}
+        data = (await api.get(house_path(key))).get("data") or {}
     except NotFound:
         return House(authority)
     if str(data.get("suspend", "false")).lower() in ("", "false"):

@@ -80,6 +80,7 @@ POLICIES = Kind("RecoveryPolicy", "recoverypolicies")
 RECOVERIES = Kind("PartitionRecovery", "partitionrecoveries")
 APPROVALS = Kind("RecoveryApproval", "recoveryapprovals")
 RANKINGS = Kind("FleetRanking", "fleetrankings")
+RECORDS = Kind("RecoveryRecord", "recoveryrecords")
 
 
 @dataclass(frozen=True, slots=True)

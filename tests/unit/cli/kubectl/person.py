@@ -17,7 +17,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.recoveries.status import Known, Phase, plan_now, status_of
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, RECOVERIES, Kind
@@ -146,7 +146,7 @@ class Incidents:
         return decide(asyncio.run(self.kafka.gather(ALL_OFFLINE, used.widest_evidence_rules)), used)
 
     def record(self, name: str, uid: str, plan: Plan) -> str:
-        """Into the journal's ConfigMaps."""
+        """Into the journal's records."""
         return asyncio.run(self.journal(name, uid).record(plan))
 
     def carried_out(self, name: str, plan: Plan, *outcomes: PartitionOutcome) -> None:
@@ -160,9 +160,9 @@ class Incidents:
 
         asyncio.run(carry_out())
 
-    def journal(self, name: str, uid: str) -> ConfigMapJournal:
+    def journal(self, name: str, uid: str) -> RecordJournal:
         """A recovery's, as the operator keeps it."""
-        return ConfigMapJournal(self.kubernetes.memory, NAMESPACE, name, uid, CLUSTER_ID)
+        return RecordJournal(self.kubernetes.memory, NAMESPACE, name, uid, CLUSTER_ID)
 
     def tell(self, name: str, phase: Phase, reason: Reason, plan: Plan | None = None, **known: Any) -> None:
         """The status that the operator writes next."""

@@ -52,7 +52,7 @@ def test_all_that_explains_an_incident(
     assert found["logs/op-0.operator.previous.log"] == "before\n"
     config_map = f"prod-1-{digest(plan)[:16]}-plan"
     assert read(Plan, found[f"journal/{config_map}.json"].encode(), "plan") == plan
-    assert [each["name"] for each in json.loads(found["journal/config-maps.json"])] == [config_map]
+    assert [each["name"] for each in json.loads(found["journal/records.json"])] == [config_map]
     assert "Everything could be read." in found["README"]
 
 
@@ -108,12 +108,12 @@ def test_a_damaged_plan_is_listed_too(
 ) -> None:
     plan = incidents.awaiting()
     name = f"prod-1-{digest(plan)[:16]}-plan"
-    kubernetes.memory.config_maps()[name]["binaryData"] = {}
+    kubernetes.memory.records()[name]["spec"]["content"] = "&&&"
 
     plugin("support-bundle", "--out", tmp_path / "b.tar.gz")
 
     found = contents(tmp_path / "b.tar.gz")
-    assert f"the plan in ConfigMap {name}: ConfigMap {name}: it has no readable json.gz" in found["README"]
+    assert f"the plan in RecoveryRecord {name}: RecoveryRecord {name}: its content is no base64" in found["README"]
 
 
 def test_an_api_server_that_does_not_answer_makes_no_bundle(

@@ -1,4 +1,4 @@
-"""plan and explain: from the journal's ConfigMaps, and only if they hold what the status names."""
+"""plan and explain: from the journal's records, and only if they hold what the status names."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.resources.kinds import RECORDS
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
@@ -126,15 +127,15 @@ def test_a_recovery_that_nobody_looked_at(incidents: Incidents, plugin: Plugin) 
     assert "no plan yet: New: the operator has not looked at it yet" in plugin("plan", "prod-1").stderr
 
 
-def test_a_plan_that_was_replaced_in_its_config_map_is_not_shown(
+def test_a_plan_that_was_replaced_in_its_record_is_not_shown(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, cluster: SmallCluster
 ) -> None:
     plan = incidents.awaiting()
     cluster.offline("payments-0", {3: 5})
     other = incidents.record("prod-2", "uid-of-prod-2", incidents.plan())
-    maps = kubernetes.memory.config_maps()
+    maps = kubernetes.memory.records()
     mine, theirs = maps[f"prod-1-{digest(plan)[:16]}-plan"], maps[f"prod-2-{other[:16]}-plan"]
-    mine["binaryData"], mine["data"] = theirs["binaryData"], theirs["data"]
+    mine["spec"] |= {name: theirs["spec"][name] for name in ("content", "sha256")}
 
     refused = plugin("plan", "prod-1")
 
@@ -143,9 +144,9 @@ def test_a_plan_that_was_replaced_in_its_config_map_is_not_shown(
     assert refused.stdout == ""
 
 
-def test_a_plan_whose_config_map_is_gone(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
+def test_a_plan_whose_record_is_gone(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
     incidents.awaiting()
-    for path in [path for path in kubernetes.memory.objects if "/configmaps/" in path]:
+    for path in [path for path in kubernetes.memory.objects if f"/{RECORDS.plural}/" in path]:
         del kubernetes.memory.objects[path]
 
     refused = plugin("plan", "prod-1")
@@ -235,8 +236,8 @@ def test_a_journal_that_can_not_be_read_hides_no_warning(
 ) -> None:
     plan = incidents.awaiting()
     incidents.carried_out("prod-1", plan, LED)
-    ended = kubernetes.memory.config_maps()[f"prod-1-{digest(plan)[:16]}-wave-0001-ended"]
-    ended["data"]["sha256"] = "0" * 64
+    ended = kubernetes.memory.records()[f"prod-1-{digest(plan)[:16]}-wave-0001-ended"]
+    ended["spec"]["sha256"] = "0" * 64
 
     assert "once another broker leads orders-17" in one_line(plugin("explain", "prod-1", "orders-17").stdout)
 

@@ -14,7 +14,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.status import Known, Phase
-from kafka_recovery.kube.resources.kinds import APPROVALS, RECOVERIES
+from kafka_recovery.kube.resources.kinds import APPROVALS, RECORDS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import NAMESPACE, Incidents, SmallKubernetes
 from unit.cli.small_cluster import SmallCluster
@@ -100,7 +100,7 @@ class ReplacedMeanwhile(SmallKubernetes):
 
     def get(self, path: str) -> dict[str, object]:
         found = super().get(path)
-        if "/configmaps/" in path:
+        if f"/{RECORDS.plural}/" in path:
             self.then()
         return found
 
@@ -274,7 +274,7 @@ def test_a_plan_that_one_may_not_read_is_not_approved(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:
     plan = incidents.awaiting()
-    kubernetes.refuses["/configmaps"] = ApiError(403, "Forbidden", 'User "ann" cannot get resource "configmaps"')
+    kubernetes.refuses["/recoveryrecords"] = ApiError(403, "Forbidden", 'User "ann" cannot get "recoveryrecords"')
 
     refused = plugin("approve", "prod-1", "--yes", digest(plan))
 

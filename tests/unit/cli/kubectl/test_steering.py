@@ -12,14 +12,14 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.recoveries.status import Known, Phase
+from kafka_recovery.kube.resources.house import house_path
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
 from unit.cli.kubectl.person import CLUSTER_ID, NAMESPACE, Incidents, SmallKubernetes
 
 PLANNING = Known(Phase.PLANNING, Reason("Planning", "every replica is being asked"))
-HOUSE = facts.path(NAMESPACE, "kafka-recovery-operator")
+HOUSE = house_path((NAMESPACE, "kafka-recovery-operator"))
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kafka/leases/kafka-recovery-operator"
 
 
@@ -55,7 +55,7 @@ def test_a_cluster_is_suspended(incidents: Incidents, plugin: Plugin, kubernetes
     assert kubernetes.spec(CLUSTERS, "prod")["suspend"] is True
 
 
-def test_the_whole_operator_is_suspended_also_where_its_config_map_is_missing(
+def test_the_whole_operator_is_suspended_also_where_its_record_is_missing(
     plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:
     kubernetes.memory._keep(LEASE, {"metadata": {"name": "kafka-recovery-operator", "uid": "lease"}})

@@ -19,7 +19,7 @@ from kafka_recovery.kube.machinery.api import ApiError, NotServed, Unanswered, u
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, CLUSTERS, label_value
 from kafka_recovery.kube.watching.watcher import Pace
-from unit.kube.journal.journals import CONFIG_MAPS
+from unit.kube.journal.journals import PLACE
 from unit.kube.office import Told
 from unit.kube.our_objects import PROD, OurObjects, inhabited
 from unit.recovery.brokers import CLUSTER
@@ -153,12 +153,12 @@ async def test_a_kind_that_is_not_served_closes_no_cluster(
     assert len(all.open()) == 1
 
 
-async def test_a_cluster_is_watched_though_a_config_map_that_looks_like_ours_can_not_be_read(
+async def test_a_cluster_is_watched_though_a_record_that_looks_like_ours_can_not_be_read(
     clusters: tuple[Clusters, OurObjects], contexts: list[str]
 ) -> None:
     all, api = clusters
     labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
-    await api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
+    await api.create(PLACE, {"metadata": {"name": "a-copy", "labels": labels}})
 
     await all.reconcile(PROD)
 
@@ -166,4 +166,4 @@ async def test_a_cluster_is_watched_though_a_config_map_that_looks_like_ours_can
     told = api.objects[CLUSTERS.path(*PROD)]["status"]["conditions"]
     ready = next(each for each in told if each["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "OrphanDamaged")
-    assert "ConfigMap a-copy" in ready["message"]
+    assert "RecoveryRecord a-copy" in ready["message"]

@@ -20,14 +20,14 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.housekeeping import EVERY, FIRST, Housekeeping, to_prune
 from kafka_recovery.kube.machinery.api import ApiError, Object
-from kafka_recovery.kube.resources.admission import JOURNALS_POLICY
+from kafka_recovery.kube.resources.admission import RECORDS_POLICY
 from kafka_recovery.kube.resources.house import House as HouseRules
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, RECOVERY_UID_LABEL, History, read_cluster
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, engine
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, engine
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.our_objects import KEY, POLICIES_OF_ADMISSION, PROD, inhabited, policy_in_force
 from unit.recovery.brokers import Crash
@@ -124,7 +124,7 @@ class House:
         self.house = HouseRules(Authority.AUTOMATIC)
         self.notes: list[str] = []
         self.chores = Housekeeping(cast(Any, self.api), cast(Any, clusters), cast(Any, self), self.rules)
-        policy_in_force(self.api, JOURNALS_POLICY)
+        policy_in_force(self.api, RECORDS_POLICY)
 
     async def rules(self) -> HouseRules:
         return self.house
@@ -184,11 +184,11 @@ def cluster_observed(house: House) -> None:
 
 def without_the_policy(house: House) -> None:
     for plural in POLICIES_OF_ADMISSION:
-        house.api.objects.pop(f"/apis/admissionregistration.k8s.io/v1/{plural}/{JOURNALS_POLICY}", None)
+        house.api.objects.pop(f"/apis/admissionregistration.k8s.io/v1/{plural}/{RECORDS_POLICY}", None)
 
 
 def with_a_policy_that_came_later(house: House) -> None:
-    policy_in_force(house.api, JOURNALS_POLICY, "2026-11-21T12:00:01Z")
+    policy_in_force(house.api, RECORDS_POLICY, "2026-11-21T12:00:01Z")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ async def test_an_orphan_that_the_operator_may_not_act_on_or_believe_is_left_to_
     assert house.cluster.world.unrestored() == [ORDERS], "no order is touched"
     assert house.said == ["OrphanedJournal"], "said once"
     assert f"({why}: " in house.notes[0]
-    assert "kafka-recovery undo --configmaps" in house.notes[0]
+    assert "kafka-recovery undo --records" in house.notes[0]
 
 
 @taking_no_time
@@ -244,10 +244,10 @@ async def test_a_run_whose_recovery_is_there_is_left_to_it(house: House) -> None
 @taking_no_time
 async def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_of_once(house: House) -> None:
     await house.orphan()
-    begun = next(each for name, each in house.api.config_maps().items() if name.endswith("begun"))
+    begun = next(each for name, each in house.api.records().items() if name.endswith("begun"))
     labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
     meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
-    house.api.objects[f"{CONFIG_MAPS}/a-copy"] = {**begun, "immutable": False, "metadata": meta}
+    house.api.objects[f"{PLACE}/a-copy"] = {**begun, "metadata": meta}
     await house.for_a_while(5)
 
     assert house.cluster.world.unrestored() == []
@@ -255,7 +255,7 @@ async def test_a_damaged_orphan_keeps_no_other_from_being_restored_and_is_told_o
 
 
 def test_an_orphan_that_somebody_else_ended_holds_its_partitions_no_longer(house: House) -> None:
-    """Its own run restored it after all, or a person deleted its ConfigMaps: nothing of it is found any more."""
+    """Its own run restored it after all, or a person deleted its records: nothing of it is found any more."""
     house.cluster.orphans = {ORDERS: "a lost one"}
 
     in_no_time(house.for_a_while(2.5))

@@ -22,7 +22,7 @@ from kafka_recovery.kube.process.lease import LeaseLost
 from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL, Meta, WatchedCluster
 from kafka_recovery.kube.watching.watcher import WatchView
 from unit.cluster.play import Play, offline, request
-from unit.kube.journal.journals import CONFIG_MAPS, NAMESPACE, RECOVERY, begin, engine, journal_of
+from unit.kube.journal.journals import NAMESPACE, PLACE, RECOVERY, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS, World
@@ -105,17 +105,17 @@ async def test_while_a_lost_recovery_may_have_altered_any_order_nobody_is_electe
     cast(Any, cluster.watcher).view = WatchView(timedelta(0))
     await begin(journal_of(api), plan)
     del api.objects[RECOVERY]
-    copy = f"{CONFIG_MAPS}/a-copy"
-    begun = next(each for name, each in api.config_maps().items() if name.endswith("begun"))
+    copy = f"{PLACE}/a-copy"
+    begun = next(each for name, each in api.records().items() if name.endswith("begun"))
     labels = {**begun["metadata"]["labels"], RECOVERY_UID_LABEL: "of-nobody"}
     meta = {**begun["metadata"], "name": "a-copy", "labels": labels}
-    api.objects[copy] = {**begun, "immutable": False, "metadata": meta}
+    api.objects[copy] = {**begun, "metadata": meta}
 
     await cluster.look_for_orphans(cast(Api, api))
 
     why = cluster.isolated()
     assert why is not None
-    assert (why.code, "ConfigMap a-copy" in why.message) == ("OrphanDamaged", True)
+    assert (why.code, "RecoveryRecord a-copy" in why.message) == ("OrphanDamaged", True)
     assert set(cluster.orphans) == {ORDERS}, "of what can be read it is known"
 
     del api.objects[copy]

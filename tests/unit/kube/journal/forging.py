@@ -1,4 +1,4 @@
-"""What somebody can write who may create ConfigMaps in the namespace, and nothing else."""
+"""What somebody can write who may create RecoveryRecords in the namespace, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,11 +13,18 @@ from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import canonical, digest_of_canonical
-from kafka_recovery.kube.journal.config_maps import WaveStart
 from kafka_recovery.kube.journal.facts import FACT_LABEL
+from kafka_recovery.kube.journal.record_journal import WaveStart
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, UID
+from kafka_recovery.kube.resources.kinds import (
+    API_VERSION,
+    CLUSTER_LABEL,
+    PLAN_LABEL,
+    RECORDS,
+    RECOVERY_LABEL,
+    RECOVERY_UID_LABEL,
+)
+from unit.kube.journal.journals import NAME, NAMESPACE, UID
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
@@ -29,7 +36,7 @@ BEGUN = b"{}"
 def forged_fact(
     digest: str, fact: str, raw: bytes, name: str = NAME, uid: str = UID, cluster_id: str = CLUSTER
 ) -> Object:
-    """A ConfigMap as the operator would write it."""
+    """A RecoveryRecord as the operator would write it."""
     labels = {
         CLUSTER_LABEL: cluster_id,
         RECOVERY_LABEL: name,
@@ -38,25 +45,26 @@ def forged_fact(
         FACT_LABEL: fact,
     }
     return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": f"{name}-{digest[:16]}-{fact}",
-            "namespace": NAMESPACE,
-            "labels": labels,
-            "annotations": {CLUSTER_LABEL: cluster_id, RECOVERY_LABEL: name},
+        "apiVersion": API_VERSION,
+        "kind": RECORDS.kind,
+        "metadata": {"name": f"{name}-{digest[:16]}-{fact}", "namespace": NAMESPACE, "labels": labels},
+        "spec": {
+            "clusterId": cluster_id,
+            "recovery": {"name": name, "uid": uid},
+            "plan": digest[:16],
+            "fact": fact,
+            "writtenAt": "2026-11-21T12:00:00.000000+00:00",
+            "content": base64.b64encode(gzip.compress(raw)).decode(),
+            "sha256": hashlib.sha256(raw).hexdigest(),
         },
-        "immutable": True,
-        "binaryData": {"json.gz": base64.b64encode(gzip.compress(raw)).decode()},
-        "data": {"sha256": hashlib.sha256(raw).hexdigest()},
     }
 
 
 async def forge(api: KubernetesInMemory, digest: str, **facts: bytes) -> list[str]:
-    """Create facts; `_` in a name stands for a dash. Returns their ConfigMaps."""
+    """Create facts; `_` in a name stands for a dash. Returns their RecoveryRecords."""
     made = [forged_fact(digest, name.replace("_", "-"), raw) for name, raw in facts.items()]
     for each in made:
-        await api.create(CONFIG_MAPS, each)
+        await api.create(RECORDS.path(NAMESPACE), each)
     return [each["metadata"]["name"] for each in made]
 
 
@@ -91,6 +99,6 @@ def _zeros() -> str:
 
 
 def bomb(name: str, fact: str, plan: str, uid: str) -> Object:
-    """A ConfigMap of less than 1 MiB that holds 200 MiB."""
+    """A RecoveryRecord of less than 1 MiB that holds 200 MiB."""
     made = forged_fact(plan, fact, b"", name, uid)
-    return made | {"binaryData": {"json.gz": _zeros()}}
+    return made | {"spec": made["spec"] | {"content": _zeros()}}

@@ -7,8 +7,8 @@ from datetime import timedelta
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
-from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.journal.record_journal import RecordJournal
+from kafka_recovery.kube.resources.kinds import RECORDS, RECOVERIES
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.requests import request_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
@@ -18,12 +18,13 @@ from unit.recovery.world import AUTO, COARSE, ORDERS, World
 NAMESPACE, NAME, UID = "kafka", "prod-1f0c9a2b7d", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e"
 OTHERS = "example.com/others"
 """A finalizer that is not ours."""
-CONFIG_MAPS = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+PLACE = RECORDS.path(NAMESPACE)
+"""Where the API keeps its RecoveryRecords."""
 RECOVERY = RECOVERIES.path(NAMESPACE, NAME)
 RECOVERED = PartitionOutcome(ORDERS, Outcome.RECOVERED)
 
 
-class WatchedJournal(ConfigMapJournal):
+class WatchedJournal(RecordJournal):
     """What this journal holds is what may be elected in its world."""
 
     def __init__(self, world: World, api: KubernetesInMemory) -> None:
@@ -36,13 +37,13 @@ class WatchedJournal(ConfigMapJournal):
         return name
 
 
-def journal_of(api: KubernetesInMemory, uid: str = UID, cluster_id: str = CLUSTER) -> ConfigMapJournal:
+def journal_of(api: KubernetesInMemory, uid: str = UID, cluster_id: str = CLUSTER) -> RecordJournal:
     """As a process that has just started opens it."""
-    return ConfigMapJournal(api, NAMESPACE, NAME, uid, cluster_id)
+    return RecordJournal(api, NAMESPACE, NAME, uid, cluster_id)
 
 
 def engine(
-    world: World, api: KubernetesInMemory, policy: Policy = AUTO, journal: ConfigMapJournal | None = None
+    world: World, api: KubernetesInMemory, policy: Policy = AUTO, journal: RecordJournal | None = None
 ) -> Engine:
     """As a process that has just started has it; to start takes a second."""
     world.clock.advance(timedelta(seconds=1))
@@ -57,7 +58,7 @@ async def another(world: World) -> Plan:
     return await world.plan()
 
 
-async def begin(journal: ConfigMapJournal, plan: Plan) -> str:
+async def begin(journal: RecordJournal, plan: Plan) -> str:
     """A run in the middle of its first wave."""
     name = await journal.record(plan)
     await journal.approved(name, "ann")
@@ -65,7 +66,7 @@ async def begin(journal: ConfigMapJournal, plan: Plan) -> str:
     return name
 
 
-async def whole_story(journal: ConfigMapJournal, plan: Plan) -> None:
+async def whole_story(journal: RecordJournal, plan: Plan) -> None:
     """A run from its plan to its end."""
     name = await begin(journal, plan)
     await journal.wave_ended(name, 1, (RECOVERED,))
@@ -73,5 +74,5 @@ async def whole_story(journal: ConfigMapJournal, plan: Plan) -> None:
 
 
 def unowned(api: KubernetesInMemory) -> list[str]:
-    """ConfigMaps that no deletion of a recovery takes along."""
-    return [name for name, each in api.config_maps().items() if not each["metadata"].get("ownerReferences")]
+    """RecoveryRecords that no deletion of a recovery takes along."""
+    return [name for name, each in api.records().items() if not each["metadata"].get("ownerReferences")]

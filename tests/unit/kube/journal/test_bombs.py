@@ -16,7 +16,7 @@ from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.forging import BEGUN, bomb, forged_fact
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, journal_of
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
@@ -39,8 +39,8 @@ async def test_a_fact_of_this_recovery_is_not_unpacked_beyond_what_it_may_be(
     api: KubernetesInMemory, plan: Plan, fact: str
 ) -> None:
     name = await begin(journal_of(api), plan)
-    await api.delete(f"{CONFIG_MAPS}/{NAME}-{name[:16]}-{fact}")
-    await api.create(CONFIG_MAPS, bomb(NAME, fact, name, journal_of(api).recovery.uid))
+    api.objects.pop(f"{PLACE}/{NAME}-{name[:16]}-{fact}", None)
+    await api.create(PLACE, bomb(NAME, fact, name, journal_of(api).recovery.uid))
 
     with in_little_memory(3 * facts.largest(fact) + 4 * MIB), pytest.raises(InvalidDocument, match=f"{fact}: .*larger"):
         await journal_of(api).unfinished()
@@ -49,7 +49,7 @@ async def test_a_fact_of_this_recovery_is_not_unpacked_beyond_what_it_may_be(
 async def test_an_orphan_of_bombs_is_damaged_and_costs_little(api: KubernetesInMemory) -> None:
     for fact, raw in (("begun", None), ("wave-0001-started", None), ("wave-0001-ended", None), ("plan", BEGUN)):
         made = bomb("ghost", fact, "ab" * 32, "of-nobody")
-        await api.create(CONFIG_MAPS, made if raw is None else forged_fact("ab" * 32, fact, raw, "ghost", "of-nobody"))
+        await api.create(PLACE, made if raw is None else forged_fact("ab" * 32, fact, raw, "ghost", "of-nobody"))
 
     with in_little_memory(3 * facts.LARGEST_WAVE + 4 * MIB):
         (journal,) = await orphaned(api, NAMESPACE, CLUSTER, ())
@@ -60,8 +60,8 @@ async def test_an_orphan_of_bombs_is_damaged_and_costs_little(api: KubernetesInM
 async def test_a_fact_with_more_parts_than_it_can_have_is_not_fetched(api: KubernetesInMemory, plan: Plan) -> None:
     name = await begin(journal_of(api), plan)
     head = f"{NAME}-{name[:16]}-wave-0001-started"
-    parts = " ".join(f"{head}-{number:03}-00000000" for number in range(1, 1000))
-    api.objects[f"{CONFIG_MAPS}/{head}"]["data"]["parts"] = parts
+    parts = [f"{head}-{number:03}-00000000" for number in range(1, 1000)]
+    api.objects[f"{PLACE}/{head}"]["spec"]["parts"] = parts
     asked: list[str] = []
     get = api.get
 
@@ -89,4 +89,4 @@ async def test_what_could_not_be_read_again_is_not_written(
 
     with pytest.raises(JournalUnwritable, match="recover fewer partitions at a time"):
         await writes[write]()
-    assert api.config_maps() == {}
+    assert api.records() == {}

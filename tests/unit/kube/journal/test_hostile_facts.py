@@ -1,4 +1,4 @@
-"""ConfigMaps of somebody who wants to stop the operator: what they say is damage, and neither an error nor memory."""
+"""Records of somebody who wants to stop the operator: what they say is damage, and neither an error nor memory."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.resources.kinds import PLAN_LABEL, RECOVERY_LABEL
+from kafka_recovery.kube.resources.kinds import PLAN_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.forging import BEGUN, forged_fact
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, journal_of
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, journal_of
 from unit.kube.journal.test_bombs import MIB, in_little_memory
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
 from unit.recovery.brokers import CLUSTER
@@ -41,8 +41,8 @@ async def ghosts(api: KubernetesInMemory) -> list[OrphanedJournal]:
 async def test_a_recovery_of_which_the_name_is_none_is_damage(name: str) -> None:
     api = Particular()
     made = forged_fact(GHOST, "begun", BEGUN, "ghost", "of-nobody")
-    made["metadata"]["annotations"][RECOVERY_LABEL] = name
-    await api.create(CONFIG_MAPS, made)
+    made["spec"]["recovery"]["name"] = name
+    await api.create(PLACE, made)
 
     (journal,) = await ghosts(api)
     with pytest.raises(InvalidDocument, match="no recovery"):
@@ -54,8 +54,8 @@ async def test_a_recovery_of_which_the_name_is_none_is_damage(name: str) -> None
 async def test_a_plan_of_which_the_digest_is_none_is_damage(plan: str) -> None:
     api = Particular()
     made = forged_fact(GHOST, "begun", BEGUN, "ghost", "of-nobody")
-    made["metadata"]["labels"][PLAN_LABEL] = plan
-    await api.create(CONFIG_MAPS, made)
+    made["metadata"]["labels"][PLAN_LABEL] = made["spec"]["plan"] = plan
+    await api.create(PLACE, made)
 
     (journal,) = await ghosts(api)
     with pytest.raises(InvalidDocument, match="no plan is called"):
@@ -70,7 +70,7 @@ async def test_a_wave_of_something_that_is_no_partition_is_damage(
     digest = digest_of_canonical(raw)
     wave = b'{"wave":1,"writer":"x","partitions":["%s"]}' % partition.encode()
     for fact, content in (("begun", BEGUN), ("plan", raw), ("wave-0001-started", wave)):
-        await api.create(CONFIG_MAPS, forged_fact(digest, fact, content, "ghost", "of-nobody"))
+        await api.create(PLACE, forged_fact(digest, fact, content, "ghost", "of-nobody"))
 
     (journal,) = await ghosts(api)
     with pytest.raises(InvalidDocument, match="wave 1: "):
@@ -97,9 +97,9 @@ async def test_a_wave_of_millions_of_values_is_not_read(api: KubernetesInMemory,
     """Read, 2 MiB of lists took a gigabyte: as many errors were told as there are lists."""
     digest = await begin(journal_of(api), plan)
     name = f"{NAME}-{digest[:16]}-wave-0001-started"
-    await api.delete(f"{CONFIG_MAPS}/{name}")
+    api.tear_out(f"{PLACE}/{name}")
     raw = crowded(how)
-    await api.create(CONFIG_MAPS, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
+    await api.create(PLACE, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
 
     with in_little_memory(3 * facts.LARGEST_WAVE + 4 * MIB), pytest.raises(InvalidDocument, match="more values"):
         await journal_of(api).unfinished()
@@ -108,9 +108,9 @@ async def test_a_wave_of_millions_of_values_is_not_read(api: KubernetesInMemory,
 async def test_of_many_wrong_values_one_is_told(api: KubernetesInMemory, plan: Plan) -> None:
     digest = await begin(journal_of(api), plan)
     name = f"{NAME}-{digest[:16]}-wave-0001-started"
-    await api.delete(f"{CONFIG_MAPS}/{name}")
+    api.tear_out(f"{PLACE}/{name}")
     raw = b'{"wave":1,"writer":"x","partitions":[%s]}' % (b"1," * 999_999 + b"1")
-    await api.create(CONFIG_MAPS, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
+    await api.create(PLACE, forged_fact(digest, "wave-0001-started", raw, NAME, journal_of(api).recovery.uid))
 
     with in_little_memory(4 * len(raw)), pytest.raises(InvalidDocument) as damage:
         await journal_of(api).unfinished()
@@ -121,7 +121,7 @@ async def test_what_is_too_crowded_to_be_read_again_is_not_written(api: Kubernet
     crowd = facts.Facts(api, NAMESPACE, journal_of(api).recovery, CLUSTER)
     with pytest.raises(JournalUnwritable, match="more values than could be read again"):
         await crowd.keep(GHOST, "wave-0001-started", crowded("strings"))
-    assert api.config_maps() == {}
+    assert api.records() == {}
 
 
 async def test_waves_that_name_one_partition_a_million_times_cost_little(api: KubernetesInMemory, plan: Plan) -> None:
@@ -133,7 +133,7 @@ async def test_waves_that_name_one_partition_a_million_times_cost_little(api: Ku
         again = b'"orders-0",' * 99_999 + b'"orders-0"'
         made[f"wave-{number:04}-started"] = b'{"wave":%d,"writer":"x","partitions":[%s]}' % (number, again)
     for fact, content in made.items():
-        await api.create(CONFIG_MAPS, forged_fact(digest, fact, content, "ghost", "of-nobody"))
+        await api.create(PLACE, forged_fact(digest, fact, content, "ghost", "of-nobody"))
     made.clear()
 
     (journal,) = await ghosts(api)

@@ -11,9 +11,9 @@ from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
-from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_UID_LABEL
+from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, RECOVERED, RECOVERY, UID, begin, engine, journal_of
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, RECOVERED, RECOVERY, UID, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import ORDERS, World, crash
@@ -106,7 +106,7 @@ async def test_the_record_of_an_orphan_stays_until_it_is_old(world: World, api: 
     removed_by_force(api)
     (journal,) = await orphans(api)
     await engine(world, api, journal=journal).undo()
-    kept = len(api.config_maps())
+    kept = len(api.records())
 
     assert await pruned(api) == 0
     api.pass_time(2 * DAY)
@@ -129,7 +129,7 @@ async def test_plans_that_nobody_approved_go_after_their_recovery(world: World, 
     assert await pruned(api) == await pruned(api, UID) == 0, "it lives"
     removed_by_force(api)
     assert await pruned(api) == 1
-    assert api.config_maps() == {}
+    assert api.records() == {}
 
 
 async def test_a_pruning_that_was_cut_short_never_leaves_half_a_run(world: World, api: KubernetesInMemory) -> None:
@@ -139,7 +139,7 @@ async def test_a_pruning_that_was_cut_short_never_leaves_half_a_run(world: World
     await engine(world, api, journal=journal).undo()
     api.pass_time(2 * DAY)
 
-    for _ in range(len(api.config_maps())):
+    for _ in range(len(api.records())):
         api.faults = {len(api.writes) + 1: (False, Crash())}
         try:
             await pruned(api)
@@ -147,12 +147,12 @@ async def test_a_pruning_that_was_cut_short_never_leaves_half_a_run(world: World
             api.died = None
         assert await orphans(api) == []
 
-    assert api.config_maps() == {}
+    assert api.records() == {}
 
 
 async def test_times_are_read_as_the_api_server_writes_them(world: World, api: KubernetesInMemory) -> None:
     name = await journal_of(api).record(await world.plan())
-    made = api.objects[f"{CONFIG_MAPS}/{NAME}-{name[:16]}-plan"]["metadata"]["creationTimestamp"]
+    made = api.objects[f"{PLACE}/{NAME}-{name[:16]}-plan"]["metadata"]["creationTimestamp"]
     removed_by_force(api)
 
     assert made == "2026-11-21T12:00:00Z"
@@ -164,24 +164,24 @@ async def test_times_are_read_as_the_api_server_writes_them(world: World, api: K
 
 
 def copied(api: KubernetesInMemory, fact: str, uid: str, *, plan: str | None = None, name: str = "a-copy") -> None:
-    """Somebody applied a ConfigMap of the journal once more, as an editor shows it; whose it is was changed."""
-    head = next(each for at, each in api.config_maps().items() if at.endswith(fact))
+    """Somebody applied a RecoveryRecord of the journal once more, as an editor shows it; whose it is was changed."""
+    head = next(each for at, each in api.records().items() if at.endswith(fact))
     meta = head["metadata"]
     labels = {**meta["labels"], RECOVERY_UID_LABEL: uid, PLAN_LABEL: plan or meta["labels"][PLAN_LABEL]}
-    made = {**head, "immutable": False, "metadata": {**meta, "name": name, "uid": name, "labels": labels}}
-    api.objects[f"{CONFIG_MAPS}/{name}"] = made
+    made = {**head, "metadata": {**meta, "name": name, "uid": name, "labels": labels}}
+    api.objects[f"{PLACE}/{name}"] = made
 
 
 def lose(api: KubernetesInMemory, *facts: str) -> None:
-    """Somebody deleted ConfigMaps."""
-    for name in [at for at in api.config_maps() if at.endswith(facts)]:
-        del api.objects[f"{CONFIG_MAPS}/{name}"]
+    """Somebody deleted RecoveryRecords."""
+    for name in [at for at in api.records() if at.endswith(facts)]:
+        del api.objects[f"{PLACE}/{name}"]
 
 
-def thaw(api: KubernetesInMemory, fact: str) -> None:
-    """Somebody restored a ConfigMap from a backup that drops what it does not know."""
-    name = next(at for at in api.config_maps() if at.endswith(fact))
-    api.objects[f"{CONFIG_MAPS}/{name}"]["immutable"] = False
+def relabel(api: KubernetesInMemory, fact: str) -> None:
+    """Something labels all objects of the namespace as it thinks right."""
+    name = next(at for at in api.records() if at.endswith(fact))
+    api.objects[f"{PLACE}/{name}"]["metadata"]["labels"][RECOVERY_LABEL] = "another"
 
 
 def copied_but_no_plan(api: KubernetesInMemory) -> None:
@@ -189,7 +189,7 @@ def copied_but_no_plan(api: KubernetesInMemory) -> None:
     lose(api, "-plan")
 
 
-async def test_a_config_map_that_only_looks_like_ours_keeps_no_orphan_from_being_restored(
+async def test_a_record_that_only_looks_like_ours_keeps_no_orphan_from_being_restored(
     world: World, api: KubernetesInMemory
 ) -> None:
     await mid_way(world, api)
@@ -200,11 +200,11 @@ async def test_a_config_map_that_only_looks_like_ours_keeps_no_orphan_from_being
     await engine(world, api, journal=journals[UID]).undo()
 
     assert world.kept_its_promises()
-    with pytest.raises(InvalidDocument, match="ConfigMap a-copy: it is not immutable"):
+    with pytest.raises(InvalidDocument, match="RecoveryRecord a-copy: its labels are not"):
         await journals["of-nobody"].unfinished()
 
 
-async def test_a_damaged_config_map_of_a_recovery_that_lives_is_its_own_run_s_concern(
+async def test_a_damaged_record_of_a_recovery_that_lives_is_its_own_run_s_concern(
     world: World, api: KubernetesInMemory
 ) -> None:
     await mid_way(world, api)
@@ -231,10 +231,10 @@ async def orphaned_and(
         lambda api: lose(api, "-plan"),
         lambda api: lose(api, "-started"),
         lambda api: copied(api, "begun", UID),
-        lambda api: thaw(api, "begun"),
-        lambda api: thaw(api, "-plan"),
+        lambda api: relabel(api, "begun"),
+        lambda api: relabel(api, "-plan"),
     ],
-    ids=["no plan", "no wave", "begun twice", "begun restored", "plan restored"],
+    ids=["no plan", "no wave", "begun twice", "begun relabelled", "plan relabelled"],
 )
 async def test_a_damaged_journal_holds_the_partitions_that_it_still_names(
     world: World, api: KubernetesInMemory, damage: Callable[[KubernetesInMemory], None]
@@ -258,23 +258,19 @@ async def test_of_a_journal_that_names_no_partitions_any_more_it_is_said(
 ) -> None:
     journal = await orphaned_and(damage, world, api)
 
-    with pytest.raises(InvalidDocument, match="ConfigMap"):
+    with pytest.raises(InvalidDocument, match="RecoveryRecord"):
         await journal.altered()
 
 
-@pytest.mark.parametrize("field", ["labels", "annotations"])
-async def test_a_config_map_that_names_no_recovery_is_named_itself(
-    world: World, api: KubernetesInMemory, field: str
-) -> None:
+async def test_a_record_that_names_no_recovery_is_named_itself(world: World, api: KubernetesInMemory) -> None:
     await begin(journal_of(api), await world.plan())
     copied(api, "begun", "of-nobody")
-    meta = api.objects[f"{CONFIG_MAPS}/a-copy"]["metadata"]
-    kept = {CLUSTER_LABEL, FACT_LABEL} if field == "labels" else set()
-    meta[field] = {name: value for name, value in meta[field].items() if name in kept}
+    meta = api.objects[f"{PLACE}/a-copy"]["metadata"]
+    meta["labels"] = {name: meta["labels"][name] for name in (CLUSTER_LABEL, FACT_LABEL)}
 
     (journal,) = await orphans(api)
 
-    with pytest.raises(InvalidDocument, match="ConfigMap a-copy"):
+    with pytest.raises(InvalidDocument, match="RecoveryRecord a-copy"):
         await journal.altered()
 
 
@@ -287,4 +283,4 @@ async def test_a_damaged_journal_is_not_pruned_and_keeps_no_other_from_it(
     api.pass_time(2 * DAY)
 
     assert await pruned(api) == 1
-    assert set(api.config_maps()) == {"a-copy"}
+    assert set(api.records()) == {"a-copy"}

@@ -1,4 +1,4 @@
-"""ConfigMaps that somebody else wrote: they elect nobody, alter no order, and are named to a person."""
+"""RecoveryRecords that somebody else wrote: they elect nobody, alter no order, and are named to a person."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.journal import config_maps
+from kafka_recovery.kube.journal import record_journal
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
 from unit.kube.journal.forging import APPROVED, BEGUN, first_wave, forge, turned_round, worse
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, UID
+from unit.kube.journal.journals import NAME, PLACE, UID
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import inhabited
@@ -29,7 +29,7 @@ LONG = 120
 @pytest.fixture(autouse=True)
 def _fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """That a journal had no notes is remembered in real seconds, and these stories are told in virtual ones."""
-    monkeypatch.setattr(config_maps, "BLANK", 0.0)
+    monkeypatch.setattr(record_journal, "BLANK", 0.0)
 
 
 def untouched(operated: Operated) -> bool:
@@ -113,7 +113,7 @@ async def test_once_a_person_deleted_what_was_forged_the_plan_can_be_approved(by
     going = await restarted(by_hand, going)
     await going.until(Phase.STUCK)
     for name in forged:
-        await by_hand.api.delete(f"{CONFIG_MAPS}/{name}")
+        await by_hand.api.delete(f"{PLACE}/{name}")
     await going.until(Phase.AWAITING_APPROVAL)
     assert untouched(by_hand)
     by_hand.api.approve(going.digest)
@@ -260,14 +260,29 @@ async def test_a_run_that_began_by_its_rule_goes_on_only_if_the_rule_of_now_want
 
 
 @taking_no_time
+async def test_a_deletion_does_not_take_the_journal_of_a_wave(automatic: Operated) -> None:
+    """Not with the namespace either: every record waits for the orders, and goes once they are restored."""
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    deleted = set(automatic.api.records())
+    for name in deleted:
+        await automatic.api.delete(f"{PLACE}/{name}")
+    assert deleted == set(automatic.api.records())
+
+    assert await Going.to_its_end(automatic.process()) is End.RECOVERED
+    assert automatic.world.unrestored() == []
+    assert deleted.isdisjoint(automatic.api.records())
+
+
+@taking_no_time
 async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions_are_not_called_recovered(
     automatic: Operated,
 ) -> None:
     """A new plan would take the altered order for the original one, and nobody would look."""
     automatic.world.after("elect", crash)
     await died(automatic)
-    for name in list(automatic.api.config_maps()):
-        await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
+    for name in list(automatic.api.records()):
+        automatic.api.tear_out(f"{PLACE}/{name}")
     going = await Going.up_to(Phase.STUCK, automatic.process())
     await asyncio.sleep(LONG)
     reason = going.run.progress.reason
@@ -281,8 +296,8 @@ async def test_a_journal_that_was_deleted_in_a_wave_is_missed_and_its_partitions
 async def test_once_a_person_mended_what_a_deleted_journal_left_the_recovery_goes_on(automatic: Operated) -> None:
     automatic.world.after("elect", crash)
     await died(automatic)
-    for name in list(automatic.api.config_maps()):
-        await automatic.api.delete(f"{CONFIG_MAPS}/{name}")
+    for name in list(automatic.api.records()):
+        automatic.api.tear_out(f"{PLACE}/{name}")
     going = await Going.up_to(Phase.STUCK, automatic.process())
     automatic.api.recovery()["metadata"]["finalizers"] = []
 

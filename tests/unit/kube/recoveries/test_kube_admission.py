@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.resources.admission import APPROVALS_POLICY, JOURNALS_POLICY, Admission
+from kafka_recovery.kube.resources.admission import APPROVALS_POLICY, RECORDS_POLICY, Admission
 from kafka_recovery.kube.resources.kinds import Meta
 from unit.kube.our_objects import OurObjects, policy_in_force
 
@@ -151,7 +151,7 @@ async def test_another_label_is_no_other_policy(api: OurObjects) -> None:
 )
 async def test_a_journal_is_trusted_if_all_of_it_was_written_under_its_policy(oldest: str, why: str | None) -> None:
     api = OurObjects()
-    policy_in_force(api, JOURNALS_POLICY, INSTALLED)
+    policy_in_force(api, RECORDS_POLICY, INSTALLED)
 
     found = await Admission(cast(Any, api)).of_journal(datetime.fromisoformat(oldest))
 
@@ -163,4 +163,4 @@ async def test_the_policy_of_approvals_is_none_of_journals(api: OurObjects) -> N
 
     assert found
     assert found.code == "AdmissionPolicyMissing"
-    assert JOURNALS_POLICY in found.message
+    assert RECORDS_POLICY in found.message

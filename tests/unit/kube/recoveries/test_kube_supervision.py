@@ -226,11 +226,11 @@ async def test_the_operator_is_suspended_by_anything_but_a_clear_no(
     assert (house.authority, house.suspended is not None) == (APPROVE, suspended)
 
 
-async def test_without_its_config_map_the_operator_is_not_suspended() -> None:
+async def test_without_its_record_the_operator_is_not_suspended() -> None:
     assert await read_house(OurObjects(), HOUSE, APPROVE) == House(APPROVE)
 
 
-async def test_a_config_map_that_cannot_be_read_is_no_permission() -> None:
+async def test_a_record_that_cannot_be_read_is_no_permission() -> None:
     api = OurObjects()
     api.unread = "/configmaps/"
 

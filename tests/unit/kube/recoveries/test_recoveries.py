@@ -14,11 +14,11 @@ import pytest
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import LeaderEpoch, TopicId
 from kafka_recovery.domain.reason import ClusterFault, Reason
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Conflict, Object
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECORDS, RECOVERIES
 from kafka_recovery.kube.watching.outages import Outage, left_offline
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE, begin, engine, journal_of
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
 from unit.kube.our_objects import PROD, OurObjects
@@ -97,8 +97,8 @@ async def test_a_status_from_a_backup_shows_its_plan_no_longer_than_it_takes_to_
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
     await asking_office.all.stop()
-    for name in asking_office.api.config_maps():
-        del asking_office.api.objects[f"{CONFIG_MAPS}/{name}"]
+    for name in asking_office.api.records():
+        del asking_office.api.objects[f"{PLACE}/{name}"]
     monkeypatch.setattr(asking_office.world.kafka, "gather", stall)
     again = Office(asking_office.world, asking_office.api)
     again.takes_up()
@@ -222,9 +222,9 @@ async def test_a_journal_that_was_tampered_with_stalls_it_and_holds_no_incident_
 
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
     await begin(journal_of(office.api), plan)
-    for name, config_map in office.api.config_maps().items():
+    for name, record in office.api.records().items():
         if name.endswith("-plan"):
-            config_map["data"]["sha256"] = "0" * 64
+            record["spec"]["sha256"] = "0" * 64
     cluster = office.takes_up(untaken={NAME: datetime.now(UTC)})
     await office.until("JournalDamaged")
 
@@ -465,16 +465,16 @@ async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_of
 async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_restored(office: Office) -> None:
     """Its present order would be taken for the original one, and kept for good."""
     plan = await engine(office.world, office.api).plan(Scope((ORDERS,)))
-    lost = ConfigMapJournal(cast(Any, office.api), NAMESPACE, "a-lost-one", "of-a-lost-one", CLUSTER)
+    lost = RecordJournal(cast(Any, office.api), NAMESPACE, "a-lost-one", "of-a-lost-one", CLUSTER)
     office.api.put_recovery(NAMESPACE, "a-lost-one", "of-a-lost-one")
     await begin(lost, plan)
     office.api.remove(RECOVERIES, "a-lost-one")
     cluster = office.takes_up()
     await office.until("InAnotherRecovery")
     meanwhile = office.world.changed()
-    for name in list(office.api.config_maps()):
+    for name in list(office.api.records()):
         if name.startswith("a-lost-one"):
-            del office.api.objects[f"/api/v1/namespaces/{NAMESPACE}/configmaps/{name}"]
+            del office.api.objects[RECORDS.path(NAMESPACE, name)]
     await cluster.look_for_orphans(cast(Any, office.api))
     office.changed()
     await office.until("Recovered")

@@ -13,7 +13,7 @@ from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries import recoveries as recoveries_
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTERS, FINALIZER, RECOVERIES, label_value
-from unit.kube.journal.journals import CONFIG_MAPS, NAME, NAMESPACE
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE
 from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
 from unit.recovery.brokers import CLUSTER
@@ -107,7 +107,7 @@ async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restor
 
     assert RECOVERIES.path(*KEY) not in office.api.objects
     assert ("Warning", "OrphanedJournal") in office.events.said
-    assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
+    assert any("begun" in name for name in office.api.records()), "the journal must stay"
 
 
 @taking_no_time
@@ -131,18 +131,18 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
     assert ("Warning", "OrphanedJournal") in again.events.said
 
     assert RECOVERIES.path(*KEY) not in office.api.objects
-    assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
+    assert any("begun" in name for name in office.api.records()), "the journal must stay"
 
 
 @taking_no_time
 async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_order(office: Office) -> None:
     labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
-    await office.api.create(CONFIG_MAPS, {"metadata": {"name": "a-copy", "labels": labels}})
+    await office.api.create(PLACE, {"metadata": {"name": "a-copy", "labels": labels}})
     cluster = office.takes_up()
     await office.until("OrphanDamaged")
     await asyncio.sleep(600)
     meanwhile = office.world.changed()
-    await office.api.delete(f"{CONFIG_MAPS}/a-copy")
+    await office.api.delete(f"{PLACE}/a-copy")
     await cluster.look_for_orphans(cast(Any, office.api))
     office.changed()
     await office.until("Recovered", within=5)

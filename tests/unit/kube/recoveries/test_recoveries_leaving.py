@@ -83,7 +83,7 @@ async def test_a_deletion_ends_after_ten_minutes_whatever_keeps_its_orders_from_
 
     assert gone(office)
     assert [said for _, said in again.events.said] == [reason, "OrphanedJournal"]
-    assert any("begun" in name for name in office.api.config_maps()), "the journal must stay"
+    assert any("begun" in name for name in office.api.records()), "the journal must stay"
 
 
 @pytest.mark.parametrize(("happened", "reason"), NOBODY)

@@ -12,7 +12,7 @@ from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionReque
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.journal.config_maps import VAIN_KEPT
+from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
@@ -52,7 +52,7 @@ async def test_what_has_its_order_back_is_left_alone_for_as_long_as_it_is_suspen
     automatic.api.change(RECOVERIES, NAME, suspend=True)
     going = await Going.up_to(Phase.HELD, automatic.process())
     await asyncio.sleep(3600)
-    waves = sum(name.endswith("-started") for name in automatic.api.config_maps())
+    waves = sum(name.endswith("-started") for name in automatic.api.records())
     automatic.api.change(RECOVERIES, NAME, suspend=False)
 
     assert (waves, await going.end()) == (2, End.RECOVERED)

@@ -1,4 +1,4 @@
-"""The journal in ConfigMaps: what it keeps, and what it holds until nothing is altered any more."""
+"""The journal in RecoveryRecords: what it keeps, and what it holds until nothing is altered any more."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_a_plan_is_a_run_once_it_is_approved_and_until_it_is_finished(
     assert (len(await journal.unfinished()), journal.begun) == (1, True)
     await journal.approved(name, "ann")
     await journal.approved(name, "bob")
-    packed = base64.b64decode(api.config_maps()[f"{NAME}-{name[:16]}-approval"]["binaryData"]["json.gz"])
+    packed = base64.b64decode(api.records()[f"{NAME}-{name[:16]}-approval"]["spec"]["content"])
     assert b"ann" in gzip.decompress(packed), "the first approval is kept, for whoever asks later"
     await journal.finished(name)
     assert await journal.unfinished() == []
@@ -73,11 +73,11 @@ async def test_every_record_may_be_made_twice(api: KubernetesInMemory, plan: Pla
     for _ in range(2):
         assert await begin(journal, plan) == name
         await journal.wave_ended(name, 1, (RECOVERED,))
-    kept = sorted(api.config_maps())
+    kept = sorted(api.records())
     await journal.finished(name)
     await journal.finished(name)
 
-    assert sorted(api.config_maps()) == sorted([*kept, f"{NAME}-{name[:16]}-finished"])
+    assert sorted(api.records()) == sorted([*kept, f"{NAME}-{name[:16]}-finished"])
 
 
 async def test_a_plan_that_has_ended_is_not_recorded_again(api: KubernetesInMemory, plan: Plan) -> None:
@@ -114,7 +114,7 @@ async def test_thousands_of_waves_keep_their_numbers(api: KubernetesInMemory, pl
     assert (run.waves, run.in_flight, run.outcomes) == (12_345, (1,), (RECOVERED,))
 
 
-async def test_what_is_too_large_for_one_config_map_lies_in_several(
+async def test_what_is_too_large_for_one_record_lies_in_several(
     api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(facts, "LARGEST_PART", 300)
@@ -124,7 +124,7 @@ async def test_what_is_too_large_for_one_config_map_lies_in_several(
     name = await begin(journal, plan)
     await journal.wave_ended(name, 1, many)
 
-    sizes = [len(base64.b64decode(each["binaryData"]["json.gz"])) for each in api.config_maps().values()]
+    sizes = [len(base64.b64decode(each["spec"]["content"])) for each in api.records().values()]
     assert len(sizes) > 6
     assert max(sizes) == 300
     (run,) = await journal.unfinished()
@@ -137,7 +137,7 @@ async def test_equal_facts_have_equal_bytes(world: World, plan: Plan) -> None:
     for _ in range(2):
         api = KubernetesInMemory()
         await journal_of(api).record(plan)
-        both.append({name: each["binaryData"] for name, each in api.config_maps().items()})
+        both.append({name: each["spec"]["content"] for name, each in api.records().items()})
 
     assert both[0] == both[1]
 
@@ -174,7 +174,7 @@ async def test_a_recovery_is_held_from_the_beginning_of_a_run_to_its_end(
 async def test_nobody_owns_the_journal_until_its_run_is_finished(api: KubernetesInMemory, plan: Plan) -> None:
     journal = journal_of(api)
     name = await begin(journal, plan)
-    assert len(unowned(api)) == len(api.config_maps()) == 4
+    assert len(unowned(api)) == len(api.records()) == 4
 
     await journal.finished(name)
 
@@ -190,7 +190,7 @@ async def test_what_is_unfinished_is_nobody_s_however_often_it_is_settled(api: K
 
     await journal.settle()
 
-    assert len(unowned(api)) == len(api.config_maps()) == 4
+    assert len(unowned(api)) == len(api.records()) == 4
     assert api.finalizers(NAMESPACE, NAME) == [OTHERS, FINALIZER]
 
 
@@ -231,7 +231,7 @@ async def test_a_replaced_plan_is_deleted_and_one_that_has_begun_is_not(
     with pytest.raises(ValueError, match="has begun"):
         await journal.replace(name)
 
-    assert not [each for each in api.config_maps() if replaced[:16] in each]
+    assert not [each for each in api.records() if replaced[:16] in each]
     assert f"{NAME}-{name[:16]}-plan" in unowned(api)
 
 

@@ -1,4 +1,4 @@
-"""undo --configmaps: what an operator altered is put back by a person who has its ConfigMaps, and no operator."""
+"""undo --records: what an operator altered is put back by a person who has its RecoveryRecords, and no operator."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.cli.cluster.config_maps import take_over
+from kafka_recovery.cli.cluster.operator_records import take_over
 from kafka_recovery.cli.cluster.plan_files import read_plan
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.recovery.local_storage import local_journal
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
@@ -42,7 +42,7 @@ def printed(cluster: SmallCluster, orders: TopicPartition, plan_file: Path, tmp_
     plan = read_plan(plan_file.read_text(), str(plan_file))
 
     async def begin() -> None:
-        journal = ConfigMapJournal(api, NAMESPACE, NAME, UID, cluster.id)
+        journal = RecordJournal(api, NAMESPACE, NAME, UID, cluster.id)
         digest = await journal.record(plan)
         await journal.approved(digest, "ann")
         await journal.wave_started(digest, 1, (orders,))
@@ -50,12 +50,12 @@ def printed(cluster: SmallCluster, orders: TopicPartition, plan_file: Path, tmp_
 
     asyncio.run(begin())
     cluster.alter(orders, plan.decisions[0].order)
-    return write(tmp_path, list(api.config_maps().values()))
+    return write(tmp_path, list(api.records().values()))
 
 
 def write(folder: Path, items: list[dict[str, Any]]) -> Path:
     path = folder / "journal.json"
-    listed = [{"kind": "ConfigMap"} | each for each in items]
+    listed = [{"kind": "RecoveryRecord"} | each for each in items]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": listed}))
     return path
 
@@ -63,7 +63,7 @@ def write(folder: Path, items: list[dict[str, Any]]) -> Path:
 def test_the_order_that_an_operator_altered_is_put_back(
     cluster: SmallCluster, recovery: Run, orders: TopicPartition, printed: Path
 ) -> None:
-    undone = recovery("undo", "--configmaps", printed)
+    undone = recovery("undo", "--records", printed)
 
     assert undone.exit_code == 0, undone.output
     assert "1 unfinished run of the operator taken over" in undone.stderr
@@ -71,14 +71,14 @@ def test_the_order_that_an_operator_altered_is_put_back(
 
 
 def test_twice_is_harmless(recovery: Run, printed: Path) -> None:
-    assert recovery("undo", "--configmaps", printed).exit_code == 0
-    assert "0 unfinished runs of the operator taken over" in recovery("undo", "--configmaps", printed).stderr
+    assert recovery("undo", "--records", printed).exit_code == 0
+    assert "0 unfinished runs of the operator taken over" in recovery("undo", "--records", printed).stderr
 
 
 def test_what_is_taken_over_can_be_undone_and_is_approved_by_nobody(
     cluster: SmallCluster, printed: Path, tmp_path: Path
 ) -> None:
-    """Whoever may create ConfigMaps could have written that somebody approved it."""
+    """Whoever may create RecoveryRecords could have written that somebody approved it."""
 
     async def taken_over() -> tuple[int, str | None]:
         with local_journal(tmp_path / "journal", cluster.id) as journal:
@@ -94,7 +94,7 @@ def test_a_part_that_was_not_printed_is_missed_by_name(
 ) -> None:
     items = [each for each in json.loads(printed.read_text())["items"] if not each["metadata"]["name"].endswith("plan")]
 
-    refused = recovery("undo", "--configmaps", write(tmp_path, items))
+    refused = recovery("undo", "--records", write(tmp_path, items))
 
     assert refused.exit_code == 2
     assert "-plan: it is missing" in refused.stderr
@@ -102,20 +102,25 @@ def test_a_part_that_was_not_printed_is_missed_by_name(
 
 
 @pytest.mark.parametrize("text", ["", "[]", '{"items": 7}', '{"items": [{"kind": "Secret"}]}', "[" * 100_000])
-def test_a_file_that_is_no_list_of_config_maps_is_refused(recovery: Run, tmp_path: Path, text: str) -> None:
+def test_a_file_that_is_no_list_of_records_is_refused(recovery: Run, tmp_path: Path, text: str) -> None:
     path = tmp_path / "journal.json"
     path.write_text(text)
 
-    refused = recovery("undo", "--configmaps", path)
+    refused = recovery("undo", "--records", path)
 
     assert refused.exit_code == 2
-    assert "is no list of ConfigMaps; make it with kubectl get configmaps" in refused.stderr
+    assert "is no list of RecoveryRecords; make it with kubectl get recoveryrecords" in refused.stderr
 
 
-def test_config_maps_of_something_else_are_refused(recovery: Run, tmp_path: Path) -> None:
-    other = {"kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}, "data": {}}
-
-    refused = recovery("undo", "--configmaps", write(tmp_path, [other]))
+def test_a_record_that_tells_nothing_is_refused(recovery: Run, tmp_path: Path) -> None:
+    refused = recovery("undo", "--records", write(tmp_path, [{"metadata": {"name": "empty"}, "spec": {}}]))
 
     assert refused.exit_code == 2
-    assert "holds no ConfigMap of a recovery's journal" in refused.stderr
+    assert "RecoveryRecord empty: it lacks 'recovery'" in refused.stderr
+
+
+def test_an_empty_list_is_refused(recovery: Run, tmp_path: Path) -> None:
+    refused = recovery("undo", "--records", write(tmp_path, []))
+
+    assert refused.exit_code == 2
+    assert "holds no RecoveryRecord" in refused.stderr

@@ -1,7 +1,7 @@
-"""Runs of an operator that is not there any more, from the ConfigMaps of its journal as kubectl printed them.
+"""Runs of an operator that is not there any more, from the RecoveryRecords of its journal as kubectl printed them.
 
-kubectl get configmaps -l kafka-recovery.dev/recovery-uid=UID -o json > journal.json
-kafka-recovery undo --configmaps journal.json --bootstrap-server HOST:PORT
+kubectl get recoveryrecords -l kafka-recovery.dev/recovery-uid=UID -o json > journal.json
+kafka-recovery undo --records journal.json --bootstrap-server HOST:PORT
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import Any
 
 from kafka_recovery.cli.terminal.new_files import read_text
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.config_maps import LeftJournal
-from kafka_recovery.kube.journal.facts import FACT_LABEL, Fact
+from kafka_recovery.kube.journal.facts import PART, Fact
+from kafka_recovery.kube.journal.record_journal import LeftJournal
 from kafka_recovery.kube.machinery.api import NotFound, Object
+from kafka_recovery.kube.resources.kinds import RECORDS
 from kafka_recovery.recovery.journal_files import FileJournal
 from kafka_recovery.recovery.ports import PlanFinished
 
@@ -36,9 +37,9 @@ async def take_over(file: Path, journal: FileJournal, cluster_id: str) -> int:
     another cluster.
     """
     items = _items(file)
-    heads = [Fact.of(each) for each in items if FACT_LABEL in (each["metadata"].get("labels") or {})]
+    heads = [Fact.of(each) for each in items if _spec(each).get("fact") != PART]
     if not heads:
-        raise InvalidDocument(f"{file}: holds no ConfigMap of a recovery's journal (label {FACT_LABEL})")
+        raise InvalidDocument(f"{file}: holds no RecoveryRecord")
     taken = 0
     for recovery in dict.fromkeys(fact.recovery for fact in heads):
         read = LeftJournal(_Printed(items), "printed", recovery.name, recovery.uid, cluster_id)
@@ -66,14 +67,21 @@ def _items(file: Path) -> Sequence[Object]:
     except (ValueError, RecursionError):
         document = None
     items = document.get("items") if isinstance(document, dict) else None
-    if not isinstance(items, list) or not all(_is_config_map(each) for each in items):
-        raise InvalidDocument(f"{file}: is no list of ConfigMaps; make it with kubectl get configmaps … -o json")
+    if not isinstance(items, list) or not all(_is_record(each) for each in items):
+        raise InvalidDocument(
+            f"{file}: is no list of RecoveryRecords; make it with kubectl get recoveryrecords … -o json"
+        )
     return items
 
 
-def _is_config_map(item: Any) -> bool:
+def _is_record(item: Any) -> bool:
     named = isinstance(item, dict) and isinstance(item.get("metadata"), dict) and "name" in item["metadata"]
-    return bool(named and item.get("kind") == "ConfigMap")
+    return bool(named and item.get("kind") == RECORDS.kind)
+
+
+def _spec(item: Object) -> Object:
+    spec = item.get("spec")
+    return spec if isinstance(spec, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +94,7 @@ class _Printed:
         name = path.rpartition("/")[2]
         found = next((each for each in self.items if each["metadata"]["name"] == name), None)
         if found is None:
-            raise NotFound(404, "NotFound", f"ConfigMap {name} is not among those printed", path)
+            raise NotFound(404, "NotFound", f"RecoveryRecord {name} is not among those printed", path)
         return found
 
     async def list_all(self, path: str, *, params: Mapping[str, str] | None = None) -> list[Object]:

@@ -1,4 +1,4 @@
-"""The journal in ConfigMaps: what a death at any write leaves, doing it again repairs; others that write as well."""
+"""The journal in records: what a death at any write leaves, doing it again repairs; others that write as well."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal import facts
-from kafka_recovery.kube.journal.config_maps import JournalTaken
+from kafka_recovery.kube.journal.record_journal import JournalTaken
 from kafka_recovery.kube.machinery.api import ApiError, Unanswered
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished
@@ -49,7 +49,7 @@ async def test_a_process_that_dies_at_any_write_leaves_what_doing_it_again_repai
         for done in (False, True):
             api = await after_a_death(plan, at, done=done)
             deaths += 1
-            assert sorted(api.config_maps()) == sorted(orderly.config_maps()), (at, done)
+            assert sorted(api.records()) == sorted(orderly.records()), (at, done)
             assert unowned(api) == [], (at, done)
             assert api.finalizers(NAMESPACE, NAME) == [], (at, done)
     assert deaths > 20
@@ -67,7 +67,7 @@ async def after_a_death(plan: Plan, at: int | None, *, done: bool) -> Kubernetes
     runs = await journal_of(api).unfinished()
     assert [run.plan for run in runs] == [plan] * len(runs), (at, done)
     assert not runs or FINALIZER in api.finalizers(NAMESPACE, NAME), (at, done)
-    assert not runs or not set(api.config_maps()) - set(unowned(api)), (at, done)
+    assert not runs or not set(api.records()) - set(unowned(api)), (at, done)
     journal = journal_of(api)
     try:
         name = await journal.record(plan)
@@ -75,7 +75,7 @@ async def after_a_death(plan: Plan, at: int | None, *, done: bool) -> Kubernetes
         await journal.finished(digest(plan))
         return api
     await journal.approved(name, "ann")
-    if f"{NAME}-{name[:16]}-wave-0001-started" not in api.config_maps():
+    if f"{NAME}-{name[:16]}-wave-0001-started" not in api.records():
         await journal.wave_started(name, 1, (ORDERS,))
     await journal.wave_ended(name, 1, () if any(run.in_flight for run in runs) else (RECOVERED,))
     await journal.finished(name)
@@ -158,7 +158,7 @@ async def test_half_of_a_plan_is_no_plan(api: KubernetesInMemory, plan: Plan, mo
         await journal_of(api).record(plan)
     api.died = None
 
-    assert len(api.config_maps()) == 3
+    assert len(api.records()) == 3
     assert await journal_of(api).kept(digest(plan)) is None
     assert await journal_of(api).plans() == []
 
@@ -183,7 +183,7 @@ async def test_an_answer_that_was_lost_is_no_reason_not_to_write_it_again(api: K
 @pytest.mark.parametrize(
     ("error", "hint"),
     [
-        (ApiError(403, "Forbidden", 'configmaps is forbidden: User "x" cannot create'), "operator's Role needs"),
+        (ApiError(403, "Forbidden", 'recoveryrecords is forbidden: User "x" cannot create'), "operator's Role needs"),
         (ApiError(403, "Forbidden", "unable to create: it is being terminated"), "namespace is being deleted"),
         (ApiError(403, "Forbidden", "exceeded quota: objects"), "raise the namespace's ResourceQuota"),
         (ApiError(404, "NotFound", 'namespaces "kafka" not found'), "namespace is gone"),

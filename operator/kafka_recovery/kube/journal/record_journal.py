@@ -1,9 +1,9 @@
-"""The journal in the cluster: every fact of a PartitionRecovery's plans is an immutable ConfigMap next to it.
+"""The journal in the cluster: every fact of a PartitionRecovery's plans is an immutable RecoveryRecord next to it.
 
-The order of writing is what a crash can't break. A run begins: our finalizer, the plan's digest in the status, the
-approval, `begun`. It ends: `finished`, the owner references, the finalizer away. Until the end nobody owns the
-ConfigMaps, so that a deletion, even one in the foreground, can't take them while an assignment order is altered; what
-is owned has ended.
+The order of writing is what a crash can't break. A run begins: our finalizers on the recovery and on the plan, the
+plan's digest in the status, the approval, `begun`. It ends: `finished`, the owner references, the finalizers away.
+Until the end nobody owns the records and nobody can delete them, not with their namespace either; what is owned has
+ended.
 
 Facts of a plan that the status does not name as begun are nobody's word: see `shown_plans`.
 """
@@ -23,7 +23,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_of_canonical, read
-from kafka_recovery.kube.journal.facts import PLAN_LENGTH, ConfigMaps, Fact, Facts, RecoveryRef, damaged, unwritable
+from kafka_recovery.kube.journal.facts import PLAN_LENGTH, Fact, Facts, RecordsApi, RecoveryRef, damaged, unwritable
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
@@ -36,7 +36,7 @@ BLANK = 1.0
 
 
 SOME = 3
-"""ConfigMaps of a plan that a message names."""
+"""RecoveryRecords of a plan that a message names."""
 
 VAIN_KEPT = 3
 """Runs that ended without an election are kept so many of: enough to read what was tried, and no flood."""
@@ -82,14 +82,14 @@ class _WaveEnd:
 _Note = TypeVar("_Note", WaveStart, _Doubt, _WaveEnd)
 
 
-class ConfigMapJournal:
+class RecordJournal:
     """Port `Journal` for one PartitionRecovery.
 
-    What is written says no time (a ConfigMap has its own), so that writing it again after a lost answer meets the same
+    What is written says no time (a record has its own), so that writing it again after a lost answer meets the same
     content. Writing raises JournalUnwritable, reading ApiError, both InvalidDocument for what was tampered with.
     """
 
-    def __init__(self, api: ConfigMaps, namespace: str, name: str, uid: str, cluster_id: str) -> None:
+    def __init__(self, api: RecordsApi, namespace: str, name: str, uid: str, cluster_id: str) -> None:
         self.recovery = recovery = RecoveryRef(name, uid)
         self._facts = Facts(api, namespace, recovery, cluster_id)
         self._finalizer = OrderFinalizer(api, namespace, recovery)
@@ -116,7 +116,7 @@ class ConfigMapJournal:
         earlier = await self._facts.keep(digest, "plan", raw)
         if earlier is not None:
             if earlier != raw:
-                raise InvalidDocument(damaged(self._facts.config_map(digest, "plan"), "it holds another plan"))
+                raise InvalidDocument(damaged(self._facts.record(digest, "plan"), "it holds another plan"))
             if await self._facts.find(digest, "finished"):
                 raise PlanFinished(f"plan {digest[:12]} has been executed to its end; make a new plan for what is left")
         return digest
@@ -130,6 +130,7 @@ class ConfigMapJournal:
         await self._raw_plan(await self._fact_of_plan(digest), digest)
         self._blank_until = 0.0
         await self._finalizer.put_on()
+        await self._facts.hold(digest)
         kept = self._kept
         self._digests = await self._shown.begin(digest, lambda each: kept is None or _prefix(each) in kept)
         if by is not None:
@@ -174,7 +175,7 @@ class ConfigMapJournal:
         await self._facts.keep(digest, f"stage-{stage}-left", b"{}")
 
     async def finished(self, digest: str) -> None:
-        """Keep that nothing is left to do or undo; the plan's ConfigMaps then go with their recovery."""
+        """Keep that nothing is left to do or undo; the plan's RecoveryRecords then go with their recovery."""
         await self._facts.keep(digest, "finished", b"{}")
         await self.settle()
 
@@ -186,7 +187,7 @@ class ConfigMapJournal:
         """Raise InvalidDocument if the plan that was begun last is gone: without it nobody knows what it altered."""
         last = await self._shown.altering()
         if last and await self._facts.find(last, "plan") is None:
-            name = self._facts.config_map(last, "plan")
+            name = self._facts.record(last, "plan")
             raise InvalidDocument(damaged(name, "it is missing, though status.begun names its plan: it was deleted"))
 
     async def ended(self) -> Mapping[str, Plan]:
@@ -313,13 +314,13 @@ class ConfigMapJournal:
         ended = {end.wave: end.outcomes for end in ends}
         prefix = facts[0].plan
         for wave in ended.keys() - started.keys():
-            name = self._facts.config_map(prefix, f"wave-{wave:04}-started")
+            name = self._facts.record(prefix, f"wave-{wave:04}-started")
             raise InvalidDocument(damaged(name, "it is missing, though the wave's end is there"))
         if "begun" not in by_name:
-            raise InvalidDocument(damaged(self._facts.config_map(prefix, "begun"), "it is missing, though waves began"))
+            raise InvalidDocument(damaged(self._facts.record(prefix, "begun"), "it is missing, though waves began"))
         fact = await self._facts.find(prefix, "plan")
         if fact is None:
-            name = self._facts.config_map(prefix, "plan")
+            name = self._facts.record(prefix, "plan")
             raise InvalidDocument(damaged(name, "it is missing, and with it the original assignment orders of a run"))
         digest, plan = await self._plan(fact, self._digest(prefix))
         doubts = [await self._read(_Doubt, each) for each in facts if "-doubt-" in each.name]
@@ -328,27 +329,29 @@ class ConfigMapJournal:
     async def _fact_of_plan(self, digest: str) -> Fact:
         fact = await self._facts.find(digest, "plan")
         if fact is None:
-            name = self._facts.config_map(digest, "plan")
-            raise InvalidDocument(f"ConfigMap {name} is not there: plan {digest[:12]} was never recorded, or deleted")
+            name = self._facts.record(digest, "plan")
+            raise InvalidDocument(
+                f"RecoveryRecord {name} is not there: plan {digest[:12]} was never recorded, or deleted"
+            )
         return fact
 
     async def _plan(self, fact: Fact, wanted: str) -> tuple[str, Plan]:
         """The plan and its digest, which begins with `wanted`."""
         digest, raw = await self._raw_plan(fact, wanted)
-        return digest, await asyncio.to_thread(read, Plan, raw, fact.config_map)
+        return digest, await asyncio.to_thread(read, Plan, raw, fact.record)
 
     async def _raw_plan(self, fact: Fact, wanted: str) -> tuple[str, bytes]:
         raw = await self._facts.content(fact)
         digest = digest_of_canonical(raw)
         if not digest.startswith(wanted):
-            raise InvalidDocument(damaged(fact.config_map, f"it was replaced: it holds plan {digest}, not {wanted}"))
+            raise InvalidDocument(damaged(fact.record, f"it was replaced: it holds plan {digest}, not {wanted}"))
         return digest, raw
 
     async def _read(self, kind: type[_Note], fact: Fact) -> _Note:
-        return read(kind, await self._facts.content(fact), fact.config_map)
+        return read(kind, await self._facts.content(fact), fact.record)
 
 
-class LeftJournal(ConfigMapJournal):
+class LeftJournal(RecordJournal):
     """A journal whose recovery has no status to ask: it is gone. Whoever reads it decides what it is worth."""
 
     async def _named(self) -> list[Fact]:
@@ -371,17 +374,17 @@ def _never_shown(runs: Sequence[Sequence[Fact]]) -> Reason | None:
     """What a person should know of runs whose plan the status does not name; None: there is none."""
     if not runs:
         return None
-    names = ", ".join(fact.config_map for fact in runs[0][:SOME])
+    names = ", ".join(fact.record for fact in runs[0][:SOME])
     more = f" (and {len(runs) - 1} more plans)" if len(runs) > 1 else ""
     recovery = runs[0][0].recovery
     return Reason(
         "PlanNotShown",
-        f"ConfigMaps {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
+        f"RecoveryRecords {names}{more} say that plan {runs[0][0].plan} was begun, and status.begun does not name it: "
         "somebody else wrote them, or the status was lost. Nobody is elected, and no order is touched on their word. "
         "Delete none before you have compared the assignment orders of their partitions in Kafka with those that you "
         "want: they may be all that tells of the original ones. If the operator wrote them, restore what it altered "
-        f"with kafka-recovery undo --configmaps (-l {RECOVERY_UID_LABEL}={recovery.uid}), then delete them; if "
-        "somebody else did, delete them, and look who may create ConfigMaps here",
+        f"with kafka-recovery undo --records (-l {RECOVERY_UID_LABEL}={recovery.uid}), then delete them; if "
+        "somebody else did, delete them, and look who may create RecoveryRecords here",
     )
 
 

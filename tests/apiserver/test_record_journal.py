@@ -20,8 +20,8 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Limits
-from kafka_recovery.kube.journal.config_maps import ConfigMapJournal, JournalTaken
 from kafka_recovery.kube.journal.orphans import orphaned, prune
+from kafka_recovery.kube.journal.record_journal import JournalTaken, RecordJournal
 from kafka_recovery.kube.machinery.api import Api, Effort
 from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -48,8 +48,8 @@ class Incident:
     uid: str
 
     @property
-    def journal(self) -> ConfigMapJournal:
-        return ConfigMapJournal(self.api, self.namespace, NAME, self.uid, CLUSTER)
+    def journal(self) -> RecordJournal:
+        return RecordJournal(self.api, self.namespace, NAME, self.uid, CLUSTER)
 
     async def begun(self, plan: Plan) -> str:
         """A run in the middle of its first wave."""
@@ -102,9 +102,9 @@ def plan_of(partitions: int = 1) -> Plan:
     return decide(evidence(*seen, cluster_id=CLUSTER), policy(Limits(partitions=partitions)))
 
 
-def config_maps(kubectl: Kubectl) -> list[str]:
+def records(kubectl: Kubectl) -> list[str]:
     """Those of journals; every namespace has one of its own."""
-    found = kubectl.api.listed("configmaps", "kafka-recovery.dev/recovery")
+    found = kubectl.api.listed("recoveryrecords")
     return sorted(each["metadata"]["name"] for each in found)
 
 
@@ -128,7 +128,7 @@ async def test_a_large_plan_is_kept_in_parts_and_read_back(
 
     assert (run.digest, run.plan, run.outcomes) == (digest, plan, many)
     assert await incident.journal.kept(digest) == plan
-    assert [name for name in config_maps(kubectl) if "-plan-001-" in name], "it was too large for one"
+    assert [name for name in records(kubectl) if "-plan-001-" in name], "it was too large for one"
 
 
 async def test_every_record_may_be_made_twice_and_is_never_changed(incident: Incident, kubectl: Kubectl) -> None:
@@ -139,9 +139,9 @@ async def test_every_record_may_be_made_twice_and_is_never_changed(incident: Inc
         await journal.wave_started(digest, 1, (ORDERS,))
         await journal.wave_ended(digest, 1, ())
 
-    for name in config_maps(kubectl):
-        with pytest.raises(KubectlFailed, match="immutable"):
-            kubectl("patch", "configmap", name, "--type=merge", "-p", '{"binaryData": {"json.gz": "e30="}}')
+    for name in records(kubectl):
+        with pytest.raises(KubectlFailed, match="a RecoveryRecord can't be changed"):
+            kubectl("patch", "recoveryrecord", name, "--type=merge", "-p", '{"spec": {"content": "e30="}}')
     with pytest.raises(JournalTaken):
         await incident.journal.wave_started(await journal.record(plan), 1, (ORDERS,))
 
@@ -152,16 +152,17 @@ async def test_a_deletion_waits_for_the_run_and_then_takes_all_along(
 ) -> None:
     digest = await incident.begun(plan_of())
     assert await incident.finalizers() == [FINALIZER]
-    kept = config_maps(kubectl)
+    kept = records(kubectl)
 
+    kubectl("delete", "recoveryrecords", "--all", "--wait=false")
     kubectl("delete", "partitionrecovery", NAME, f"--cascade={cascade}", "--wait=false")
     await asyncio.sleep(3)  # time enough for a garbage collector that saw an owner reference
-    assert config_maps(kubectl) == kept
+    assert records(kubectl) == kept
     assert [run.digest for run in await incident.journal.unfinished()] == [digest]
 
     await incident.journal.wave_ended(digest, 1, ())
     await incident.journal.finished(digest)
-    await until("all is gone", lambda: config_maps(kubectl), lambda left: left == [])
+    await until("all is gone", lambda: records(kubectl), lambda left: left == [])
     assert kubectl("get", "partitionrecoveries", "-o", "name") == ""
 
 
@@ -170,10 +171,10 @@ async def test_what_has_ended_stays_as_long_as_its_recovery(incident: Incident, 
     await incident.journal.finished(digest)
     await asyncio.sleep(3)
 
-    assert len(config_maps(kubectl)) == 5
+    assert len(records(kubectl)) == 5
     assert await incident.finalizers() == []
     kubectl("delete", "partitionrecovery", NAME)
-    await until("all is gone", lambda: config_maps(kubectl), lambda left: left == [])
+    await until("all is gone", lambda: records(kubectl), lambda left: left == [])
 
 
 async def test_the_journal_of_a_recovery_that_was_removed_by_force_is_found_finished_and_pruned(
@@ -194,7 +195,7 @@ async def test_the_journal_of_a_recovery_that_was_removed_by_force_is_found_fini
     now = datetime.now(UTC)
     assert await prune(api, namespace, CLUSTER, (), now - timedelta(minutes=5)) == 0
     assert await prune(api, namespace, CLUSTER, (), now + timedelta(minutes=5)) == 6
-    assert config_maps(kubectl) == []
+    assert records(kubectl) == []
 
 
 async def test_nothing_of_a_recovery_that_is_being_deleted_is_begun(incident: Incident, kubectl: Kubectl) -> None:
@@ -212,23 +213,27 @@ async def test_nothing_of_a_recovery_that_is_being_deleted_is_begun(incident: In
 async def test_a_namespace_that_is_being_deleted_takes_no_plan(
     incident: Incident, kubectl: Kubectl, namespace: str
 ) -> None:
-    """The recovery's finalizer keeps the namespace, so the run could be undone from what is left of its journal."""
-    await incident.begun(plan_of())
+    """The finalizers keep the recovery and its journal, so the run can be undone, and the namespace goes then."""
+    digest = await incident.begun(plan_of())
+    kept = records(kubectl)
     kubectl("delete", "namespace", namespace, "--wait=false")
 
     await asyncio.sleep(1)  # what is being written that very moment may still be taken
 
     with pytest.raises(JournalUnwritable, match="the namespace is being deleted"):
         await incident.journal.record(plan_of(2))
+    assert records(kubectl) == kept
+    assert [run.digest for run in await incident.journal.unfinished()] == [digest]
 
-    kubectl("patch", "partitionrecovery", NAME, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
+    for what, name in [("partitionrecovery", NAME), *(("recoveryrecord", name) for name in kept)]:
+        kubectl("patch", what, name, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
 
 
 async def test_an_account_without_the_role_is_told_what_it_needs(
     control_plane: ControlPlane, incident: Incident
 ) -> None:
     async with calling(control_plane.service_account(incident.namespace, "default")) as stranger:
-        journal = ConfigMapJournal(stranger, incident.namespace, NAME, incident.uid, CLUSTER)
+        journal = RecordJournal(stranger, incident.namespace, NAME, incident.uid, CLUSTER)
         with pytest.raises(JournalUnwritable, match=r"cannot create resource.*the operator's Role needs"):
             await journal.record(plan_of())
 
@@ -240,11 +245,11 @@ async def test_a_write_that_was_not_answered_is_made_again(
     plan = plan_of()
     hasty = Effort(deadline=timedelta(seconds=2), attempt=timedelta(seconds=1))
     async with calling(operator, effort=hasty) as api:
-        journal = ConfigMapJournal(api, incident.namespace, NAME, incident.uid, CLUSTER)
+        journal = RecordJournal(api, incident.namespace, NAME, incident.uid, CLUSTER)
         with control_plane.apiserver_frozen(), pytest.raises(JournalUnwritable, match="may have been written"):
             await journal.record(plan)
 
     digest = await incident.journal.record(plan)
 
     assert await incident.journal.kept(digest) == plan
-    assert len(config_maps(kubectl)) == 1
+    assert len(records(kubectl)) == 1

@@ -1,4 +1,4 @@
-"""The journal in ConfigMaps: what somebody changed in it is named, and nothing is gone on with."""
+"""The journal in RecoveryRecords: what somebody changed in it is named, and nothing is gone on with."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from unit.kube.journal.forging import BEGUN, forge
 from unit.kube.journal.journals import (
-    CONFIG_MAPS,
     NAME,
+    PLACE,
     RECOVERY,
     begin,
     engine,
@@ -30,17 +30,17 @@ Tamper = Callable[[KubernetesInMemory, str], None]
 
 
 def put(api: KubernetesInMemory, name: str, **changes: object) -> None:
-    api.objects[f"{CONFIG_MAPS}/{name}"].update(changes)
+    api.objects[f"{PLACE}/{name}"]["spec"].update(changes)
 
 
 def content_of(api: KubernetesInMemory, name: str) -> bytes:
-    return gzip.decompress(base64.b64decode(api.config_maps()[name]["binaryData"]["json.gz"]))
+    return gzip.decompress(base64.b64decode(api.records()[name]["spec"]["content"]))
 
 
 def with_content(raw: bytes) -> Object:
     """Deleted and created anew, with everything in it as it should be."""
     packed = base64.b64encode(gzip.compress(raw)).decode()
-    return {"binaryData": {"json.gz": packed}, "data": {"sha256": hashlib.sha256(raw).hexdigest()}}
+    return {"content": packed, "sha256": hashlib.sha256(raw).hexdigest()}
 
 
 def other_content(api: KubernetesInMemory, name: str) -> None:
@@ -48,36 +48,32 @@ def other_content(api: KubernetesInMemory, name: str) -> None:
 
 
 def other_content_without_its_hash(api: KubernetesInMemory, name: str) -> None:
-    put(api, name, binaryData=with_content(b"{}")["binaryData"])
+    put(api, name, content=with_content(b"{}")["content"])
 
 
 def cut_off(api: KubernetesInMemory, name: str) -> None:
-    packed = base64.b64decode(api.config_maps()[name]["binaryData"]["json.gz"])
-    put(api, name, binaryData={"json.gz": base64.b64encode(packed[:-20]).decode()})
+    packed = base64.b64decode(api.records()[name]["spec"]["content"])
+    put(api, name, content=base64.b64encode(packed[:-20]).decode())
 
 
 def not_base64(api: KubernetesInMemory, name: str) -> None:
-    put(api, name, binaryData={"json.gz": "&&&"})
+    put(api, name, content="&&&")
 
 
 def emptied(api: KubernetesInMemory, name: str) -> None:
-    put(api, name, binaryData=None, data=None)
+    put(api, name, content=None, sha256=None)
 
 
-def mutable(api: KubernetesInMemory, name: str) -> None:
-    put(api, name, immutable=None)
-
-
-def unlabelled(api: KubernetesInMemory, name: str) -> None:
-    del api.objects[f"{CONFIG_MAPS}/{name}"]["metadata"]["annotations"]
+def of_nobody(api: KubernetesInMemory, name: str) -> None:
+    del api.objects[f"{PLACE}/{name}"]["spec"]["recovery"]
 
 
 def deleted(api: KubernetesInMemory, name: str) -> None:
-    del api.objects[f"{CONFIG_MAPS}/{name}"]
+    del api.objects[f"{PLACE}/{name}"]
 
 
 def with_a_part_that_is_none(api: KubernetesInMemory, name: str) -> None:
-    put(api, name, data={"sha256": "", "parts": "../secrets/admin"})
+    put(api, name, sha256="", parts=["../secrets/admin"])
 
 
 PLAN_TAMPERED: list[Tamper] = [
@@ -86,8 +82,7 @@ PLAN_TAMPERED: list[Tamper] = [
     cut_off,
     not_base64,
     emptied,
-    mutable,
-    unlabelled,
+    of_nobody,
     with_a_part_that_is_none,
 ]
 
@@ -132,7 +127,7 @@ async def test_a_part_that_was_tampered_with_is_named(
 ) -> None:
     monkeypatch.setattr(facts, "LARGEST_PART", 300)
     name = await journal_of(api).record(plan)
-    part = next(each for each in api.config_maps() if "-plan-002-" in each)
+    part = next(each for each in api.records() if "-plan-002-" in each)
     tamper(api, part)
 
     with pytest.raises(InvalidDocument, match=rf"{NAME}-{name[:16]}-plan.*Restore it"):
@@ -166,7 +161,7 @@ async def test_a_run_whose_plan_was_deleted_while_somebody_read_it_does_not_begi
 ) -> None:
     journal = journal_of(api)
     name = await journal.record(plan)
-    await api.delete(f"{CONFIG_MAPS}/{NAME}-{name[:16]}-plan")
+    await api.delete(f"{PLACE}/{NAME}-{name[:16]}-plan")
 
     with pytest.raises(InvalidDocument, match="never recorded, or deleted"):
         await journal.approved(name, "ann")
@@ -188,7 +183,7 @@ async def test_a_wave_that_names_other_partitions_by_now_is_not_believed(api: Ku
     name = await begin(journal, plan)
     wave = f"{NAME}-{name[:16]}-wave-0001-started"
     others = content_of(api, wave).replace(b"orders-0", b"orders-1")
-    put(api, wave, binaryData=with_content(others)["binaryData"])
+    put(api, wave, content=with_content(others)["content"])
 
     with pytest.raises(InvalidDocument, match=f"{wave}: its content has another SHA-256 than it says"):
         await journal.unfinished()
@@ -199,7 +194,7 @@ async def test_a_part_that_somebody_else_made_is_not_taken_for_the_one_to_be_wri
 ) -> None:
     monkeypatch.setattr(facts, "LARGEST_PART", 300)
     name = await journal_of(api).record(plan)
-    part = next(each for each in api.config_maps() if "-plan-002-" in each)
+    part = next(each for each in api.records() if "-plan-002-" in each)
     deleted(api, f"{NAME}-{name[:16]}-plan")
     other_content_without_its_hash(api, part)
 
