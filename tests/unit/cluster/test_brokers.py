@@ -412,6 +412,7 @@ class TestChanges:
             with pytest.raises(Unanswered, match="closed by this side"):
                 await waiting
 
+    @pytest.mark.kernel
     async def test_what_was_given_up_is_not_sent_on_by_the_kernel(self, brokers: Brokers, change: Any) -> None:
         """A network that comes back after minutes would carry it to the broker then: the connection is reset."""
         ended: asyncio.Queue[BaseException | bytes] = asyncio.Queue()

@@ -45,6 +45,8 @@ from testbed.certificates import Authority
 from unit.cluster.name_server import NameServer
 from unit.cluster.stage import Heard, Role, StagedBroker, call
 
+pytestmark = pytest.mark.kernel
+
 PATIENCE = timedelta(seconds=10)
 SOON = timedelta(milliseconds=100)
 METADATA = MetadataRequest(topics=[])

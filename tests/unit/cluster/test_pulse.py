@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ from kafka_recovery.cluster import listing as listing_module
 from kafka_recovery.cluster import pulse as pulse_module
 from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable, InvalidAnswer
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
@@ -95,7 +97,7 @@ class TestPulse:
 
         assert seen == [None] * 5, "it may still answer"
         assert took[0] < PATIENCE.total_seconds() / 5
-        assert sorted(took[1:])[1] < AT_ONCE, "most of them, for a busy machine"
+        assert max(took[1:]) < AT_ONCE
 
     async def test_after_its_deadline_a_silent_broker_does_not_answer(self) -> None:
         play = Play()
@@ -103,8 +105,9 @@ class TestPulse:
             await cluster.pulse(SOON)
             play.members[2].roles["ApiVersions"] = silence
             told = None
-            until = time.monotonic() + 5
-            while (told is None or told.reachable is None) and time.monotonic() < until:
+            until = loop_time() + 5
+            while (told is None or told.reachable is None) and loop_time() < until:
+                await asyncio.sleep(AT_ONCE)
                 told = (await cluster.pulse(SOON)).brokers[BrokerId(2)]
 
         assert told
@@ -113,6 +116,7 @@ class TestPulse:
         assert told.fault.code == "BrokerSilent"
         assert told.applied == 100, "what it said last"
 
+    @pytest.mark.kernel
     async def test_a_pause_of_this_process_is_no_silence_of_the_brokers(self) -> None:
         play = Play()
         async with on_stage(play, 1, 2) as cluster:
@@ -247,11 +251,11 @@ class TestPulse:
 
     async def test_if_nobody_answers_it_ends_in_time_and_says_why(self) -> None:
         async with StagedBroker({"ApiVersions": silence}) as hole, KafkaCluster([hole.address], PLAINTEXT) as cluster:
-            began = time.monotonic()
+            began = loop_time()
             with pytest.raises(ClusterUnavailable, match="DescribeCluster"):
                 await cluster.pulse(SOON)
 
-        assert time.monotonic() - began < SOON.total_seconds() + 3
+        assert loop_time() - began < SOON.total_seconds() + AT_ONCE
 
     async def test_after_an_outage_the_next_pulse_finds_everybody_again(self) -> None:
         play = Play()

@@ -34,6 +34,8 @@ from kafka_recovery.cluster.security import (
 from kafka_recovery.cluster.threads import Threads
 from testbed.certificates import Authority, Identity
 
+pytestmark = pytest.mark.kernel
+
 SECRET = "hunter2"
 JKS = b"\xfe\xed\xfe\xed\x00\x00\x00\x02"
 

@@ -20,6 +20,8 @@ from kafka_recovery.cluster.threads import CALLS, LOOKUPS, LOOKUPS_OF_A_NAME, Th
 from unit.cluster.name_server import NameServer
 from unit.cluster.play import Play
 
+pytestmark = pytest.mark.kernel
+
 PATIENCE = timedelta(seconds=20)
 SOON = timedelta(milliseconds=100)
 MANY = 40

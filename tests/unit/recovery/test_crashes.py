@@ -12,9 +12,9 @@ import pytest
 
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
-from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import COARSE, ORDERS, PAYMENTS, World, crash, policy
+from unit.virtual import taking_no_time
 
 TWO_WAVES = policy(Approval.MANUAL, 1, 1)
 MOST_STEPS = 400

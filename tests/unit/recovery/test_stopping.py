@@ -13,9 +13,9 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.supervision import Permission
-from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import Crash, Fate
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, crash, policy
+from unit.virtual import taking_no_time
 
 ONE_BY_ONE = policy(Approval.AUTO, 1)
 PARTITIONS = (ORDERS, PAYMENTS, TopicPartition("refunds", 0))

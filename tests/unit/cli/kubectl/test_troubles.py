@@ -18,6 +18,7 @@ from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Unanswered
 from kafka_recovery.kube.resources.kinds import RECOVERIES
 from unit.cli.kubectl.conftest import Plugin
+from unit.processes import Forked
 
 PREC = RECOVERIES.path("kafka", "prod-1")
 
@@ -177,9 +178,10 @@ def test_help_without_a_word(plugin: Plugin) -> None:
 def test_the_program_calls_itself_as_it_is_called() -> None:
     program = "from kafka_recovery.cli.kubectl import main; main()"
 
-    shown = subprocess.run([sys.executable, "-c", program, "plan", "--help"], capture_output=True, text=True)
+    with Forked(program, "plan", "--help") as asked:
+        shown, _ = asked.communicate(60)
 
-    assert shown.stdout.strip().startswith("Usage: kubectl kafka-recovery plan [OPTIONS] ")
+    assert shown.strip().startswith("Usage: kubectl kafka-recovery plan [OPTIONS] ")
 
 
 def test_without_its_libraries_the_program_says_where_they_are() -> None:

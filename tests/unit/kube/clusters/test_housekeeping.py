@@ -30,9 +30,9 @@ from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, engine
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.our_objects import KEY, POLICIES_OF_ADMISSION, PROD, inhabited, policy_in_force
-from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import COARSE, ORDERS, World, crash
+from unit.virtual import in_no_time, taking_no_time
 
 DAY = timedelta(days=1)
 HISTORY = History(ttl=7 * DAY, lossy_ttl=90 * DAY, limit=3)

@@ -27,7 +27,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery_spark.evidence import sources
 from unit.decision.incident import NOON, evidence, log, partition
-from unit.kube.virtual import in_no_time, taking_no_time
+from unit.virtual import in_no_time, taking_no_time
 
 SEEN = evidence(partition({1: None, 2: log(27), 3: log(15)}))
 ID = SEEN.cluster.cluster_id

@@ -12,7 +12,7 @@ from aiohttp import web
 from kafka_recovery.kube.machinery.api import ApiError, Unanswered
 from kafka_recovery.kube.machinery.turns import Turns
 from unit.kube.staged_server import silence, staged
-from unit.kube.virtual import taking_no_time
+from unit.virtual import taking_no_time
 
 PATH = "/api/v1/namespaces/kafka/configmaps/plan"
 

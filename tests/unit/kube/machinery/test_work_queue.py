@@ -16,7 +16,7 @@ import pytest
 
 from kafka_recovery.kube.machinery import logs
 from kafka_recovery.kube.machinery.work_queue import Requeue, WorkQueue
-from unit.kube.virtual import in_no_time, taking_no_time
+from unit.virtual import in_no_time, taking_no_time
 
 SECOND = timedelta(seconds=1)
 AT_ONCE = timedelta(0)

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
-from unit.kube.virtual import in_no_time
+from unit.virtual import in_no_time
 
 AT_ONCE = timedelta(0)
 

@@ -15,8 +15,8 @@ from unit.kube.office import Office
 from unit.kube.operated import Operated
 from unit.kube.our_objects import PROD, OurObjects, inhabited
 from unit.kube.staged_server import Answer, object_, refusal, staged
-from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS, World
+from unit.virtual import taking_no_time
 
 PATH = RECOVERIES.path("kafka", "orders-1")
 PLAIN = object_("404 page not found", 404)

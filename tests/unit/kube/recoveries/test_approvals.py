@@ -26,8 +26,8 @@ from unit.kube.operated import Going, Operated
 from unit.kube.our_objects import KEY, OurObjects, inhabited
 from unit.kube.recoveries.standings import PLAN
 from unit.kube.specs import DIGEST
-from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.world import ORDERS, PAYMENTS, World
+from unit.virtual import in_no_time, taking_no_time
 
 NO_POLICY = Reason("AdmissionPolicyMissing", "nobody checks who writes approvals")
 BOUNDED = replace(PLAN, worst=LossClass.BOUNDED)

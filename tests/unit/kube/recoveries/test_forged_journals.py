@@ -18,9 +18,9 @@ from unit.kube.journal.journals import NAME, PLACE, UID
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import inhabited
-from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
+from unit.virtual import in_no_time, taking_no_time
 
 LONG = 120
 """Virtual seconds: several tries."""

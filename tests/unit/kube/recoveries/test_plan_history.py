@@ -16,9 +16,9 @@ from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.journal.journals import NAME, NAMESPACE, UID
 from unit.kube.office import Office
 from unit.kube.recoveries.test_progress import BOTH, DIGEST, PLAN, Seen, outcome
-from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
+from unit.virtual import taking_no_time
 
 
 async def planned_anew(office: Office, end: int) -> str:

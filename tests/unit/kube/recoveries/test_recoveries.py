@@ -22,9 +22,9 @@ from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, engine, jo
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
 from unit.kube.our_objects import PROD, OurObjects
-from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
+from unit.virtual import taking_no_time
 
 # To the end
 

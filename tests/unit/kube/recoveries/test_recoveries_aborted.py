@@ -9,8 +9,8 @@ from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, begin, engine, journal_of
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
-from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS
+from unit.virtual import taking_no_time
 
 
 @taking_no_time

@@ -16,9 +16,9 @@ from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTE
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE
 from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
-from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import PAYMENTS
+from unit.virtual import taking_no_time
 
 # Changes
 

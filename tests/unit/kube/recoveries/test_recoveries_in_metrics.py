@@ -16,8 +16,8 @@ from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
 from unit.kube.our_objects import PROD
-from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS
+from unit.virtual import taking_no_time
 
 LABEL = "/".join(PROD)
 

@@ -15,8 +15,8 @@ from kafka_recovery.kube.resources.kinds import POLICIES
 from unit.kube.office import Office, all_offline
 from unit.kube.operated import plans
 from unit.kube.our_objects import inhabited
-from unit.kube.virtual import taking_no_time
 from unit.recovery.world import World
+from unit.virtual import taking_no_time
 
 LARGEST_STATUS = 10_000
 SURVIVOR = 2

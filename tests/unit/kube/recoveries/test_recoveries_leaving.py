@@ -16,8 +16,8 @@ from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office
 from unit.kube.our_objects import KEY, PROD
-from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS
+from unit.virtual import taking_no_time
 
 SECRET = Reason("SecretMissing", "Secret ca is not there (spec.tls.caSecretRef)")
 RIGHT = Reason("Forbidden", "the operator lacks a right here, see manifests/rbac: secrets")

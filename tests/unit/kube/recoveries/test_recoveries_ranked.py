@@ -12,9 +12,9 @@ from unit.kube.fleet.asked import run_of
 from unit.kube.journal.journals import NAME
 from unit.kube.office import Office
 from unit.kube.specs import RANKING
-from unit.kube.virtual import taking_no_time
 from unit.recovery.brokers import CLUSTER
 from unit.recovery.world import ORDERS
+from unit.virtual import taking_no_time
 
 BEST, BEHIND = 2, 3
 """Of the brokers that live."""

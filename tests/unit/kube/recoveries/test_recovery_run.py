@@ -15,9 +15,9 @@ from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE, unowned
 from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
-from unit.kube.virtual import in_no_time, taking_no_time
 from unit.recovery.brokers import Fate
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
+from unit.virtual import in_no_time, taking_no_time
 
 MINUTE = timedelta(minutes=1)
 SUSPENDED = Reason("Suspended", "ConfigMap kafka/operator says suspend: true")

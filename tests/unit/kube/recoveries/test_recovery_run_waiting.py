@@ -20,8 +20,8 @@ from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, unowned
 from unit.kube.operated import Going, Operated, died, plans
 from unit.kube.our_objects import inhabited
-from unit.kube.virtual import taking_no_time
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
+from unit.virtual import taking_no_time
 
 MINUTE = timedelta(minutes=1)
 RULES = [{"name": "everything", "approval": "AutoApprove", "patience": "0s"}]

@@ -17,7 +17,7 @@ from kafka_recovery.fleet.storage import StorageUnavailable
 from kafka_recovery.kube.clusters.snapshots import Export
 from kafka_recovery.kube.watching.last_seen import PATIENCE, LastSeen
 from unit.decision.incident import broker, evidence, log, partition
-from unit.kube.virtual import taking_no_time
+from unit.virtual import taking_no_time
 
 BEFORE = evidence(
     partition({1: log(42, high_watermark=Offset(40)), 2: log(27)}, leader=BrokerId(1)), brokers=(broker(1), broker(2))

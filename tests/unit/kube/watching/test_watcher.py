@@ -15,12 +15,9 @@ from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.pulse import Pulse
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
 from kafka_recovery.cluster.security import PLAINTEXT
-from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.kube.watching.watcher import Watcher
-from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.simulator.host.loop import VirtualClock, VirtualLoop
 from kafka_recovery.simulator.model.scheduler import Scheduler
-from testbed.faults import BlackHole
 from unit.cluster.play import Play
 from unit.kube.watching.bench import (
     AT_ONCE,
@@ -36,6 +33,7 @@ from unit.kube.watching.bench import (
     virtually,
 )
 from unit.kube.watching.sights import offline, pulse, seconds
+from unit.network_in_memory import LoopInMemory
 
 
 class TestPace:
@@ -255,36 +253,29 @@ class TestView:
         assert bench.kafka.asked_controller
 
 
-async def test_on_real_sockets_too_a_black_hole_costs_only_its_own_task() -> None:
-    clock, interval = SystemClock(), 0.25
-    async with AsyncExitStack() as stack:
-        addresses = []
-        for _ in range(9):
-            play = await stack.enter_async_context(Play().staged(1))
-            addresses.append(play.address(1))
-        addresses.append(Address.parse(stack.enter_context(BlackHole()).address))
-        desks = [FakeDesk(clock) for _ in addresses]
-        pulsed: list[list[float]] = [[] for _ in addresses]
-        tasks = []
-        for number, address in enumerate(addresses):
-            cluster = await stack.enter_async_context(KafkaCluster([address], PLAINTEXT))
-            sights = Counted(cluster, pulsed[number])
-            tasks.append(asyncio.create_task(Watcher(f"c{number}", sights, desks[number], clock, PACE).run()))
-        beats = [now(clock)]
-        while beats[-1] < beats[0] + 3:
-            await asyncio.sleep(interval)
-            beats.append(now(clock))
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+def test_with_the_real_client_too_a_black_hole_costs_only_its_own_task() -> None:
+    loop = LoopInMemory()
+    clock, pulsed, tasks = VirtualClock(loop), [list[float]() for _ in range(10)], list[asyncio.Task[None]]()
+    desks = [FakeDesk(clock) for _ in pulsed]
 
-    def longest(times: list[float]) -> float:
-        return sorted(later - one for one, later in pairwise(times))[-2]
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            plays = [await stack.enter_async_context(Play().staged(1)) for _ in pulsed]
+            plays[9].members[1].roles["ApiVersions"] = lambda heard: None
+            for number, play in enumerate(plays):
+                cluster = await stack.enter_async_context(KafkaCluster([play.address(1)], PLAINTEXT))
+                sights = Counted(cluster, clock, pulsed[number])
+                tasks.append(asyncio.create_task(Watcher(f"c{number}", sights, desks[number], clock, PACE).run()))
+            await clock.sleep(seconds(10))
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    loop.finish(main())
 
     for times in pulsed[:9]:
-        gaps = sorted(later - one for one, later in pairwise(times))
-        assert gaps[len(gaps) // 2] < 1.2 * interval
-        assert longest(times) < longest(beats) + interval, "a busy machine delays who only sleeps as well"
+        assert len(times) >= 40
+        assert max(later - one for one, later in pairwise(times)) < INTERVAL + 0.001
     assert desks[9].views[-1].isolated
     assert desks[9].views[-1].isolated.code == "ClusterUnavailable"
 
@@ -294,10 +285,11 @@ class Counted:
     """The real thing, its pulses timed."""
 
     cluster: KafkaCluster
+    clock: VirtualClock
     times: list[float]
 
     async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
-        self.times.append(now(SystemClock()))
+        self.times.append(now(self.clock))
         found = await self.cluster.pulse(deadline, ask_controller=ask_controller)
         return replace(found, brokers={id: replace(b, applied=len(self.times)) for id, b in found.brokers.items()})
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from kafka_recovery.cluster.brokers import Address, Brokers
@@ -17,7 +18,7 @@ from kafka_recovery.cluster.security import Security
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from unit.simulator.play.playing import Played, played
+from unit.simulator.play.playing import Played, eventually, played
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 SECONDS = timedelta(seconds=10)
@@ -49,10 +50,17 @@ def test_who_knows_the_password_is_let_in(cluster: Played, mechanism: str) -> No
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_who_does_not_is_not(cluster: Played, mechanism: str) -> None:
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **settings(mechanism, "looking-glass")})
+    said: list[int] = []
+    config: dict[str, Any] = {"bootstrap.servers": cluster.bootstrap, **settings(mechanism, "looking-glass")}
+    admin = AdminClient(config | {"error_cb": lambda error: said.append(error.code())})
 
-    with pytest.raises(KafkaException):
-        admin.list_topics(timeout=2)
+    def refused() -> bool:
+        with pytest.raises(KafkaException):
+            admin.list_topics(timeout=0.1)
+        admin.poll(0)
+        return KafkaError._AUTHENTICATION in said
+
+    eventually(refused)
 
 
 def security(mechanism: str, password: str) -> Security:

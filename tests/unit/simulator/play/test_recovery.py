@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from kafka_recovery.cli import main
 from kafka_recovery.cli.fleet.play import Call, play, told
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.simulator.play.stage import incident_names, named_incident, read_incident
+from unit.processes import Forked
 from unit.simulator.play.playing import Played, played
 
 ORDERS = TopicPartition("orders", 0)
@@ -42,10 +42,9 @@ def incident(name: str) -> Iterator[Played]:
         yield cluster
 
 
-def command(*words: str) -> subprocess.CompletedProcess[str]:
+def command(*words: str) -> Forked:
     """`kafka-recovery` with these words."""
-    program = [sys.executable, "-m", "kafka_recovery.cli.main", *words]
-    return subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    return Forked("from kafka_recovery.cli.main import main; main()", *words)
 
 
 def test_the_divergent_log_is_longer_and_is_not_elected(tmp_path: Path) -> None:
@@ -57,11 +56,12 @@ def test_the_divergent_log_is_longer_and_is_not_elected(tmp_path: Path) -> None:
         assert ends[1] > ends[3]
         at = ("--bootstrap-server", cluster.bootstrap, "--policy", str(policy), "--all-offline-partitions")
 
-        done = command("recover", *at, "--journal", str(tmp_path / "journal"))
+        with command("recover", *at, "--journal", str(tmp_path / "journal")) as recovering:
+            shown, said = recovering.communicate(120)
 
-        assert done.returncode == 0, done.stderr
+        assert recovering.returncode == 0, said
         assert cluster.do(lambda: leaders(cluster)) == {"orders-0": 3, "orders-1": 3, "payments-0": 3}
-        assert "2 of 2 partitions have a leader that answers" in done.stdout + done.stderr
+        assert "2 of 2 partitions have a leader that answers" in shown + said
 
 
 def leaders(cluster: Played) -> dict[str, int | None]:
@@ -116,17 +116,16 @@ def test_each_incident_has_a_story_and_keeps_its_word(name: str) -> None:
 
 
 def test_play_says_where_it_listens_and_ends_when_told() -> None:
-    program = [sys.executable, "-m", "kafka_recovery.cli.main", "play", "--port", "0", "--incident", "behind"]
-    with subprocess.Popen(program, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ) as play:
-        assert play.stdout is not None
+    with command("play", "--port", "0", "--incident", "behind") as play:
         told: list[str] = []
         while not told or not told[-1].startswith("Any Kafka client"):
             told.append(play.stdout.readline())
-            assert told[-1], play.communicate()
+            assert told[-1], play.communicate(20)
 
         play.send_signal(signal.SIGINT)
 
-        assert play.wait(20) == 0
+        play.wait(20)
+        assert play.returncode == 0
     assert told[1].startswith("bootstrap.servers=127.0.0.1:")
     assert any("kafka-recovery recover --all-offline-partitions" in line for line in told)
 
@@ -155,7 +154,7 @@ def test_an_incident_is_another_cluster_each_time() -> None:
 
 
 def test_an_incident_that_there_is_not_is_named() -> None:
-    ended = command("play", "--incident", "flood")
+    ended = CliRunner().invoke(main.app, ["play", "--incident", "flood"])
 
-    assert ended.returncode == 2
+    assert ended.exit_code == 2
     assert "'flood'; known are behind, divergent, empty-disk, healthy" in ended.stderr

@@ -1,0 +1,17 @@
+"""Brokers are played on a network in memory, in no time. What needs the machine's own sockets says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+import pytest
+
+from unit.network_in_memory import LoopInMemory
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """A loop on which no time passes but by waiting; the mark `kernel` asks for the machine's."""
+    if item.get_closest_marker("kernel"):
+        return {"kernel": asyncio.new_event_loop}
+    return {"memory": LoopInMemory}
