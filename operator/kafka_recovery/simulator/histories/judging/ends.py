@@ -107,7 +107,7 @@ def _full(story: Chronicle, id: TopicPartition) -> bool:
 
 _QUIET: Mapping[str, Callable[[Chronicle, TopicPartition], bool]] = {
     "NoCandidate": _nobody_lives,
-    "PromisedMissing": _a_disk_is_gone,
+    "LogDirOffline": _a_disk_is_gone,
     "ReplicationFactorTooLow": _too_few,
     "TooManyBrokersDown": _too_many_down,
     "ReassignmentOngoing": _moving,
