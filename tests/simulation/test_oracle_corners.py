@@ -27,9 +27,9 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.approval_gate import ApprovalGate
-from kafka_recovery.recovery.engine import Effort
+from kafka_recovery.recovery.engine import Effort, Engine
 from kafka_recovery.recovery.requests import request_of
-from kafka_recovery.recovery.session import Session, Waiting
+from kafka_recovery.recovery.session import Session
 from kafka_recovery.recovery.timing import Timing
 from kafka_recovery.recovery.wave import WaveSteps
 from kafka_recovery.simulator.histories import history
@@ -203,10 +203,14 @@ def patience_ignored(patch: pytest.MonkeyPatch) -> None:
 
 
 def patience_counts_from_the_first_look(patch: pytest.MonkeyPatch) -> None:
-    def shortest(self: Waiting, partitions: Any, now: timedelta) -> timedelta:
-        return now - self._since.setdefault(TopicPartition("any", 0), now)
+    honest = Engine._decide
 
-    patch.setattr(Waiting, "shortest", shortest)
+    async def decide(self: Engine, evidence: Any, designated: Any, ranked: Any, session: Session) -> Any:
+        for partition in evidence.partitions:
+            session.clean_members.waited(partition.id, self._clock.monotonic())
+        return await honest(self, evidence, designated, ranked, session)
+
+    patch.setattr(Engine, "_decide", decide)
 
 
 BACK_WHILE_ASKED = incident(

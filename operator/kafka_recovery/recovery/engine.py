@@ -150,9 +150,10 @@ class Engine:
         entries = await self._unfinished()
         digest = digest_of(plan) if entries else ""  # of a large plan it takes a while, and recording it tells it, too
         session.left_behind = await self._end_earlier_runs(session, entries, but=digest)
-        for damaged in (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name)):
+        damaged = (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name))
+        if own := next(damaged, None):
             for id in plan.elections:
-                session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, damaged.why, order_restored=False))
+                session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, own.why, order_restored=False))
             return session.report()
         begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
