@@ -9,6 +9,7 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import LAST, Ran
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
+from kafka_recovery.simulator.histories.judging.told import held_up_by_a_relay
 from kafka_recovery.simulator.histories.scenario import Scenario
 
 UNWRITABLE = "JournalUnwritable"
@@ -106,6 +107,7 @@ def _full(story: Chronicle, id: TopicPartition) -> bool:
 
 
 _QUIET: Mapping[str, Callable[[Chronicle, TopicPartition], bool]] = {
+    "OrderStillAltered": held_up_by_a_relay,
     "NoCandidate": _nobody_lives,
     "LogDirOffline": _a_disk_is_gone,
     "ReplicationFactorTooLow": _too_few,

@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.judging.ownership import (
     owned_before,
     somebody_interfered,
 )
-from kafka_recovery.simulator.histories.judging.told import relay_is_out_of_reach
+from kafka_recovery.simulator.histories.judging.told import held_up_by_a_relay
 from kafka_recovery.simulator.histories.scenario import Scenario
 
 
@@ -88,9 +88,7 @@ def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Examined:
         found = story.assignment(id)
         if last is not None and set(found) == set(last.wanted):
             text = f"{id} is left in the order {list(found)}; its owner wants {list(last.wanted)}{last.told}"
-            said = next((said for said in reversed(story.concluded) if said.outcome.id == id), None)
-            held_up = said is not None and not said.outcome.order_restored and relay_is_out_of_reach(said)
-            yield unless(found == last.wanted or held_up, story.now, text)
+            yield unless(found == last.wanted or held_up_by_a_relay(story, id), story.now, text)
 
 
 def restored_is_restored(story: Chronicle, scenario: Scenario) -> Examined:

@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.judging.grounds import GROUNDS
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, Seen, alive
 from kafka_recovery.simulator.histories.judging.ownership import owned
-from kafka_recovery.simulator.histories.judging.told import PLAN, Told, near, told_of
+from kafka_recovery.simulator.histories.judging.told import PLAN, Told, held_up_by_a_relay, near, told_of
 from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 
@@ -226,7 +226,9 @@ def _an_earlier_one_failed(told: Told) -> bool:
 
 
 def _order_is_a_plans(told: Told) -> bool:
-    """Whether a plan's order stands there, or did a moment ago."""
+    """Whether a plan's order stands there, or did a moment ago, or a silent relay may hold a request for one."""
+    if held_up_by_a_relay(told.story, told.said.outcome.id):
+        return True
     since = told.story.awake_before(told.said.process, told.said.at, 2 * LAST_SEEN)
     id, topic = told.said.outcome.id, told.said.topic_id
     moments = [since, *(c.at for c in told.story.ordered if c.id == id and since <= c.at <= told.said.at)]

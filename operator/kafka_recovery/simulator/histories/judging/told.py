@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Decision, Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Concluded, Looked
@@ -60,3 +61,9 @@ def relay_is_out_of_reach(said: Concluded) -> bool:
     reason = said.outcome.reason
     named = re.search(r"through broker (\d+)", reason.message) if reason and reason.code == "RelaySilent" else None
     return named is not None and int(named[1]) not in said.in_reach
+
+
+def held_up_by_a_relay(story: Chronicle, id: TopicPartition) -> bool:
+    """Whether its order could not be put back because a broker that may hold a request could not be asked any more."""
+    said = [said for said in story.concluded if said.outcome.id == id]
+    return any(relay_is_out_of_reach(one) for one in said)
