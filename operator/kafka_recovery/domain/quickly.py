@@ -35,7 +35,7 @@ def _default(of: Any) -> Any:
     return field(default=of.default) if of.default_factory is MISSING else field(default_factory=of.default_factory)
 
 
-_YOUNG = 100_000
+_YOUNG = 50_000
 """Objects that are made, and not gone again, before the collector looks at them."""
 
 

@@ -244,6 +244,21 @@ async def test_a_wave_that_was_prepared_before_its_canaries_were_deleted_is_no_l
     assert world.kept_its_promises()
 
 
+async def test_the_next_wave_is_prepared_while_the_canary_has_yet_to_answer(world: World) -> None:
+    """A broker may take its time to begin to lead; a look at the next ones and their orders need none of it."""
+    leads, busy, seen = world.kafka.leads, asyncio.Event(), []
+    busy.set()
+    world.kafka.leads = lambda id, broker: not busy.is_set() and leads(id, broker)  # type: ignore[method-assign]
+    world.after("elect", lambda: world.clock.later(timedelta(seconds=1), busy.clear))
+    world.before("designate", lambda: seen.append(busy.is_set()), nth=2)
+
+    report = await world.recover(CANARY)
+
+    assert seen == [True]
+    assert sizes(world) == [1, 2, 6], "it is elected only when the canary has verified"
+    assert len(recovered(report)) == len(IDS)
+
+
 async def test_a_size_that_is_lowered_while_a_wave_is_prepared_holds_for_it(world: World) -> None:
     owners = Owners(world, CANARY)
     world.after("designate", lambda: owners.want(policy(Approval.AUTO, 1)), nth=2)

@@ -17,10 +17,10 @@ from kafka_recovery.cli.terminal.options import OutputForm
 from kafka_recovery.cli.terminal.render import Output, cell, lines, table, write_result
 from kafka_recovery.cli.terminal.running import Refusal, run
 from kafka_recovery.cli.terminal.text import say
-from kafka_recovery.fleet.manifest import NAME, Manifest, written
 from kafka_recovery.formats.documents import InvalidDocument
 
 if TYPE_CHECKING:
+    from kafka_recovery.fleet.manifest import Manifest
     from kafka_recovery_spark.job import Asked
 
 app = typer.Typer(
@@ -110,6 +110,8 @@ Place = tuple[str, Path, str, str, tuple[str, ...]]
 
 
 def _ask(task: str, place: Place, not_before: str | None, master: str, output: Output) -> NoReturn:
+    from kafka_recovery.fleet.manifest import NAME, written
+
     async def asked() -> ExitCode:
         manifest = await _answer(_question(task, place, not_before, master))
         _, _, to, run_name, _ = place
