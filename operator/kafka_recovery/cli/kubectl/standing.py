@@ -165,7 +165,8 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         details = recovery.status["plan"]
         until = f", looked at again at {plan.expires_at:%H:%M:%S} UTC" if plan.expires_at and incident.asks else ""
         loss = f"worst loss class {details.get('lossClass', '?')}"
-        cost = [f"  {details['cost']}"] if details.get("cost") else []
+        when = "When it was planned: " if incident.finished else ""
+        cost = [f"  {when}{details['cost']}"] if details.get("cost") else []
         yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost)
 
 
