@@ -12,6 +12,7 @@ from kafka.protocol.admin import DescribeTopicPartitionsRequest
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.errors import InvalidAnswer
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
 _TOPICS_AT_ONCE = 500
@@ -65,6 +66,8 @@ async def scan(brokers: Brokers, at: Address, deadline: timedelta) -> Scan:
             topics[topic.name] = None
             partitions += len(topic.partitions)
             offline += [_offline(at, topic, found) for found in topic.partitions if found.leader_id < 0]
+        if partitions > metadata.MOST_PARTITIONS:
+            raise InvalidAnswer(at, f"DescribeTopicPartitions shows more than {metadata.MOST_PARTITIONS} partitions")
         cursor = metadata.following_page(at, answer, cursor)
         if cursor is None:
             return Scan(tuple(sorted(offline, key=lambda found: found.id)), tuple(topics), partitions)

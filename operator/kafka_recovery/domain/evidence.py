@@ -115,6 +115,7 @@ class PartitionEvidence:
 
     `replicas` stand in assignment order. `elr` and `last_known_elr` are None where the release or the feature level has
     no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on.
+    `configs_problem`: why the topic's configs (`min_isr`, `unclean_election_enabled`, `tiered`) could not be read.
     """
 
     id: TopicPartition
@@ -132,6 +133,7 @@ class PartitionEvidence:
     unclean_election_enabled: bool | None = None
     tiered: bool | None = None
     witnessed_ends: tuple[WitnessedEnd, ...] = ()
+    configs_problem: Reason | None = None
 
     @property
     def assignment(self) -> tuple[BrokerId, ...]:
