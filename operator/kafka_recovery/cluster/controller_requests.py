@@ -1,4 +1,10 @@
-"""Requests that change something: what the controller's answer means, what is asked again, what never is."""
+"""Requests that change something: what the controller's answer means, what is asked again, what never is.
+
+They go through a broker, though controllers take them too (KIP-919, 3.7+), and would leave less in doubt: nobody would
+forward them for a minute. But brokers refuse to describe the controllers (DescribeCluster, error 114). Where
+DescribeQuorum v2 tells their endpoints (seen on 4.4 with a dynamic quorum), those are in a network and with security of
+their own: it would take a second address and a second login for every cluster, which hardly anybody could give.
+"""
 
 from __future__ import annotations
 

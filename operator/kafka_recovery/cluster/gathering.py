@@ -190,8 +190,8 @@ class Gathering:
             return {}
         try:
             return await metadata.topic_configs(self.brokers, view.at.address, topics, self.rules.deadline)
-        except ClusterError:
-            return {}
+        except ClusterError as fault:
+            return dict.fromkeys(topics, TopicConfigs(problem=fault.reason))
 
     def _state(self, view: View, advances: Mapping[BrokerId, bool], elr: bool, took: timedelta) -> ClusterState:
         """Who is not listed is not registered, so none of the cluster; before Kafka 4.0 it may be fenced only."""
@@ -308,6 +308,7 @@ def _partition(
         min_isr=configs.min_isr,
         unclean_election_enabled=configs.unclean_election_enabled,
         tiered=configs.tiered,
+        configs_problem=configs.problem,
     )
 
 

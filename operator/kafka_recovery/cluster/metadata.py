@@ -28,6 +28,9 @@ from kafka_recovery.domain.reason import Reason
 MOST_BROKERS = 10_000
 """More than any cluster has; whoever lists more does not tell the truth."""
 
+MOST_PARTITIONS = 2_000_000
+"""More than KRaft's controllers hold; pages that show more are not gone on with."""
+
 PAGE = 2000
 """Partitions a page of DescribeTopicPartitions: the most a broker gives (max.request.partition.size.limit)."""
 
@@ -116,11 +119,12 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
-    """The configs of a topic that matter to a recovery; None where one could not be read."""
+    """The configs of a topic that matter to a recovery; None where one could not be read. `problem`: why none could."""
 
     min_isr: MinInsyncReplicas | None = None
     unclean_election_enabled: bool | None = None
     tiered: bool | None = None
+    problem: Reason | None = None
 
 
 def topic_id_text(id: uuid.UUID | None) -> TopicId:
@@ -232,6 +236,8 @@ def _note_page(
             continue
         for state in partition_states(at, topic, topic.partitions):
             states[state.id] = state
+    if len(states) > MOST_PARTITIONS:
+        raise InvalidAnswer(at, f"DescribeTopicPartitions shows more than {MOST_PARTITIONS} partitions")
 
 
 def partition_states(at: Address, topic: Any, partitions: Iterable[Any]) -> Iterator[PartitionState]:
@@ -296,9 +302,9 @@ async def reassignments(
 
 
 async def topic_configs(
-    brokers: Brokers, at: Address, topics: Iterable[str], deadline: timedelta
+    brokers: Brokers, at: Address, topics: Collection[str], deadline: timedelta
 ) -> Mapping[str, TopicConfigs]:
-    """Configs by topic; a topic that the principal may not DESCRIBE_CONFIGS is absent."""
+    """Configs of each of these topics, or why they could not be read."""
     make = DescribeConfigsRequest
     keys = [_MIN_ISR, _UNCLEAN, _TIERED]
     resources = [
@@ -306,10 +312,16 @@ async def topic_configs(
         for name in sorted(topics)
     ]
     answer = await brokers.ask(at, make(resources=resources), versions=(1, 4), deadline=deadline)
-    return {result.resource_name: _configs(result) for result in answer.results if not result.error_code}
+    found = {result.resource_name: _configs(result) for result in answer.results}
+    left_out = Reason("LeftOut", "the answer to DescribeConfigs left the topic out")
+    return {name: found.get(name) or TopicConfigs(problem=left_out) for name in topics}
 
 
 def _configs(result: Any) -> TopicConfigs:
+    if result.error_code:
+        name = result.resource_name
+        needs = f"DESCRIBE_CONFIGS on topic {name}"
+        return TopicConfigs(problem=reason_for(result.error_code, f"DescribeConfigs of topic {name}", needs=needs))
     found = {config.name: config for config in result.configs}
     minimum = found.get(_MIN_ISR)
     min_isr = None

@@ -11,6 +11,7 @@ from kafka.protocol.admin import DescribeTopicPartitionsRequest
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
+from kafka_recovery.cluster.errors import InvalidAnswer
 from kafka_recovery.cluster.metadata import PartitionState
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 
@@ -66,6 +67,8 @@ async def scan(brokers: Brokers, at: Address, deadline: timedelta) -> Scan:
             partitions += len(topic.partitions)
             leaderless = [found for found in topic.partitions if found.leader_id < 0]
             offline += map(_offline, metadata.partition_states(at, topic, leaderless))
+        if partitions > metadata.MOST_PARTITIONS:
+            raise InvalidAnswer(at, f"DescribeTopicPartitions shows more than {metadata.MOST_PARTITIONS} partitions")
         cursor = metadata.following_page(at, answer, cursor)
         if cursor is None:
             return Scan(tuple(sorted(offline, key=lambda found: found.id)), tuple(topics), partitions)

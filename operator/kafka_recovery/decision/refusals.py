@@ -317,12 +317,22 @@ def _old_leader_not_asked(partition: PartitionEvidence, index: ClusterIndex) -> 
         )
 
 
-_WARNINGS = (_last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_not_asked)
+def _configs_unread(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
+    """What they say may make Kafka elect by itself, or leave the elected leader without enough replicas to write to."""
+    if partition.configs_problem:
+        return (
+            "min.insync.replicas, unclean.leader.election.enable and remote.storage.enable of the topic could not be "
+            f"read: {partition.configs_problem.message}"
+        )
+
+
+_WARNINGS = (_configs_unread, _last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_not_asked)
 
 
 def warnings(partition: PartitionEvidence, index: ClusterIndex) -> tuple[str, ...]:
     """What a person should know before this partition is elected, though it refuses nothing."""
     said = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
+    said = said or partition.configs_problem
     if not said and index.listed.issuperset(partition.isr):  # usual, and quick to see
         return ()
     return tuple(text for warning in _WARNINGS if (text := warning(partition, index)))

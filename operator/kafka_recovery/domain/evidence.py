@@ -117,8 +117,9 @@ class PartitionEvidence:
     """One partition as the controller's metadata shows it, and each of its replicas as its own broker does.
 
     `replicas` stand in assignment order. `elr` and `last_known_elr` are None where the release or the feature level has
-    no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on. `history`
-    None: nobody has watched the metadata log since all replicas were in sync.
+    no ELR (KIP-966). `reassignment_known` is False when the controller did not say whether one is going on.
+    `configs_problem`: why the topic's configs (`min_isr`, `unclean_election_enabled`, `tiered`) could not be read.
+    `history` None: nobody has watched the metadata log since all replicas were in sync.
     """
 
     id: TopicPartition
@@ -137,6 +138,7 @@ class PartitionEvidence:
     tiered: bool | None = None
     witnessed_ends: tuple[WitnessedEnd, ...] = ()
     history: PartitionHistory | None = None
+    configs_problem: Reason | None = None
 
     @property
     def assignment(self) -> tuple[BrokerId, ...]:

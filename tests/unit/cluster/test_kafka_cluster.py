@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from itertools import count
 from typing import Any
 
 import pytest
+from kafka.protocol.admin import DescribeConfigsResponse
 
-from kafka_recovery.cluster import advancing
-from kafka_recovery.cluster.errors import StaleMetadata, TooLate
+from kafka_recovery.cluster import advancing, metadata
+from kafka_recovery.cluster.errors import InvalidAnswer, StaleMetadata, TooLate
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.replica_logs import UNFINISHED
 from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope, Unseen
@@ -117,6 +119,48 @@ class TestGathering:
 
         assert [problem(evidence, broker) for broker in (1, 2, 3)] == [None, "LogDirOffline", None]
         assert replica(evidence, 2).log
+
+
+class TestTooMany:
+    async def test_pages_that_show_more_than_any_cluster_has_are_not_gone_on_with(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(metadata, "MOST_PARTITIONS", 2)
+        play = disaster(page=1)
+        for index in (1, 2, 3):
+            play.add(offline(TopicPartition("orders", index)))
+        async with play.staged(1), play.cluster() as cluster:
+            with pytest.raises(InvalidAnswer, match="more than 2 partitions"):
+                await cluster.gather(ALL_OFFLINE, RULES)
+            with pytest.raises(InvalidAnswer, match="more than 2 partitions"):
+                await cluster.scan(PATIENCE)
+
+
+class TestConfigs:
+    @pytest.mark.parametrize(
+        ("error", "says"), [(29, "lacks DESCRIBE_CONFIGS on topic orders"), (None, "closed the connection")]
+    )
+    async def test_why_they_could_not_be_read_is_evidence(self, error: int | None, says: str) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            for id, member in play.members.items():
+                member.roles["DescribeConfigs"] = partial(_refuses_topics, play, id, error)
+            partition = (await gathered(play)).partitions[0]
+
+        assert partition.min_isr is None
+        assert partition.configs_problem
+        assert says in partition.configs_problem.message
+
+
+def _refuses_topics(play: Play, broker: int, error: int | None, heard: Heard) -> Any:
+    asked = heard.message.resources[0]
+    if asked.resource_type != 2:
+        return play.describe_configs(broker, heard)
+    if error is None:
+        return heard.cut()
+    make = DescribeConfigsResponse.DescribeConfigsResult
+    refused = make(error_code=error, resource_type=2, resource_name=asked.resource_name, configs=[])
+    return DescribeConfigsResponse(results=[refused])
 
 
 @pytest.mark.usefixtures("in_a_hurry")

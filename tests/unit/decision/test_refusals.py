@@ -242,3 +242,11 @@ def test_kafka_4_0_may_prefer_a_fenced_last_known_leader() -> None:
     assert decided(evidence(seen, release="4.0", elr_enabled=False)).warnings == ()
     (warning,) = decided(evidence(seen, release="4.0", elr_enabled=True)).warnings
     assert "KAFKA-19522" in warning
+
+
+def test_configs_that_could_not_be_read_are_warned_of() -> None:
+    why = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE_CONFIGS on topic orders")
+    (warning,) = decided(evidence(partition(COPIES, configs_problem=why))).warnings
+
+    assert "min.insync.replicas" in warning
+    assert why.message in warning
