@@ -251,6 +251,40 @@ async def test_an_order_that_can_not_be_restored_is_said_and_left_to_undo(world:
     assert await world.open_runs() == []
 
 
+async def test_why_an_order_could_not_be_restored_is_told_with_the_outcome_until_it_is(world: World) -> None:
+    world.offline()
+    restore = world.kafka.restore
+    why = Reason("ReplicaNotRegistered", "broker 1 is not registered in the cluster")
+
+    async def refused(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        return {request.id: ElectionAnswer(Answer.REFUSED, why) for request in requests}
+
+    world.kafka.restore = refused  # type: ignore[method-assign]
+    reports = [await world.recover(), await world.undo()]
+    world.kafka.restore = restore  # type: ignore[method-assign]
+    undone = await world.undo()
+
+    for report in reports:
+        assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.RECOVERED, False)
+        assert f"order could not be put back: {why.message}" in report[ORDERS].warnings[0]
+    assert (undone[ORDERS].order_restored, undone[ORDERS].warnings) == (True, ())
+
+
+async def test_what_a_resume_can_not_see_may_have_been_elected_and_is_unknown(world: World) -> None:
+    world.offline()
+    world.kafka.restore_fates = [Fate.LOST] * 2
+    await world.recover()
+    world.kafka.hidden.add(ORDERS)
+
+    blind = await world.resume()
+    world.kafka.hidden.clear()
+    resumed = await world.resume()
+
+    assert (blind[ORDERS].outcome, blind[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert code(blind) == "TopicAuthorizationFailed"
+    assert (resumed[ORDERS].outcome, resumed[ORDERS].order_restored) == (Outcome.RECOVERED, True)
+
+
 async def test_an_order_that_is_seen_altered_again_while_another_is_restored_does_not_break_the_wave(
     world: World,
 ) -> None:
