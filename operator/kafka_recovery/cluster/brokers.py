@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -14,10 +14,8 @@ from weakref import WeakValueDictionary
 from kafka.protocol.metadata import ApiVersionsRequest
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_random
 
-from kafka_recovery.cluster import identity
 from kafka_recovery.cluster.connection import Connection
 from kafka_recovery.cluster.errors import (
-    AnotherBroker,
     BrokerSilent,
     BrokerUnreachable,
     ClusterError,
@@ -29,6 +27,7 @@ from kafka_recovery.cluster.errors import (
     UnsupportedRequest,
     error_name,
 )
+from kafka_recovery.cluster.identity import Identity
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Address, Dial, Sockets
@@ -169,11 +168,11 @@ class Brokers:
             await line.connection.ready()
             progress.asked = question.name
             if question.of is not None:
-                line.proof(question.of)
+                line.identity.proof(question.of)
             answer = question.put(line)
             try:
                 if question.of is not None:
-                    await line.check(question.of)
+                    await line.identity.check(question.of)
                 return await answer
             except BaseException:
                 answer.cancel()
@@ -210,42 +209,11 @@ class Brokers:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """An open connection and what the broker on it can do. `proofs`: what shows whether it is this broker or not."""
+    """An open connection, what the broker on it can do, and who it is."""
 
     connection: Connection
     versions: ApiVersions
-    proofs: dict[BrokerId, asyncio.Future[Any]] = field(default_factory=dict)
-
-    def proof(self, broker: BrokerId) -> asyncio.Future[Any] | None:
-        """The answer that only this broker gives, asked for once on a connection; None if it can't be asked for."""
-        if broker not in self.proofs:
-            request, at = identity.identity_request(broker), self.connection.address
-            try:
-                version = choose_version(at, request, identity.VERSIONS, self.versions)
-            except UnsupportedRequest:
-                return None
-            self.proofs[broker] = self.connection.send(request, version)
-        return self.proofs[broker]
-
-    async def check(self, broker: BrokerId) -> None:
-        """Wait for the proof. Raises AnotherBroker, and ends the connection, if another one is at its end."""
-        while (proof := self.proof(broker)) is not None:
-            try:
-                await asyncio.wait([proof])
-            except asyncio.CancelledError:
-                proof.cancel()  # a connection whose every answer is overdue is to be known as one
-                raise
-            if not proof.cancelled():
-                break
-            if self.proofs.get(broker) is proof:
-                del self.proofs[broker]
-        else:
-            return
-        try:
-            identity.check_identity(self.connection.address, broker, proof.result())
-        except AnotherBroker:
-            await self.connection.close()
-            raise
+    identity: Identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,7 +279,8 @@ class _Pool:
         try:
             self._require_open()
             self._connections[next(self._opened)] = connection
-            return _Line(connection, await _learn(connection))
+            versions = await _learn(connection)
+            return _Line(connection, versions, Identity(connection, versions))
         except BaseException:
             await connection.close()
             raise

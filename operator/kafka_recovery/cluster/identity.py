@@ -5,18 +5,62 @@ So the answer proves that the connection ends at that broker. It takes DESCRIBE_
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 
-from kafka_recovery.cluster.errors import AnotherBroker
+from kafka_recovery.cluster.connection import Connection
+from kafka_recovery.cluster.errors import AnotherBroker, UnsupportedRequest
 from kafka_recovery.cluster.sockets import Address
+from kafka_recovery.cluster.versions import ApiVersions, choose_version
 from kafka_recovery.domain.ids import BrokerId
 
 VERSIONS = (1, 4)
 
 _BROKER_RESOURCE = 4
 _INVALID_REQUEST = 42
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who is at the other end of a connection; asked once for each broker that is expected there."""
+
+    connection: Connection
+    versions: ApiVersions
+    _proofs: dict[BrokerId, asyncio.Future[Any]] = field(default_factory=dict)
+
+    def proof(self, broker: BrokerId) -> asyncio.Future[Any] | None:
+        """The answer that only this broker gives; None if it can't be asked for. What is sent next is not held up."""
+        if broker not in self._proofs:
+            request, at = identity_request(broker), self.connection.address
+            try:
+                version = choose_version(at, request, VERSIONS, self.versions)
+            except UnsupportedRequest:
+                return None
+            self._proofs[broker] = self.connection.send(request, version)
+        return self._proofs[broker]
+
+    async def check(self, broker: BrokerId) -> None:
+        """Wait for the proof. Raises AnotherBroker, and ends the connection, if another one is at its end."""
+        while (proof := self.proof(broker)) is not None:
+            try:
+                await asyncio.wait([proof])
+            except asyncio.CancelledError:
+                proof.cancel()  # a connection whose every answer is overdue is to be known as one
+                raise
+            if not proof.cancelled():
+                break
+            if self._proofs.get(broker) is proof:
+                del self._proofs[broker]
+        else:
+            return
+        try:
+            check_identity(self.connection.address, broker, proof.result())
+        except AnotherBroker:
+            await self.connection.close()
+            raise
 
 
 def identity_request(broker: BrokerId) -> Any:
