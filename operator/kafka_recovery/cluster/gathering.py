@@ -62,8 +62,11 @@ class Gathering:
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
-        """All that is seen. Raises TooLate if brokers were to be asked once, and it took too long for a last look."""
-        if self.rules.attempts > 1:
+        """All that is seen. Raises TooLate if it was looked at before, and this took too long for a last look.
+
+        A first look may take longer: it may be the first to find out which brokers are silent.
+        """
+        if self.rules.attempts > 1 or not self.known:
             return await self._evidence()
         within = _LAST_LOOK * self.rules.deadline
         try:

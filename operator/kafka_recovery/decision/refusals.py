@@ -331,7 +331,7 @@ _WARNINGS = (_configs_unread, _last_known_leader, _kafka_elects_by_itself, _tier
 
 def warnings(partition: PartitionEvidence, index: ClusterIndex) -> tuple[str, ...]:
     """What a person should know before this partition is elected, though it refuses nothing."""
-    said = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
+    said: object = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
     said = said or partition.configs_problem
     if not said and index.listed.issuperset(partition.isr):  # usual, and quick to see
         return ()

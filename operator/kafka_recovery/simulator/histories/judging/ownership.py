@@ -138,6 +138,6 @@ def _begun(story: Chronicle, change: Ordered) -> Iterator[tuple[Kept, Decision]]
 
 
 def _over_at(story: Chronicle, begun: Kept) -> float:
-    """When a machine's journal says that a plan is finished; never, if it does not say so."""
+    """From when on nobody looks for a plan's orders any more, for its journal is about to say that it is finished."""
     plan = begun.machine, begun.digest, "finished.json"
-    return next((k.at for k in story.kept if (k.machine, k.digest, k.name) == plan), float("inf"))
+    return next((k.at - RACE for k in story.kept if (k.machine, k.digest, k.name) == plan), float("inf"))
