@@ -55,11 +55,18 @@ RULES = [
     Rule("truncate_to_common_epochs", led_by_turns, A, B, "r"),
     Rule("refuse_forgotten_epochs", one_generation_is_kept, A, C, "x"),
     Rule("fetches_name_leader_epochs", heard_from_a_former_term, C, A, "r"),
-    Rule("controller_rejects_ineligible", fenced_and_readmitted, C, A, "r"),
     Rule("controller_rejects_stale_epochs", late_isr_change, C, A, "r"),
     Rule("leader_matches_broker_epochs", heard_for_its_former_self, C, A, "r", ("controller_rejects_stale_epochs",)),
     Rule("incarnations_checked", unfenced_by_its_twin, C, A, "r"),
 ]
+
+
+def test_a_copy_that_was_readmitted_while_it_was_away_is_not_proven_intact() -> None:
+    """Without KIP-841's check: it is in the ISR again, and its process of that time is another one than the last."""
+    story = fenced_and_readmitted("controller_rejects_ineligible")
+    only_is_left(story, C, A, [B])
+
+    assert the_engine_recovers(story).loss is LossClass.UNKNOWN
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.switch)

@@ -146,7 +146,7 @@ def ignored_replication_factor(patch: pytest.MonkeyPatch) -> None:
 
 def understated_bound(patch: pytest.MonkeyPatch) -> None:
     """Bounds are halved, and whose copy is intact is taken on trust."""
-    patch.setattr(loss, "_is_intact", lambda replica, partition, history: replica.log is not None)
+    patch.setattr(loss, "_is_intact", lambda replica, *rest: replica.log is not None)
     patch.setattr(loss, "_offsets", lambda lacking: 0)
 
 
@@ -181,7 +181,7 @@ def cut_off_brokers_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 def shortest_log_first(patch: pytest.MonkeyPatch) -> None:
-    worst = {name: lambda log, position: (-log.end, 0, -position) for name in CandidateOrder}
+    worst = {name: lambda log, position, cost: (-log.end, 0, -position) for name in CandidateOrder}
     patch.setattr(judgement, "MERITS", worst)
 
 
