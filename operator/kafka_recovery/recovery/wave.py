@@ -7,7 +7,18 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from kafka_recovery.decision.recheck import Before, LastLook
-from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Lead, Relay, Scope, Sighting, Unseen
+from kafka_recovery.domain.election import (
+    Answer,
+    ElectionAnswer,
+    ElectionRequest,
+    Gone,
+    Lead,
+    Leadership,
+    Relay,
+    Scope,
+    Sighting,
+    Unseen,
+)
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Plan
@@ -247,7 +258,19 @@ class WaveSteps:
         return {run.id: Reason("LookTooOld", slow) for run in runs} | changed
 
     async def look(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
-        """Who leads these by metadata no older than the plan's; whom nobody can be asked about is unseen."""
+        """Who leads these by metadata no older than the plan's; whom nobody can be asked about is unseen.
+
+        That a topic is gone, or was made anew, is looked at twice: by that an order of ours would be left behind.
+        """
+        looks = await self._looked(partitions)
+        gone = [id for id in partitions if self._is_gone(id, looks.get(id))]
+        return {**looks, **(await self._looked(gone) if gone else {})}
+
+    def _is_gone(self, id: TopicPartition, look: Sighting | None) -> bool:
+        anew = isinstance(look, Leadership) and look.topic_id != self.evidence[id].topic_id
+        return anew or isinstance(look, Gone)
+
+    async def _looked(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Sighting]:
         try:
             return await self.cluster.leaders(partitions, self.timing.rpc, self.as_of)
         except ClusterFault as fault:

@@ -62,13 +62,18 @@ def the_quiet_end_is_explained(story: Chronicle, scenario: Scenario) -> Examined
     for id in ran.leaderless:
         led = any(state.leader is not None for state in story.states(id, ran.ended - 1, ran.ended))
         reason = said[id].reason if id in said else None
-        holds = reason is not None and _QUIET.get(reason.code, _never)(story, id)
+        holds = _QUIET.get(reason.code, _never)(story, id) if reason else ran.report is None and _nobody_answers(story)
         text = f"{id} is left without a leader by {ran.process} when all is quiet"
         yield unless(led or holds, ran.ended, f"{text}: {reason or ran.sentence or 'nothing was said of it'}")
 
 
 def _never(story: Chronicle, id: TopicPartition) -> bool:
     return False
+
+
+def _nobody_answers(story: Chronicle) -> bool:
+    """Whether no broker of the cluster runs, so that a run can only end without a report."""
+    return all(map(story.kafka.truth.fenced, story.kafka.brokers))
 
 
 def _nobody_lives(story: Chronicle, id: TopicPartition) -> bool:
