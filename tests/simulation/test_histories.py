@@ -16,6 +16,7 @@ from kafka_recovery.simulator.histories.schedules import draw
 from kafka_recovery.simulator.histories.tables import Coverage, Vacuity
 from simulation.all_histories import FIRSTS, HISTORIES, told_from
 
+MENDED = Path(__file__).parent / "mended"
 KEPT = Path(__file__).parent / "known"
 """Scenarios of defects that no seed is known of."""
 
@@ -48,6 +49,12 @@ def test_no_promise_is_empty_and_every_mark_is_reached(shared: Path) -> None:
 
     assert vacuity.vacuous == (), str(vacuity)
     assert coverage.below(LEAST) == (), str(coverage)
+
+
+@pytest.mark.parametrize("kept", sorted(MENDED.glob("*.yaml")), ids=lambda kept: kept.stem)
+def test_a_mended_defect_does_not_come_back(kept: Path) -> None:
+    scenario = load_scenario(kept.read_text(), kept.name)
+    assert happen(scenario).verdict.findings == ()
 
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)

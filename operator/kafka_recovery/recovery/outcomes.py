@@ -29,7 +29,9 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
     if run.ending is Ending.UNKNOWN:
         return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=run.restored)
     if run.ending is Ending.REFUSED:
-        return PartitionOutcome(run.id, Outcome.REFUSED, why, order_restored=run.restored)
+        elected_before = any(not each.cut_short for each in run.earlier)
+        outcome = Outcome.FAILED if elected_before else Outcome.REFUSED
+        return PartitionOutcome(run.id, outcome, why, order_restored=run.restored)
     if run.state is State.ALTERED:
         return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=False)
     return None

@@ -46,22 +46,6 @@ KNOWN: tuple[Named, ...] = (
         (),
     ),
     Named(
-        "refused-after-its-own-election",
-        "Where the right to see a topic is taken away just after an election, the partition is called `Refused`, though"
-        " this very run had a leader elected for it.",
-        ("refused_is_untouched",),
-        r"had a leader elected for it.*; it says .*not authorized",
-        (),
-    ),
-    Named(
-        "refused-after-an-election-that-died",
-        "Where the leader that a run had elected dies at once, and the run decides anew and may then not go on, it"
-        " calls the partition `Refused`, as if it had elected nobody.",
-        ("refused_is_untouched",),
-        r"had a leader elected for it that is gone again; it says (OutOfTime|ApprovalMissing|ObserveOnly|Suspended)",
-        (),
-    ),
-    Named(
         "an-empty-log-that-is-told-to-be-long",
         "A broker whose log is empty, and that says that it ends further on, is believed: it knows no leader epoch, and"
         " nobody holds that against it.",

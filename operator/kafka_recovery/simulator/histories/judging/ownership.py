@@ -81,7 +81,8 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
         right = somebody_interfered(story, change, cause.at - RACE) or _takes_back(story, cause, change)
         return Owned(change.after, change.by, change.after if right else wanted)
     for kept, decision in _begun(story, change):
-        if change.after == decision.order != decision.assignment:
+        too_late = _over_at(story, kept) - change.at < RACE  # nobody looks for the plan's orders any more
+        if change.after == decision.order != decision.assignment and not too_late:
             return Owned(change.after, change.by, wanted, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
 
@@ -138,6 +139,6 @@ def _begun(story: Chronicle, change: Ordered) -> Iterator[tuple[Kept, Decision]]
 
 
 def _over_at(story: Chronicle, begun: Kept) -> float:
-    """From when on nobody looks for a plan's orders any more, for its journal is about to say that it is finished."""
+    """When a machine's journal says that a plan is finished; never, if it does not say so."""
     plan = begun.machine, begun.digest, "finished.json"
-    return next((k.at - RACE for k in story.kept if (k.machine, k.digest, k.name) == plan), float("inf"))
+    return next((k.at for k in story.kept if (k.machine, k.digest, k.name) == plan), float("inf"))
