@@ -77,7 +77,7 @@ def outcomes_fit_the_plan(story: Chronicle, scenario: Scenario) -> Examined:
         elif outcome.outcome in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR):
             told = f"broker {outcome.leader}, epoch {outcome.leader_epoch}, log end {outcome.log_end}"
             moved = told_as_member(outcome, plan) or told_as_handed_over(story, outcome, decision.leader)
-            fits = _as_planned(outcome, decision) or moved
+            fits = _as_planned(outcome, decision) or moved or _as_planned_before(story, kept, outcome, decision)
             yield unless(fits, kept.at, f"{text}: {told}, which is not as planned")
         else:
             yield unless(outcome.reason is not None, kept.at, f"{text} and gives no reason")
@@ -99,6 +99,17 @@ def _as_planned(outcome: PartitionOutcome, decision: Decision) -> bool:
     newer = outcome.leader_epoch is not None and outcome.leader_epoch > decision.leader_epoch
     whole = outcome.log_end is not None and outcome.log_end >= (decision.log_end or 0)
     return outcome.leader == decision.leader and newer and whole
+
+
+def _as_planned_before(story: Chronicle, kept: Kept, outcome: PartitionOutcome, decision: Decision) -> bool:
+    """Whether it is as an earlier plan of the same process had it, which had this leader elected, that came back."""
+    elected = {held.leader for held in story.held if (held.by, held.id) == (kept.process, outcome.id)}
+    plans = {other.digest for other in story.kept if other.process == kept.process and other.at < kept.at}
+    return outcome.leader in elected and any(
+        (earlier.id, earlier.topic_id) == (decision.id, decision.topic_id) and _as_planned(outcome, earlier)
+        for digest in sorted(plans)
+        for earlier in story.plan(digest).decisions
+    )
 
 
 def _outcomes(story: Chronicle) -> Iterator[tuple[Kept, Plan, PartitionOutcome]]:

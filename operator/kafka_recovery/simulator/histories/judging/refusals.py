@@ -18,8 +18,8 @@ from kafka_recovery.simulator.histories.judging.words import LAST_SEEN
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 
 _SLACK = 0.1
-_OLDEST = 60.0
-"""Seconds of its own time for which an engine may hold on to a policy while it refuses by it."""
+_OLDEST = 120.0
+"""Seconds for which an engine may hold on to what halted it: a minute of its own, and one of quarantine after it."""
 
 NOT_JUDGED = frozenset(
     {
