@@ -15,6 +15,7 @@ from kafka_recovery.simulator.histories.judging.ownership import (
 )
 from kafka_recovery.simulator.histories.judging.told import held_up_by_a_relay
 from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.host.weather import WireFault
 
 
 def nothing_without_its_record(story: Chronicle, scenario: Scenario) -> Examined:
@@ -88,7 +89,8 @@ def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Examined:
         found = story.assignment(id)
         if last is not None and set(found) == set(last.wanted):
             text = f"{id} is left in the order {list(found)}; its owner wants {list(last.wanted)}{last.told}"
-            yield unless(found == last.wanted or held_up_by_a_relay(story, id), story.now, text)
+            right = found == last.wanted or held_up_by_a_relay(story, id)
+            yield unless(right, story.now, text + _garbled(scenario))
 
 
 def restored_is_restored(story: Chronicle, scenario: Scenario) -> Examined:
@@ -101,9 +103,14 @@ def restored_is_restored(story: Chronicle, scenario: Scenario) -> Examined:
         ours = (
             stands is not None and stands.plan is not None and stands.machine == said.machine and is_engine(stands.by)
         )
-        yield unless(
-            not ours, said.at, f"{text}, but it is still {list(said.assignment)}{stands.told if stands else ''}"
-        )
+        but = f"but it is still {list(said.assignment)}{stands.told if stands else ''}{_garbled(scenario)}"
+        yield unless(not ours, said.at, f"{text}, {but}")
+
+
+def _garbled(scenario: Scenario) -> str:
+    """What a person has to know of an order besides: whether what was read of it may have been no broker's word."""
+    bad = any(fault.wire is WireFault.GARBLED for fault in scenario.faults)
+    return " (and there were answers that no broker gave)" if bad else ""
 
 
 def _seen_at(story: Chronicle, asked: Asked, change: Ordered) -> float:
