@@ -345,7 +345,8 @@ ALLOWED: list[tuple[tuple[str, ...], str, str, str]] = [
     (("patch",), GROUP, "recoverypolicies/status", ""),
     (("patch",), GROUP, "partitionrecoveries/status", ""),
     (("patch",), GROUP, "recoveryapprovals/status", ""),
-    (("get", "list", "create", "patch", "delete"), "", "configmaps", ""),
+    (("get", "list", "create", "patch", "delete"), GROUP, "recoveryrecords", ""),
+    (("get",), "", "configmaps", OPERATOR),
     (("get",), "", "secrets", ""),
     (("create", "patch"), "events.k8s.io", "events", ""),
     (("create",), "coordination.k8s.io", "leases", ""),
@@ -355,6 +356,8 @@ ALLOWED: list[tuple[tuple[str, ...], str, str, str]] = [
 ]
 """Verbs, group, resource, name."""
 DENIED: list[tuple[tuple[str, ...], str, str, str]] = [
+    (("update",), GROUP, "recoveryrecords", ""),
+    (("get", "list", "create", "patch", "delete"), "", "configmaps", ""),
     (("create", "update", "patch", "delete"), GROUP, "recoveryapprovals", ""),
     (("approve",), GROUP, "partitionrecoveries", ""),
     (("create", "update", "patch", "delete"), GROUP, "watchedclusters", ""),

@@ -100,7 +100,6 @@ TERMINATIONS = {
     "after the election": Termination("after elect", 1),
     "while a leader is waited for": Termination("before answering", 1),
     "before the order is restored": Termination("before restore", 1),
-    "before the end is kept": Termination("after restore", 1),
 }
 TERMINATED = {when: range(first, first + 3) for when, first in zip(TERMINATIONS, range(LATE + 1, 99, 3), strict=False)}
 """The partitions of each of these runs."""

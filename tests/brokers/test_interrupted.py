@@ -140,7 +140,7 @@ def said(run: Running, text: str) -> None:
 
 def states_until_the_end(site: Site, partition: int, run: Running) -> list[Any]:
     """Who leads in which order, as it changes, until the command has ended."""
-    seen: list[Any] = []
+    seen: list[Any] = [(None, DESIGNATING)]
 
     def look() -> PartitionState:
         state = site.state(partition)

@@ -12,6 +12,7 @@ from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.play.stage import named_incident
 from kafka_recovery.simulator.wire.metadata_log import Written
 from testbed.kafka_tools import KafkaTools
+from testbed.waiting import wait_until
 from unit.simulator.play.playing import Played, played
 
 pytestmark = pytest.mark.brokers
@@ -46,16 +47,17 @@ def test_kafka_topics_makes_and_describes(tools: KafkaTools) -> None:
 def test_what_the_console_producer_writes_the_console_consumer_reads(tools: KafkaTools) -> None:
     tools.run("ConsoleProducer", "--topic", "orders", given="one\ntwo\nthree\n")
 
-    read = [
-        line
-        for partition in ("0", "1")
-        for line in tools.run(
-            "consumer.ConsoleConsumer", "--topic", "orders", "--partition", partition, "--offset", "earliest",
-            "--timeout-ms", "3000",
-        ).split()
-    ]  # fmt: skip
+    def read() -> list[str]:
+        return sorted(
+            line
+            for partition in ("0", "1")
+            for line in tools.run(
+                "consumer.ConsoleConsumer", "--topic", "orders", "--partition", partition, "--offset", "earliest",
+                "--timeout-ms", "3000",
+            ).split()
+        )  # fmt: skip
 
-    assert sorted(read) == ["one", "three", "two"]
+    wait_until("a consumer is quick enough to read all", read, lambda lines: lines == ["one", "three", "two"])
 
 
 def test_kafka_metadata_quorum_tells_who_leads_it(tools: KafkaTools) -> None:

@@ -19,7 +19,7 @@ from apiserver.objects import Asking, Refused
 from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, Install, define
 from charts.test_rendered import EVERYTHING
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
-from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import APPROVALS, POLICIES, RECORDS, RECOVERIES
 from testbed.helm.helm import Helm, HelmFailed, Object
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
@@ -88,6 +88,8 @@ def opened(control_plane: ControlPlane, namespace: str, older_definitions: None)
     administrator = Asking(control_plane.client(), namespace)
     yield administrator.create(RECOVERIES, journals.NAME, RECOVERY | {"clusterId": journals.CLUSTER})
     administrator.patch_metadata(RECOVERIES, journals.NAME, finalizers=None)
+    for record in administrator.names(RECORDS, ""):
+        administrator.patch_metadata(RECORDS, record, finalizers=None)
 
 
 # Coming, changing, going

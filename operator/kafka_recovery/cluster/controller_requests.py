@@ -32,10 +32,12 @@ from kafka_recovery.domain.reason import Reason
 
 _NONE, _ELECTION_NOT_NEEDED = 0, 84
 _NOT_CONTROLLER = 41
-_UNDECIDED = frozenset({-1, 7, 13, _NOT_CONTROLLER})
-"""REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which may still do it.
-NOT_CONTROLLER, UNKNOWN_SERVER_ERROR: a controller that resigns fails with these what it has not yet committed, after
-the records went to Raft (QuorumController's deferred events): its successor may commit them."""
+_NOT_DONE = frozenset({3, 5, 6, 8, 17, 37, 38, 44, 60, 74, 77, 80, 83, 85, 89, 100})
+"""What a controller answers before it has written anything: no such topic or partition, no leader to be had, a
+reassignment going on, a policy, a quota, a stale epoch. Every other code leaves it open whether it was done, also one
+that is newer than this list. REQUEST_TIMED_OUT, NETWORK_EXCEPTION: the broker gave up waiting for the controller, which
+may still do it. NOT_CONTROLLER, UNKNOWN_SERVER_ERROR: a controller that resigns fails with these what it has not yet
+committed, after the records went to Raft (QuorumController's deferred events): its successor may commit them."""
 _FINAL = frozenset({29, 31, 35, 39, 42, 87})
 """Not authorized, unsupported version, a broker that is not registered, invalid request, invalid record: the same
 request fails the same way again."""
@@ -198,6 +200,10 @@ def _verdict(code: int, what: str, needs: str, relay: Relay | None) -> ElectionA
     reason = reason_for(code, what, needs=needs)
     if code == _ELECTION_NOT_NEEDED:
         return ElectionAnswer(Answer.NOT_NEEDED, reason)
-    if code in _UNDECIDED:
-        return ElectionAnswer(Answer.UNANSWERED, reason, relay)
-    return ElectionAnswer(Answer.REFUSED if code in _FINAL else Answer.CHANGED, reason)
+    if code in _FINAL:
+        return ElectionAnswer(Answer.REFUSED, reason)
+    return (
+        ElectionAnswer(Answer.CHANGED, reason)
+        if code in _NOT_DONE
+        else ElectionAnswer(Answer.UNANSWERED, reason, relay)
+    )

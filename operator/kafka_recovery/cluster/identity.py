@@ -12,7 +12,7 @@ from typing import Any
 from kafka.protocol.admin import DescribeConfigsRequest
 
 from kafka_recovery.cluster.connection import Connection
-from kafka_recovery.cluster.errors import AnotherBroker, UnsupportedRequest
+from kafka_recovery.cluster.errors import AnotherBroker, InvalidAnswer, UnsupportedRequest
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.cluster.versions import ApiVersions, choose_version
 from kafka_recovery.domain.ids import BrokerId
@@ -20,7 +20,8 @@ from kafka_recovery.domain.ids import BrokerId
 VERSIONS = (1, 4)
 
 _BROKER_RESOURCE = 4
-_INVALID_REQUEST = 42
+_NONE, _INVALID_REQUEST = 0, 42
+_MAY_NOT_ASK = frozenset({29, 31})
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,13 @@ def identity_request(broker: BrokerId) -> Any:
 
 
 def check_identity(at: Address, broker: BrokerId, answer: Any) -> None:
-    """Raises AnotherBroker if the answer proves that another one gave it. Nothing is known without the right to ask."""
-    for result in answer.results:
-        if result.error_code == _INVALID_REQUEST:
-            raise AnotherBroker(at, broker, result.error_message)
+    """Raises AnotherBroker if the answer proves that another one gave it, InvalidAnswer if it proves nothing.
+
+    Without the right to ask nothing is known.
+    """
+    codes = {result.error_code: result for result in answer.results}
+    if _INVALID_REQUEST in codes:
+        raise AnotherBroker(at, broker, codes[_INVALID_REQUEST].error_message)
+    described = codes.get(_NONE) is not None and codes[_NONE].resource_name == str(broker)
+    if not described and _MAY_NOT_ASK.isdisjoint(codes):
+        raise InvalidAnswer(at, f"DescribeConfigs of broker {broker} was answered with {sorted(codes) or 'nothing'}")

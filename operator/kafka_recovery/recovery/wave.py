@@ -264,7 +264,10 @@ class WaveSteps:
         """
         looks = await self._looked(partitions)
         gone = [id for id in partitions if self._is_gone(id, looks.get(id))]
-        return {**looks, **(await self._looked(gone) if gone else {})}
+        if not gone:
+            return looks
+        await self.clock.sleep(self.timing.look)
+        return {**looks, **await self._looked(gone)}
 
     def _is_gone(self, id: TopicPartition, look: Sighting | None) -> bool:
         anew = isinstance(look, Leadership) and look.topic_id != self.evidence[id].topic_id

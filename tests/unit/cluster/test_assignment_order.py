@@ -44,6 +44,7 @@ class TestElecting:
             (13, Answer.UNANSWERED),
             (41, Answer.UNANSWERED),
             (-1, Answer.UNANSWERED),
+            (4242, Answer.UNANSWERED),
         ],
     )
     async def test_what_the_controller_said_is_taken_for_what_it_can_mean(self, code: int, answer: Answer) -> None:

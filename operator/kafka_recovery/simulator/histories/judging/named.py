@@ -38,14 +38,6 @@ KNOWN: tuple[Named, ...] = (
         (),
     ),
     Named(
-        "an-order-behind-a-garbled-topic-id",
-        "Where a topic's id is garbled on its way in two answers running, the topic counts as made anew, and the order"
-        " that was set for an election as no more there.",
-        ("restored_is_restored", "no_order_is_left_behind"),
-        r"there were answers that no broker gave",
-        (1436,),
-    ),
-    Named(
         "gone-is-said-of-what-may-not-be-seen",
         "Where the right to see a topic is taken away after the plan is made, its partitions are refused as"
         " `PartitionGone`, though they are there.",

@@ -15,7 +15,6 @@ from kafka_recovery.simulator.histories.judging.ownership import (
 )
 from kafka_recovery.simulator.histories.judging.told import held_up_by_a_relay
 from kafka_recovery.simulator.histories.scenario import Scenario
-from kafka_recovery.simulator.host.weather import WireFault
 
 
 def nothing_without_its_record(story: Chronicle, scenario: Scenario) -> Examined:
@@ -90,7 +89,7 @@ def no_order_is_left_behind(story: Chronicle, scenario: Scenario) -> Examined:
         if last is not None and set(found) == set(last.wanted):
             text = f"{id} is left in the order {list(found)}; its owner wants {list(last.wanted)}{last.told}"
             right = found == last.wanted or held_up_by_a_relay(story, id)
-            yield unless(right, story.now, text + _garbled(scenario))
+            yield unless(right, story.now, text)
 
 
 def restored_is_restored(story: Chronicle, scenario: Scenario) -> Examined:
@@ -103,14 +102,8 @@ def restored_is_restored(story: Chronicle, scenario: Scenario) -> Examined:
         ours = (
             stands is not None and stands.plan is not None and stands.machine == said.machine and is_engine(stands.by)
         )
-        but = f"but it is still {list(said.assignment)}{stands.told if stands else ''}{_garbled(scenario)}"
+        but = f"but it is still {list(said.assignment)}{stands.told if stands else ''}"
         yield unless(not ours, said.at, f"{text}, {but}")
-
-
-def _garbled(scenario: Scenario) -> str:
-    """What a person has to know of an order besides: whether what was read of it may have been no broker's word."""
-    bad = any(fault.wire is WireFault.GARBLED for fault in scenario.faults)
-    return " (and there were answers that no broker gave)" if bad else ""
 
 
 def _seen_at(story: Chronicle, asked: Asked, change: Ordered) -> float:
