@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
-from kafka_recovery.domain.election import ALL_OFFLINE, Answer, ElectionAnswer, ElectionRequest, Scope
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.election import (
+    ALL_OFFLINE,
+    Answer,
+    ElectionAnswer,
+    ElectionRequest,
+    Gone,
+    Leadership,
+    Scope,
+    Sighting,
+)
+from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
@@ -547,4 +558,34 @@ async def test_a_wave_whose_designation_is_unanswered_waits_out_the_minute_befor
 
     assert world.waited_out()
     assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert world.kept_its_promises()
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["gone", "made anew"])
+async def test_one_wrong_word_about_a_topic_leaves_no_order_behind(world: World, gone: bool) -> None:
+    """The answer to the restore is read from the same broker, so it is as wrong."""
+    world.offline({3: 15, 2: 27})
+    restore, leaders, wrong = world.kafka.restore, world.kafka.leaders, ["restore", "leaders"]
+
+    async def misread(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        if "restore" not in wrong:
+            return await restore(requests)
+        wrong.remove("restore")
+        return {each.id: ElectionAnswer(Answer.ACCEPTED) for each in requests}
+
+    async def misled(*given: Any) -> Mapping[TopicPartition, Sighting]:
+        looks = dict(await leaders(*given))
+        if wrong == ["leaders"]:
+            wrong.clear()
+            look = looks[ORDERS]
+            assert isinstance(look, Leadership)
+            looks[ORDERS] = Gone(ORDERS, Reason("NoTopic", "")) if gone else replace(look, topic_id=TopicId("another"))
+        return looks
+
+    world.kafka.restore = misread  # type: ignore[method-assign]
+    world.kafka.leaders = misled  # type: ignore[assignment, method-assign]
+
+    await world.recover()
+
+    assert wrong == []
     assert world.kept_its_promises()

@@ -345,3 +345,12 @@ def test_what_an_earlier_process_told_still_stands() -> None:
         kind: conditions(before)[kind] for kind in ("Planned", "Approved", "Verified")
     }
     assert untaken(CLUSTER_GONE, 2, status, LATER, stuck=False) == status
+
+
+def test_whatever_is_said_the_plans_that_were_begun_stay_named() -> None:
+    """Without their names nobody carries them out, or restores what they altered."""
+    begun = {"recoveryUid": "x", "plans": ["ab" * 32]}
+
+    said = status_of(Known(Phase.STUCK, WHY, 1), 1, {"begun": begun}, NOON)
+
+    assert said["begun"] == begun
