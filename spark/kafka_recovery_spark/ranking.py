@@ -200,8 +200,11 @@ def _told(compared: DataFrame) -> DataFrame:
     best, ranked, only = F.col("best"), F.col("ranked"), F.col("only_leader")
     brokers = F.transform(ranked, lambda replica: replica["broker"])
     first_other = F.array_position(F.transform(ranked, lambda replica: replica["is_equal"]), False)
-    equals = F.when(first_other == 0, brokers).otherwise(F.slice(brokers, 1, first_other.cast("int") - 1))
-    is_stuck = best.isNotNull() & only.isNotNull() & ~F.array_contains(equals, only)
+    among = F.when(first_other == 0, brokers).otherwise(F.slice(brokers, 1, first_other.cast("int") - 1))
+    stuck = F.coalesce(best.isNotNull() & only.isNotNull() & ~F.array_contains("among", only), F.lit(False))
+    # Columns of their own: what so many others ask for would be worked out anew for each of them.
+    compared = compared.withColumn("among", among).withColumn("is_stuck", stuck)
+    equals, is_stuck = F.col("among"), F.col("is_stuck")
     is_elected = best.isNotNull() & ~is_stuck
     is_refused = ~is_elected & ~F.col("is_led") & ~F.col("waits")
     rejected = F.filter("replicas", lambda replica: replica["code"].isNotNull())
