@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from kafka_recovery.decision.spread import TieSet, level, no_load
 from kafka_recovery.domain.ids import BrokerId
-from kafka_recovery.domain.plan import Verdict
 
 LEADERS = pa.schema(
     [
@@ -46,10 +45,13 @@ def leaders(evidence: DataFrame, ranked: DataFrame) -> DataFrame:
 
 
 def _tie_sets(ranked: DataFrame) -> DataFrame:
-    """How many partitions have the same equal candidates, and of whom a ranking would choose first."""
-    elected = ranked.where(F.col("verdict") == F.lit(str(Verdict.ELECT)))
+    """How many partitions have the same equal candidates, and of whom a ranking would choose first; null: of nobody.
+
+    Who is not elected is left out by `_levelled`: a condition on the ranking here would be moved below the ranking's
+    steps by Spark, and each step written out in it as often as the next one names it.
+    """
     return (
-        elected.groupBy("cluster_id", F.sort_array("equals").alias("ties"), "chosen")
+        ranked.groupBy("cluster_id", F.sort_array("equals").alias("ties"), "chosen")
         .agg(F.count("*").alias("partitions"))
     )  # fmt: skip
 
@@ -73,7 +75,7 @@ def _levelled(cluster: str, counts: Sequence[Row]) -> Iterator[dict[str, Any]]:
     ties: Counter[TieSet] = Counter()
     preferred: Counter[BrokerId] = Counter()
     for row in counts:
-        if row.ties is not None:
+        if row.chosen is not None:
             ties[tuple(map(BrokerId, row.ties))] += row.partitions
             preferred[BrokerId(row.chosen)] += row.partitions
     loads = no_load({id: row.rack for id, row in brokers.items()})

@@ -149,7 +149,10 @@ def test_nobody_opens_a_recovery_that_looks_as_if_its_orders_were_altered(eve: K
     wait_until("the policy is at work", lambda: refused(eve, "create", "--dry-run=server", "-f", "-", given=held), bool)
 
     assert "leave it out" in eve.attempt("create", "-f", "-", given=held).stderr
-    assert not refused(eve, "create", "--dry-run=server", "-f", "-", given=plain)
+    assert not refused(eve, "create", "-f", "-", given=plain)
+    later = ("patch", "prec", "hers", "--type=merge", "-p")
+    assert refused(eve, *later, f'{{"metadata": {{"finalizers": ["{FINALIZER}"]}}}}')
+    assert not refused(eve, *later, '{"spec": {"suspend": true}}')
 
 
 def test_not_even_an_administrator_changes_what_one_tells(kubectl: Kubectl, forgery: Object) -> None:

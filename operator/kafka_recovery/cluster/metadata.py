@@ -42,7 +42,6 @@ _UNKNOWN_TOPIC = "UnknownTopicOrPartition"
 
 _NO_UUID = uuid.UUID(int=0)
 _TOPIC_RESOURCE = 2
-_NO_SUCH_TOPIC = "UnknownTopicOrPartition"
 _MIN_ISR, _UNCLEAN, _TIERED = "min.insync.replicas", "unclean.leader.election.enable", "remote.storage.enable"
 _CONFIG_SOURCES = {
     1: "topic",

@@ -81,7 +81,7 @@ class ReplicaSurvey:
         nothing, other ClusterErrors if the broker can't be asked.
         """
         began = loop_time()
-        reader = self._interview()
+        reader = self._reader()
         probes = [Probe(state, above=state.leader_epoch + 1) for state in states]
         try:
             await together(*(self._measure(reader, chunk, may_lead, known or {}) for chunk in _chunks(probes)))
@@ -99,11 +99,11 @@ class ReplicaSurvey:
 
         Raises ClusterError if the broker can't be asked.
         """
-        reader = self._interview()
+        reader = self._reader()
         parts = await together(*(reader.leading(chunk) for chunk in _chunks(list(partitions))))
         return {id: lead for part in parts for id, lead in part.items()}
 
-    def _interview(self) -> BrokerReader:
+    def _reader(self) -> BrokerReader:
         return BrokerReader.lasting(self.deadline, self.brokers, self.broker, self.at)
 
     async def _measure(

@@ -14,7 +14,7 @@ APPROVAL_MISSING = "ApprovalMissing"
 """The reason of an outcome that no rule refused: a person may still say yes."""
 STILL_TO_COME = frozenset({APPROVAL_MISSING, "PlanIsFull"})
 """Reasons of outcomes that this recovery comes back to by itself: the next plan, or the next yes, may elect them."""
-GONE = frozenset({"UnknownPartition", "UnknownTopic", "TopicGone"})
+GONE = frozenset({"UnknownPartition", "UnknownTopicOrPartition", "TopicGone"})
 """Reasons that no waiting mends: what they speak of is not there."""
 
 

@@ -293,7 +293,7 @@ class FileJournal:
 
     def _unfinished(self) -> list[Run | DamagedRun]:
         kept = {run: self._storage.names(run) for run in self._storage.directories()}
-        begun = {run: names for run, names in kept.items() if _is_begun(names) and "finished.json" not in names}
+        begun = {run: names for run, names in kept.items() if is_begun(names) and "finished.json" not in names}
         return [self._entry(run, begun[run]) for run in sorted(begun, key=lambda run: self._age(run, begun[run]))]
 
     def _entry(self, run: str, names: Set[str]) -> Run | DamagedRun:
@@ -366,7 +366,8 @@ def _stem(name: str) -> str:
     return name.removesuffix(".json")
 
 
-def _is_begun(names: Set[str]) -> bool:
+def is_begun(names: Set[str]) -> bool:
+    """Whether the files of a run tell that it was begun."""
     return any(name == "begun.json" or (name.startswith("wave-") and _KNOWN.fullmatch(name)) for name in names)
 
 

@@ -83,16 +83,10 @@ class Rollout:
         """
         self._rest = deque(runs)
         try:
-            while self._rest or self._ahead:
-                await self._credit()
-                wave = await self._prepared()
-                if isinstance(wave, Reason):
-                    self._leave(wave)
-                else:
-                    await self._elect(wave)
-            await self._all_ended()
-        except Exception as error:  # noqa: BLE001 - kept, and raised below
-            await self._break_off(error)
+            try:
+                await self._wave_after_wave()
+            except Exception as error:  # noqa: BLE001 - kept, and raised below
+                await self._break_off(error)
         except BaseException:  # the process ends: the journal knows of all of them, and a resume restores their orders
             tasks = [*self._under_way, *([self._ahead] if self._ahead else [])]
             for task in tasks:
@@ -105,6 +99,16 @@ class Rollout:
                 raise first from BaseExceptionGroup("what else broke it off", others)
             raise first
         return self._again
+
+    async def _wave_after_wave(self) -> None:
+        while self._rest or self._ahead:
+            await self._credit()
+            wave = await self._prepared()
+            if isinstance(wave, Reason):
+                self._leave(wave)
+            else:
+                await self._elect(wave)
+        await self._all_ended()
 
     async def _break_off(self, error: Exception) -> None:
         """Nothing more is elected: the wave that was prepared ahead gets its orders back, as all others do."""

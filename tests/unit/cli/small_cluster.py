@@ -40,7 +40,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEAD = BrokerId(1)
 """Every offline partition here was led by broker 1, which is gone."""
 
-UNKNOWN = Reason("UnknownTopic", "no such partition, or our principal lacks DESCRIBE on the topic")
+UNKNOWN = Reason("UnknownTopicOrPartition", "no such partition, or our principal lacks DESCRIBE on the topic")
 
 
 @dataclass

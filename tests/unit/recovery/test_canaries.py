@@ -369,6 +369,37 @@ async def test_a_canary_is_counted_once_also_while_its_wave_is_coming_to_its_end
     assert len(recovered(report)) == len(IDS)
 
 
+async def test_a_run_that_is_cancelled_while_it_breaks_off_leaves_no_wave_behind(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its owner starts another one at once: two that write at a time would undo each other's orders."""
+    plan = await world.plan(CANARY)
+    restoring = asyncio.Event()
+
+    async def silent(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        restoring.set()
+        await asyncio.Event().wait()
+        return {}
+
+    def broken(*given: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(world.kafka, "restore", silent)
+    monkeypatch.setattr(world, "wave_started", broken)
+
+    with world.process(CANARY) as engine:
+        run = asyncio.create_task(engine.execute(plan))
+        await restoring.wait()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert left == set()
+
+
 class Owners:
     """Port `Supervision`: it may ponder before it answers."""
 

@@ -19,15 +19,17 @@ from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import complain
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.recovery.journal_files import is_begun
 from kafka_recovery.recovery.local_storage import local_journal
 
 _DIGEST = r"[0-9a-f]{6,64}"
 
 
-class Became(StrEnum):
-    """What became of a plan in the journal."""
+class RunState(StrEnum):
+    """How far the run of a plan came, by the journal."""
 
-    CARRIED_OUT = "CarriedOut"
+    ENDED = "Ended"
+    """Nothing of it is left to do or to undo, whoever was elected."""
     UNFINISHED = "Unfinished"
     """It was begun: resume goes on with it, undo puts its orders back."""
     NOT_BEGUN = "NotBegun"
@@ -39,7 +41,7 @@ class KeptPlan:
 
     cluster: str
     digest: str
-    became: Became
+    became: RunState
     directory: Path
 
     def read(self) -> Plan:
@@ -114,7 +116,7 @@ def _listed(rows: Sequence[tuple[str, str, str, str | None, int | None]]) -> Ren
     return table("Plan", "Became", "Made at", "Elections", "Cluster", rows=shown)
 
 
-def _became(names: Set[str]) -> Became:
+def _became(names: Set[str]) -> RunState:
     if "finished.json" in names:
-        return Became.CARRIED_OUT
-    return Became.UNFINISHED if "begun.json" in names else Became.NOT_BEGUN
+        return RunState.ENDED
+    return RunState.UNFINISHED if is_begun(names) else RunState.NOT_BEGUN

@@ -210,10 +210,17 @@ class Facts:
         return raw
 
     async def hold(self, digest: str) -> None:
-        """Let no deletion take a plan away before its run has ended; what is kept of the run is held from the first."""
-        for each in await self._listed(f"{FACT_LABEL} in (plan,{PART}),{PLAN_LABEL}={digest[:PLAN_LENGTH]}"):
-            meta = each["metadata"]
+        """Let no deletion take a plan away before its run has ended; what is kept of the run is held from the first.
+
+        Raises InvalidDocument if any of it is gone.
+        """
+        found = await self._listed(f"{FACT_LABEL} in (plan,{PART}),{PLAN_LABEL}={digest[:PLAN_LENGTH]}")
+        held = [
             await self._patch(meta, {"finalizers": [*_of_others(meta), FINALIZER]})
+            for meta in (each["metadata"] for each in found)
+        ]
+        if not all(held) or not any(each["spec"]["fact"] == "plan" for each in found):
+            raise InvalidDocument(damaged(self.record(digest, "plan"), "it is missing, or a part of it is"))
 
     async def release(self, digest: str) -> None:
         """Let whoever may delete them delete the facts about a plan, whose run has ended."""
@@ -269,11 +276,13 @@ class Facts:
         if FINALIZER in meta.get("finalizers", ()):
             await self._patch(meta, {"finalizers": _of_others(meta)})
 
-    async def _patch(self, meta: Object, change: Object) -> None:
+    async def _patch(self, meta: Object, change: Object) -> bool:
+        """False: it is gone, with its owner perhaps, or another one has its name."""
         try:
             await self._api.patch(self._path(meta["name"]), {"metadata": {"uid": meta["uid"], **change}})
+            return True
         except (NotFound, Conflict):
-            return  # it is gone, with its owner perhaps, or another one has its name: the next listing tells
+            return False
         except ApiError as error:
             raise unwritable(f"RecoveryRecord {self._namespace}/{meta['name']}", error) from error
 
@@ -380,7 +389,10 @@ def unwritable(what: str, error: ApiError) -> JournalUnwritable:
 
 def _hint(error: ApiError) -> str:
     if error.status == 403 and "being terminated" in error.message:
-        return "the namespace is being deleted: nothing is begun in it any more"
+        return (
+            "the namespace is being deleted: nothing is begun in it any more, and an order that a run altered is not "
+            "put back by the operator; kafka-recovery undo --records does that"
+        )
     if error.status == 403 and "quota" in error.message:
         return "raise the namespace's ResourceQuota"
     if error.status == 403 and "ValidatingAdmissionPolicy" in error.message:

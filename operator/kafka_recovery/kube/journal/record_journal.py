@@ -136,6 +136,7 @@ class RecordJournal:
         if by is not None:
             await self._facts.keep(digest, "approval", canonical(_Approval(by)))
         await self._facts.keep(digest, "begun", b"{}")
+        self._kept = None if kept is None else kept | {_prefix(digest)}
         self._begun = True
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
@@ -253,8 +254,12 @@ class RecordJournal:
             for end in ends
         )
 
+    async def has_begun(self, digest: str) -> bool:
+        """Whether a run of this plan was begun, be it in vain."""
+        return await self._facts.find(digest, "begun") is not None
+
     async def _never_begun(self, digest: str) -> None:
-        if await self._facts.find(digest, "begun"):
+        if await self.has_begun(digest):
             raise ValueError(f"plan {digest[:12]} has begun: it can be finished, not discarded")
 
     async def settle(self) -> None:

@@ -65,6 +65,8 @@ class Progress:
     """The plan that was shown before; what is another one now is told of the next."""
     _wave_began: float | None = None
     _begun: dict[str, PlanNow] = field(default_factory=dict)
+    _approvals: dict[str, ApprovedBy] = field(default_factory=dict)
+    """By the digests of plans that were begun."""
     _causes: Counter[str] = field(default_factory=Counter)
 
     def known(self) -> Known:
@@ -75,12 +77,19 @@ class Progress:
             self.total,
             self.outcomes,
             self.plan_shown,
-            self.approval,
+            self._decided_by(),
             self.end,
             tuple(self._begun.values()),
             ranked=self.ranked,
             history=self.history.told(self.plan_shown.digest if self.plan_shown else None),
         )
+
+    def _decided_by(self) -> ApprovedBy | None:
+        """Whose approval of the plan that is told of counts, or counted when that was begun."""
+        last = next(reversed(self._begun), None) if self.end else None
+        if last is None or (self.plan_shown and self.plan_shown.digest == last):
+            return self.approval
+        return self._approvals.get(last)
 
     def enter(self, phase: Phase, reason: Reason) -> None:
         """A new phase, or another reason for the present one."""
@@ -194,6 +203,8 @@ class Progress:
         self._wave_began = time.monotonic()
         if self.plan_shown:
             self._begun[self.plan_shown.digest] = self.plan_shown
+            if self.approval:
+                self._approvals[self.plan_shown.digest] = self.approval
         self.electing(self.approval is not None)
         self.enter(Phase.ELECTING, Reason("Electing", f"wave {wave} of {waves} is being elected"))
 

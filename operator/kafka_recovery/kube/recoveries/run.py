@@ -329,7 +329,8 @@ class RecoveryRun:
         if shown and shown.digest not in begun and await self.journal.kept(shown.digest):
             await self.journal.discard(shown.digest)
             for digest in self.progress.history.surplus() if replaced else ():
-                await self.journal.forget(digest)
+                if not await self.journal.has_begun(digest):  # one that dropped out before its first wave has
+                    await self.journal.forget(digest)
 
     async def _end(self, end: End, why: Reason) -> None:
         """Over; whoever said something about it and got no answer gets one first."""

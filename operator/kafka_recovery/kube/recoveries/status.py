@@ -120,8 +120,8 @@ class Known:
 
     @property
     def lasting(self) -> PlanNow | None:
-        """The plan that is shown; of a recovery that has ended without one, the last that was begun."""
-        return self.plan or (self.begun[-1] if self.begun and self.end else None)
+        """The plan that is shown; of a recovery that has ended, the last that was begun: what came of it lasts."""
+        return self.begun[-1] if self.begun and self.end else self.plan
 
     @property
     def stage(self) -> Stage:

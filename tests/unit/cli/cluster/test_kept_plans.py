@@ -34,7 +34,7 @@ def test_the_plans_of_the_journal_are_listed_the_newest_first(
     heading, *rows = plans().stdout.splitlines()
 
     assert heading.split() == ["Plan", "Became", "Made", "at", "Elections", "Cluster"]
-    assert [row.split()[:2] for row in rows] == [[two[0], "NotBegun"], [two[1], "CarriedOut"]]
+    assert [row.split()[:2] for row in rows] == [[two[0], "NotBegun"], [two[1], "Ended"]]
     assert all(row.split()[-2:] == ["1", cluster.id] for row in rows)
 
 
@@ -42,7 +42,7 @@ def test_each_of_them_can_be_shown_and_explained_by_the_beginning_of_its_digest(
     shown = plans(two[1][:6]).stdout
     why = recovery("explain", "orders-17", "--plan", two[1][:6])
 
-    assert "CarriedOut.\n" in shown.splitlines()[0] + "\n"
+    assert "Ended.\n" in shown.splitlines()[0] + "\n"
     assert "orders-17  Elect" in shown
     assert f"Digest: {two[1]}" in shown
     assert why.stdout.startswith("orders-17: Elect broker 2")
@@ -89,7 +89,7 @@ def test_one_that_was_changed_is_told_of_and_hides_no_other(
 
     assert listed.exit_code == 0
     assert "it was changed" in listed.stderr
-    assert [line.split()[1] for line in listed.stdout.splitlines()[1:]] == ["NotBegun", "CarriedOut"]
+    assert [line.split()[1] for line in listed.stdout.splitlines()[1:]] == ["NotBegun", "Ended"]
 
 
 def test_where_there_is_no_journal_that_is_said(recovery: Run) -> None:

@@ -145,7 +145,7 @@ def test_a_partition_that_does_not_exist_is_bad_input(cluster: SmallCluster, rec
     refused = recovery(*command, "oders-17")
 
     assert refused.exit_code == 2
-    assert "Error: oders-17 can't be looked at: UnknownTopic: no such partition" in refused.stderr
+    assert "Error: oders-17 can't be looked at: UnknownTopicOrPartition: no such partition" in refused.stderr
 
 
 def test_what_does_exist_is_shown_all_the_same_but_a_plan_without_the_rest_is_not_kept(

@@ -85,7 +85,7 @@ def test_a_partition_that_does_not_exist_is_not_shown_as_if_all_were_well(
     shown = unclean("--path-to-json-file", file, "--show-replica-info")
 
     assert shown.exit_code == 2
-    assert "Error: orders-99 can't be looked at: UnknownTopic" in shown.stderr
+    assert "Error: orders-99 can't be looked at: UnknownTopicOrPartition" in shown.stderr
     assert "\norders-17 " in shown.stdout
 
 
@@ -177,7 +177,7 @@ def test_failures_go_to_stderr_one_line_each_and_the_others_are_recovered(
     assert done.stdout == "orders-17: broker 2 elected, log end 27\n"
     failures = [line for line in done.stderr.splitlines() if line.startswith(("orders-", "pay-"))]
     assert failures == [
-        "orders-99: UnknownTopic: no such partition, or our principal lacks DESCRIBE on the topic",
+        "orders-99: UnknownTopicOrPartition: no such partition, or our principal lacks DESCRIBE on the topic",
         "pay-0: ClusterAuthorizationFailed: our principal lacks ALTER",
     ]
 

@@ -12,8 +12,9 @@ import pytest
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.formats.documents import digest
+from kafka_recovery.formats.documents import InvalidDocument, digest
 from kafka_recovery.kube.journal import facts
+from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
@@ -22,6 +23,7 @@ from unit.kube.journal.journals import (
     NAME,
     NAMESPACE,
     OTHERS,
+    PLACE,
     RECOVERED,
     RECOVERY,
     another,
@@ -294,3 +296,34 @@ async def test_a_finalizer_that_somebody_adds_at_the_same_moment_stays(
     await journal_of(api).approved(name, "ann")
 
     assert api.finalizers(NAMESPACE, NAME) == [OTHERS, "example.com/theirs", FINALIZER]
+
+
+async def test_an_earlier_plan_of_the_same_process_stays_named_as_begun(
+    api: KubernetesInMemory, world: World, plan: Plan
+) -> None:
+    """It ended in doubt, and the rest was planned anew: nobody else would ever restore what it altered."""
+    journal = journal_of(api)
+    assert await journal.unfinished() == []
+    first = await begin(journal, plan)
+    second = await begin(journal, await another(world))
+
+    assert {run.digest for run in await journal_of(api).unfinished()} == {first, second}
+
+
+async def test_a_plan_that_is_gone_when_it_is_to_be_held_is_not_begun(
+    api: KubernetesInMemory, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = journal_of(api)
+    digest = await journal.record(plan)
+    head = f"{PLACE}/{NAME}-{digest[:16]}-plan"
+    put_on = OrderFinalizer.put_on
+
+    async def meanwhile(finalizer: OrderFinalizer) -> None:
+        await put_on(finalizer)
+        api.tear_out(head)
+
+    monkeypatch.setattr(OrderFinalizer, "put_on", meanwhile)
+
+    with pytest.raises(InvalidDocument, match="-plan: it is missing"):
+        await journal.approved(digest, "ann")
+    assert await journal_of(api).unfinished() == []

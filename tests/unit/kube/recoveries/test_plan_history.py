@@ -7,13 +7,20 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.domain.outcome import End, Outcome
+from kafka_recovery.cluster.errors import reason_for
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.counts import Stage, counted
+from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.recoveries.plan_history import KEPT, LISTED, Became, PlanHistory, PlanTold
+from kafka_recovery.kube.recoveries.progress import is_final
+from kafka_recovery.kube.recoveries.status import ApprovedBy, status_of
 from kafka_recovery.kube.resources.kinds import POLICIES
+from unit.decision.incident import evidence, partition
 from unit.kube.journal.journals import NAME, NAMESPACE, UID
+from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.office import Office
 from unit.kube.recoveries.test_progress import BOTH, DIGEST, PLAN, Seen, outcome
 from unit.recovery.brokers import CLUSTER
@@ -153,3 +160,30 @@ def test_a_status_lists_the_newest_and_reads_back_what_it_said() -> None:
 
     assert [each["elections"] for each in said] == list(range(LISTED + 4, 4, -1))
     assert [told.as_said() for told in PlanHistory.of({"plans": said}).told(None)] == said
+
+
+def test_after_the_end_the_plan_that_was_begun_is_told_of_and_who_approved_it() -> None:
+    """A later one that elects nobody costs nothing, and nobody was asked: said of the recovery, that is false."""
+    seen, ann = Seen(), ApprovedBy("ann-1", "uid", "ann")
+    seen.progress.planned(PLAN, DIGEST)
+    seen.progress.approved(ann)
+    seen.progress.wave_started(1, 1, 1)
+    seen.progress.concluded(outcome(Outcome.RECOVERED))
+    later = decide(evidence(partition({1: None}, isr=(1,))), PLAN.policy)
+    assert not later.elections
+    seen.progress.planned(later, digest(later))
+    seen.progress.ended(End.RECOVERED, Reason("Recovered", "all lead"))
+
+    known = seen.progress.known()
+    said = status_of(known, 1, {}, NOON)
+
+    assert (said["plan"]["digest"], said["plan"]["elections"]) == (DIGEST, 1)
+    assert said["approval"]["by"] == "ann"
+
+
+def test_a_topic_that_kafka_knows_no_more_is_waited_for_no_longer() -> None:
+    """The word is Kafka's own, as the client reads it from error 3."""
+    gone = PartitionOutcome(ORDERS, Outcome.REFUSED, reason_for(3, "Metadata of orders"))
+
+    assert is_final(gone)
+    assert counted({ORDERS: gone}, 1, Stage()).offline == 0
