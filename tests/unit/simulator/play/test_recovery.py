@@ -94,7 +94,7 @@ def test_brokers_that_have_kip_1275_measure_and_elect_by_it(tmp_path: Path) -> N
         by_kip = ("--driver", "designated", "--replica-log-info-api-key", str(GET_REPLICA_LOG_INFO))
 
         with command("recover", *at, *by_kip, "--journal", str(tmp_path / "journal")) as recovering:
-            shown, said = recovering.communicate(120)
+            _, said = recovering.communicate(120)
 
         assert recovering.returncode == 0, said
         assert cluster.do(lambda: leaders(cluster)) == {"orders-0": 3}
