@@ -6,22 +6,16 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from fidelity.script import BROKERS, OBSERVER, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
+from kafka.protocol.api_header import ResponseClassRegistry
+
+from fidelity.requests import Requests
+from fidelity.script import BROKERS, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.log import Batch
-from kafka_recovery.simulator.model.messages import Produced
 from kafka_recovery.simulator.model.metadata import PartitionState
-from kafka_recovery.simulator.model.requests import (
-    AlterReassignments,
-    ElectionType,
-    ElectLeaders,
-    ListOffsets,
-    ListReassignments,
-    Request,
-)
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import AS_RELEASED
+from kafka_recovery.simulator.wire.session import Session
 
 SEED = 4
 PARTITION = TopicPartition(TOPIC, 0)
@@ -34,14 +28,15 @@ def play(script: Script) -> list[Sight]:
     return script.play(ModelStage(script.elr))
 
 
-class ModelStage:
+class ModelStage(Requests):
     """A simulated cluster. Waiting is virtual, so it costs nothing."""
 
     def __init__(self, elr: bool) -> None:
         # lag_max as on real brokers: there too a follower leaves the ISR when it is fenced, long before it lags out.
         settings = Settings(elr=elr, preferred_check=None, unclean_check=UNCLEAN_CHECK, lag_max=30.0)
         self.kafka = SimulatedKafka(SEED, brokers=BROKERS, settings=settings, switches=AS_RELEASED)
-        self._names = count(1)
+        self.topic = TOPIC
+        self._connections = count(1)
 
     def create(self, replicas: Sequence[int], min_isr: int, unclean: bool) -> None:
         self.kafka.create_topic(TOPIC, [replicas], min_isr=min_isr, unclean=unclean)
@@ -113,57 +108,25 @@ class ModelStage:
     def running(self) -> Sequence[int]:
         return [b for b in BROKERS if not self.kafka.paused(b) and self.kafka.brokers[BrokerId(b)].is_open]
 
-    def log_end(self, broker: int) -> int | str:
-        error, offset, _ = self.offsets(broker, -1, True)
-        return offset if error == "NONE" else error
-
-    def reassignment(self) -> tuple[list[int], list[int]]:
-        answer = self._ask(OBSERVER, ListReassignments((PARTITION,)))
-        ongoing = answer.partitions.get(PARTITION)
-        return (sorted(ongoing.adding), sorted(ongoing.removing)) if ongoing else ([], [])
-
-    def write(self, broker: int, records: int, acks: int) -> str:
-        answers: list[Produced] = []
-        batch = Batch(0, records, 0, f"script-{next(self._names)}", 0, 0.0)
-        self.kafka.network.node(CLIENT)
-        self.kafka.produce(
-            CLIENT,
-            BrokerId(broker),
-            PARTITION,
-            batch,
-            "all" if acks < 0 else str(acks),
-            answers.append,
-            lambda _: None,
-        )
-        self.wait("the producer is answered", lambda: bool(answers))
-        return answers[0].error.name
-
-    def offsets(self, broker: int, epoch: int, debugging: bool) -> tuple[str, int, int]:
-        answer = self._ask(broker, ListOffsets({PARTITION: LeaderEpoch(epoch)}, debugging=debugging))
-        found = answer.partitions[PARTITION]
-        return found.error.name, found.offset, found.leader_epoch
-
-    def elect(self, preferred: bool, topic: str) -> str:
-        id = TopicPartition(topic, 0)
-        kind = ElectionType.PREFERRED if preferred else ElectionType.UNCLEAN
-        return str(self._ask(OBSERVER, ElectLeaders(kind, (id,), CLIENT)).partitions[id].name)
-
-    def reassign(self, replicas: Sequence[int] | None, same_count: bool) -> str:
-        target = None if replicas is None else tuple(map(BrokerId, replicas))
-        request = AlterReassignments({PARTITION: target}, CLIENT, allow_replication_factor_change=not same_count)
-        return str(self._ask(OBSERVER, request).partitions[PARTITION].name)
-
     @property
     def _state(self) -> PartitionState:
         state = self.kafka.truth.state(PARTITION)
         assert state is not None, f"{PARTITION} does not exist"
         return state
 
-    def _ask(self, broker: int, request: Request[Any]) -> Any:
-        answers: list[Any] = []
-        self.kafka.request(CLIENT, broker, request, answers.append)
-        limit = self.kafka.scheduler.now + PATIENCE
-        while not answers:
-            assert self.kafka.scheduler.now < limit, f"broker {broker} does not answer {request}"
-            self.kafka.scheduler.step()
-        return answers[0]
+    def ask(self, broker: int, request: Any, version: int) -> Any:
+        answers: list[bytes] = []
+        session = Session(self.kafka, BrokerId(broker), f"{CLIENT}-{next(self._connections)}", _address)
+        request.API_VERSION = version
+        request.with_header(correlation_id=1, client_id=CLIENT)
+        response = ResponseClassRegistry.get_response_class(request.header)
+        # Its way takes time, in which brokers hear what the controller has just done, as on a real network.
+        self.kafka.run_for(0.01)
+        session.received(bytes(request.encode(version=version, header=True)), answers.append)
+        silent = self.kafka.run_while(lambda: not answers, at_most=PATIENCE)
+        assert not silent, f"broker {broker} does not answer {request}"
+        return response[None].decode(answers[0], version=version, header=True)
+
+
+def _address(broker: BrokerId) -> tuple[str, int]:
+    return f"broker-{broker}", 9092
