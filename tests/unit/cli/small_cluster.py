@@ -184,7 +184,7 @@ class SmallCluster:
         return ElectionAnswer(Answer.ACCEPTED)
 
     def _state(self) -> ClusterState:
-        ids = sorted({broker for partition in self._partitions.values() for broker in partition.logs} | {DEAD})
+        ids = sorted({broker for partition in self._partitions.values() for broker in partition.logs} | {DEAD, BrokerId(2)})
         brokers = tuple(
             Broker(
                 id=id,
