@@ -19,6 +19,7 @@ from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
 from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.replica_readers import ListOffsets, ReplicaReader
 from kafka_recovery.cluster.together import together
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.election import Scope
@@ -148,8 +149,8 @@ class Gathering:
             return {state.id: Replica(broker, None, nowhere) for state in held}
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
-        log_info = self._log_info(view.versions.get(broker))
-        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self.now, log_info)
+        ends = self._reader(view.versions.get(broker))
+        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self.now, ends)
         problem = view.faults.get(broker)
         found: dict[TopicPartition, Replica] = {}
         wanted = held
@@ -167,16 +168,16 @@ class Gathering:
             wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
             if not wanted:
                 break
-        if log_info is not None and log_info.epoch is not None:
-            self.epochs[broker] = log_info.epoch
+        if ends.epoch is not None:
+            self.epochs[broker] = ends.epoch
         silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
         return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
 
-    def _log_info(self, versions: ApiVersions | None) -> ReplicaLogInfo | None:
-        """The way to ask for log ends by GetReplicaLogInfo, if it is configured, and offered by this broker."""
+    def _reader(self, versions: ApiVersions | None) -> ReplicaReader:
+        """GetReplicaLogInfo, if it is configured, and offered by this broker; else what every release has."""
         key = self.kip_1275.replica_log_info_key
         offered = key is not None and versions is not None and offers_log_info(versions, key)
-        return ReplicaLogInfo(key) if key is not None and offered else None
+        return ReplicaLogInfo(key) if key is not None and offered else ListOffsets()
 
     async def _reassignments(
         self, view: View, ids: Sequence[TopicPartition]
