@@ -258,7 +258,7 @@ class UnsupportedRequest(ClusterError):
 
 
 class TooLate(ClusterError):
-    """What had to be sent soon was not: what was seen before would be too old by then."""
+    """A look took too long, or what had to be sent soon was not: what was seen before would be too old by then."""
 
     code = "TooLate"
 

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster import metadata
-from kafka_recovery.cluster.advancing import advances, committed
+from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
 from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerSilent, ClusterError, TooLate
@@ -41,7 +41,7 @@ from kafka_recovery.domain.reason import Reason
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
 _LAST_LOOK = 2
-"""Deadlines that a look may take in which brokers are asked but once: one that grows older than that is none."""
+"""Deadlines that a last look may take: one that grows older than that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,18 +63,24 @@ class Gathering:
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
-        """All that is seen. Raises TooLate if it was looked at before, and this took too long for a last look.
-
-        A first look may take longer: it may be the first to find out which brokers are silent.
-        """
-        if self.rules.attempts > 1 or not self.known:
-            return await self._evidence()
-        within = _LAST_LOOK * self.rules.deadline
+        """All that is seen. Raises TooLate if that takes longer than a look may."""
+        within = self._longest
         try:
             async with asyncio.timeout(within.total_seconds()):
                 return await self._evidence()
         except TimeoutError:
             raise TooLate(within) from None
+
+    @property
+    def _longest(self) -> timedelta:
+        """What a look may take in all, however many brokers are slow, and in however many answers each.
+
+        One deadline to find out who is there, and which are silent; the attempts to measure; twice if the metadata
+        changed meanwhile. A last look is one at what was seen before, in which brokers are asked but once.
+        """
+        if self.rules.attempts == 1 and self.known:
+            return _LAST_LOOK * self.rules.deadline
+        return 2 * (1 + self.rules.attempts) * max(self.rules.deadline, STANDSTILL)
 
     async def _evidence(self, *, again: bool = False) -> Evidence:
         began, deadline = loop_time(), self.rules.deadline
