@@ -53,8 +53,11 @@ def evidence_table(evidence: Evidence) -> RenderableType:
     return Group(lines(heading, ""), shown, _sentences([*problems, *gone]))
 
 
-def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
-    """Decisions, waves, loss classes and the digest; at most `rows` decisions (None: all)."""
+def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> RenderableType:
+    """Decisions, waves, loss classes and the digest; at most `rows` decisions (None: all).
+
+    `over`: nothing is elected by it any more, so what could be done before is left out.
+    """
     shown = plan.decisions[:rows]
     hidden = len(plan.decisions) - len(shown)
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
@@ -65,7 +68,7 @@ def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}", "", in_a_line(plan, found)),
         cost_table(found),
-        lines(*before_consent(plan), ""),
+        lines(*(() if over else before_consent(plan)), ""),
         _decisions(plan, shown),
         lines(*ending),
         _sentences([*reasons, *gone]),
