@@ -209,10 +209,16 @@ def _is_open(story: Chronicle, asked: Asked, request: ElectionRequest, until: As
 
 
 def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked) -> bool:
-    """Whether the designated leader led between two requests, and what is said of it is about a later epoch."""
+    """Whether the designated leader led between two requests, and what is said of it is about what came later.
+
+    That is a later epoch, or another topic of this name: then nothing tells any more how the election ended.
+    """
     id, epoch = said.outcome.id, said.outcome.leader_epoch
-    leaders = {f"broker {request.designated}" for request in asked.requests if request.id == id}
+    own = [request for request in asked.requests if request.id == id]
+    leaders = {f"broker {request.designated}" for request in own}
     led = [led for led in story.led if led.id == id and led.broker in leaders and asked.at <= led.at <= until.at]
+    if any(request.topic_id != said.topic_id for request in own):
+        return bool(led)
     return epoch is not None and any(epoch > each.epoch for each in led)
 
 

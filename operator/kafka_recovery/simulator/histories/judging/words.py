@@ -193,7 +193,8 @@ def _election(story: Chronicle, said: Concluded) -> Held | None:
 def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     """`Recovered` with another leader, or with less than was planned, is not `Recovered`.
 
-    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan. A
+    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan. So is
+    whoever leads as the last plan says that its process has taken over: what that plan elected nobody can tell it. A
     member of the ISR or ELR that leads in place of the planned one is told as such, and with what it has less.
     """
     outcome = said.outcome
@@ -210,7 +211,7 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     asked, request = next(of_this_leader, elections[0])
     stands_on = story.decision(asked, request)
     planned = None if stands_on is None else stands_on[1].log_end
-    if outcome.leader != request.designated:
+    if outcome.leader != request.designated and outcome.leader != _taken_over(story, said):
         if stands_on and told_as_member(outcome, story.plan(stands_on[0])):
             return
         if told_as_handed_over(story, outcome, request.designated):
@@ -220,6 +221,17 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     if planned is not None and outcome.log_end is not None:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
         yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")
+
+
+def _taken_over(story: Chronicle, said: Concluded) -> BrokerId | None:
+    """Whom the last plan designated that another process had begun with this partition, in the same journal."""
+    here = [kept for kept in story.kept if kept.machine == said.machine and said.outcome.id in kept.wave]
+    begun = [kept for kept in here if kept.process != said.process and kept.at <= said.at]
+    own = any(asked.process == said.process for asked in story.requests("elect"))
+    if own or not begun:
+        return None
+    decision = story.plan(begun[-1].digest).elections.get(said.outcome.id)
+    return None if decision is None else decision.leader
 
 
 def told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
