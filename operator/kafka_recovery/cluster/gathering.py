@@ -49,7 +49,7 @@ class Gathering:
     """One look at everything. `known`: earlier evidence; `now`: the wall clock that evidence is dated by.
 
     `epochs`: the brokers' own ones, as they are told while their logs are measured. `impostors`: brokers at whose
-    address another one answers.
+    address another one answers. `silent`: those that told nothing of any log, however often they were asked.
     """
 
     brokers: Brokers
@@ -61,6 +61,7 @@ class Gathering:
     known: Mapping[TopicPartition, PartitionEvidence]
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
+    silent: dict[BrokerId, Reason] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
         """All that is seen. Raises TooLate if that takes longer than a look may."""
@@ -157,10 +158,10 @@ class Gathering:
         fenced = listed is None or listed.fenced
         ends = self._reader(view.versions.get(broker))
         survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self.now, ends)
-        problem = view.faults.get(broker)
+        problem = self.silent.get(broker) or view.faults.get(broker)
         found: dict[TopicPartition, Replica] = {}
         wanted = held
-        for _ in range(_attempts_left(problem, fenced, rules)):
+        for _ in range(0 if broker in self.silent else _attempts_left(problem, fenced, rules)):
             try:
                 found |= await survey.measure(wanted, may_lead=fenced, known=known)
             except ClusterError as error:
@@ -177,6 +178,8 @@ class Gathering:
         if ends.epoch is not None:
             self.epochs[broker] = ends.epoch
         silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
+        if not found and silent.code == BrokerSilent.code:
+            self.silent[broker] = silent
         return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
 
     def _reader(self, versions: ApiVersions | None) -> ReplicaReader:

@@ -314,6 +314,23 @@ class TestMembers:
         assert evidence.partitions[0].assignment == (3, 2, 1)
         assert evidence.cluster.as_of == 99
 
+    async def test_a_broker_that_was_silent_is_not_waited_for_again_because_the_metadata_changed(self) -> None:
+        play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            play.members[3].roles["ListOffsets"] = lambda heard: None
+
+            def catch_up() -> None:
+                play.applied |= dict.fromkeys(play.applied, 99)
+                play.states[ORDERS] = offline(replicas=(3, 2, 1))
+
+            asyncio.get_running_loop().call_later(0.3, catch_up)
+            began = loop_time()
+            evidence = await cluster.gather(ALL_OFFLINE, HURRIED)
+            took = loop_time() - began
+
+        assert (evidence.partitions[0].assignment, problem(evidence, 3)) == ((3, 2, 1), "BrokerSilent")
+        assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
+
     async def test_a_last_look_that_takes_too_long_is_none_and_a_first_one_is(self) -> None:
         """Whoever looks first may be the first to find out which brokers are silent."""
         async with slow_pages(4) as cluster:
