@@ -22,6 +22,7 @@ from kafka_recovery.simulator.histories.facts import (
     CREATION,
     Answered,
     Asked,
+    Claimed,
     Concluded,
     Configured,
     Copy,
@@ -59,6 +60,7 @@ class Chronicle:
     disks: dict[str, Disk] = field(default_factory=dict)
     looked: list[Looked] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
+    claimed: list[Claimed] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)

@@ -83,13 +83,18 @@ def _unknown_to_it(told: Told) -> bool:
 
 
 def _one_before_could_lead(told: Told) -> bool:
-    """Whether its order was left as it stands, and a replica before the planned leader is not surely down by now."""
+    """Whether its order was left as it stands, and a replica before the planned leader may lead by now.
+
+    One that was down may have come back since; a member of the ISR or ELR that does is elected cleanly, and ends that.
+    """
     if told.planned is None or told.seen is None or told.looked is None:
         return False
     decision = told.planned[1]
     if decision.order != decision.assignment or decision.leader not in told.seen.assignment:
         return False
-    down = {b.id for b in told.looked.evidence.cluster.brokers if b.fenced or b.registered is False}
+    members = {*told.seen.isr, *(told.seen.elr or ())}
+    brokers = told.looked.evidence.cluster.brokers
+    down = {b.id for b in brokers if b.registered is False or (b.fenced and b.id in members)}
     before = told.seen.assignment[: told.seen.assignment.index(decision.leader)]
     return any(broker not in down for broker in before)
 
@@ -141,8 +146,17 @@ def _message(told: Told) -> str:
     return reason.message if reason is not None else ""
 
 
+def _nobody_was_asked_twice(told: Told) -> bool:
+    """Whether its last look could not tell of any broker that its metadata move, nor where the controller is."""
+    if told.looked is None:
+        return False
+    cluster = told.looked.evidence.cluster
+    return cluster.committed is None and {b.metadata_advances for b in cluster.brokers if b.reachable} <= {None}
+
+
 GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "StaleMetadata": _metadata_were_old,
+    "ViewUnknown": _nobody_was_asked_twice,
     "TooLate": _it_took_so_long,
     "LookTooOld": partial(_it_took_so_long, looked=True),
     "OrderCannotBeSet": _some_are_not_registered,
