@@ -86,7 +86,7 @@ class Gathering:
     async def _evidence(self, *, again: bool = False) -> Evidence:
         began, deadline = loop_time(), self.rules.deadline
         view = await self.members.look(deadline, in_a_hurry=self.rules.attempts == 1)
-        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
+        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.said)
         partitions, watermark = await together(self._partitions(view), committed(self.brokers, view, deadline))
         if isinstance(watermark, int) and self.members.refutes(view.at, view.as_of, watermark):
             return await self._evidence(again=again)
@@ -104,7 +104,7 @@ class Gathering:
             view = replace(view, as_of=MetadataOffset(watermark - 1))
             if caught_up.states != partitions.states and not again:
                 return await self._evidence(again=True)
-        elr = view.versions[view.at.id].finalized_features.get(_ELR_FEATURE, 0) > 0
+        elr = view.said.finalized_features.get(_ELR_FEATURE, 0) > 0
         evidence = [
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
@@ -215,7 +215,7 @@ class Gathering:
         if not view.cluster.lists_fenced:
             away = [entry for entry in self.members.listing.known.values() if entry.id not in view.cluster.brokers]
             brokers += [replace(self._broker(entry, view, None), registered=None, fenced=True) for entry in away]
-        mine = view.versions[view.at.id]
+        mine = view.said
         return ClusterState(
             cluster_id=view.cluster.cluster_id,
             release=_release(mine),

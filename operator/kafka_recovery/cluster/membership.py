@@ -51,10 +51,12 @@ Whatever else it fails with says that there is no controller to be asked now."""
 class View:
     """The metadata of one look: whose they are, the brokers, and what each broker said of itself.
 
+    `said`: what `at` answered; `versions` lack it where by the newest list another broker has its address too.
     `as_of`: what `at` had applied before anything was read there; None: it did not say.
     """
 
     at: BrokerEntry
+    said: ApiVersions
     cluster: ClusterEntry
     versions: Mapping[BrokerId, ApiVersions]
     faults: Mapping[BrokerId, Reason]
@@ -217,7 +219,7 @@ class Membership:
         self.listing.latest = cluster.brokers
         self._route, self._route_found_at = route, loop_time()
         versions, faults = look.told(cluster)
-        return View(at, cluster, versions, faults, route.as_of)
+        return View(at, look.versions[place(at)], cluster, versions, faults, route.as_of)
 
     def _chosen(self, alive: Sequence[BrokerEntry], newest: Mapping[Place, int]) -> BrokerEntry:
         """Who knows the newest; one that has just failed only if nobody else knows about as much."""

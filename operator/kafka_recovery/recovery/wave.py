@@ -141,7 +141,9 @@ class WaveSteps:
         if going:
             wave.number = number()
             await self._start(wave.number, going)
-            await wave.request(self.election.designate, going)
+            if self.is_outdated(wave, policy):  # the disk was slow, or this process stood still: much may have changed
+                wave.abandon(await self.recheck(going, policy), Ending.AGAIN)
+            await wave.request(self.election.designate, wave.standing(State.STARTED))
         return wave
 
     async def elect(self, wave: Wave, policy: Policy, barred: Mapping[TopicPartition, Reason]) -> None:
@@ -176,14 +178,18 @@ class WaveSteps:
             await self._await_leaders(doubtful, moved, elected=False)
 
     async def end(self, wave: Wave) -> None:
-        """Restore the orders and write the outcomes down. Whatever happened, orders are restored or said to be not."""
+        """Restore the orders and write the outcomes down. Whatever happened, orders are restored or said to be not.
+
+        Where nothing was asked for, an order like the election's is somebody else's.
+        """
         runs = wave.begun()
         if not runs:
             return
+        asked = [run for run in runs if run.state is not State.UNTOUCHED]
         doubtful = wave.standing(State.IN_DOUBT)
-        others = [run for run in runs if run.state is not State.IN_DOUBT]
+        others = [run for run in asked if run.state is not State.IN_DOUBT]
         looks, answers, in_doubt = await self.restore(wave.number, others)
-        for run in runs:
+        for run in asked:
             look = looks.get(run.id)
             if run.state is State.LEADING:
                 see_it_still_lead(run, look)
