@@ -12,6 +12,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
+from kafka_recovery.simulator.histories.judging.ownership import RACE
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -21,7 +22,10 @@ LAST_SEEN = 12.0
 
 
 def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Examined:
-    """`Recovered*` names a leader that did lead, in that epoch; another than the planned one is told."""
+    """`Recovered*` names a leader that did lead, in that epoch; another than the planned one is told.
+
+    A leader that goes on in a newer epoch hears of it a moment after the others.
+    """
     for said in story.concluded:
         outcome = said.outcome
         if not outcome.outcome.is_recovered:
@@ -29,7 +33,7 @@ def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Examined:
         led = any(
             (led.id, led.broker, led.epoch) == (outcome.id, f"broker {outcome.leader}", outcome.leader_epoch)
             for led in story.led
-            if led.at <= said.at
+            if led.at <= said.at + RACE
         )
         text = f"{said.process} says {outcome.id} is {outcome.outcome}, but broker {outcome.leader} never led it in"
         yield unless(led, said.at, f"{text} epoch {outcome.leader_epoch}")
@@ -49,16 +53,21 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
 
 
 def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examined:
-    """No outcome names a leader of an epoch that was over by what its process had been shown of that partition."""
+    """No outcome names a leader of an epoch that was over by what its process had been shown of that partition.
+
+    A number that was garbled on the way, and that no epoch has reached yet, is nothing that it was shown.
+    """
     for said in story.concluded:
         outcome, epoch = said.outcome, said.outcome.leader_epoch
         if outcome.leader is None or epoch is None:
             continue
+        reached = max((state.leader_epoch for state in story.states(outcome.id, 0.0, said.at)), default=epoch)
         known = [
             shown
             for shown in story.shown
             if (shown.process, shown.id, shown.topic_id) == (said.process, outcome.id, said.topic_id)
             and shown.at <= said.at
+            and shown.epoch <= reached
         ]
         newest = max(known, key=lambda shown: shown.epoch, default=None)
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch {epoch}"
@@ -224,14 +233,12 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
 
 
 def _taken_over(story: Chronicle, said: Concluded) -> BrokerId | None:
-    """Whom the last plan designated that another process had begun with this partition, in the same journal."""
-    here = [kept for kept in story.kept if kept.machine == said.machine and said.outcome.id in kept.wave]
-    begun = [kept for kept in here if kept.process != said.process and kept.at <= said.at]
-    own = any(asked.process == said.process for asked in story.requests("elect"))
-    if own or not begun:
+    """Whom the last plan of another process designated, in the same journal, where this one elected nobody itself."""
+    if any(asked.process == said.process for asked in story.requests("elect")):
         return None
-    decision = story.plan(begun[-1].digest).elections.get(said.outcome.id)
-    return None if decision is None else decision.leader
+    kept = [k for k in story.kept if k.machine == said.machine and k.process != said.process and k.at <= said.at]
+    plans = [story.plan(k.digest).elections.get(said.outcome.id) for k in kept if k.name == "plan.json"]
+    return next((decision.leader for decision in reversed(plans) if decision is not None), None)
 
 
 def told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
