@@ -150,6 +150,7 @@ class Operator:
             changed=self._cluster_changed,
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
+            at_work=lambda cluster: self._recoveries.at_work(cluster),  # noqa: PLW0108
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
         )

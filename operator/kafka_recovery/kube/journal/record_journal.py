@@ -28,7 +28,7 @@ from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL
-from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, Run
+from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0
 """Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
@@ -157,10 +157,14 @@ class RecordJournal:
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
 
-        Raises JournalTaken if another process ended it.
+        Raises JournalTaken if another process ended it. In a namespace that is being deleted nothing is kept: whoever
+        goes on takes the wave to be under way still, and only waits longer.
         """
         raw = canonical(_WaveEnd(wave, tuple(outcomes)))
-        earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
+        try:
+            earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
+        except JournalClosed:
+            return
         if outcomes and earlier not in (None, raw):
             raise JournalTaken(
                 f"wave {wave} of plan {digest[:12]} was ended by another process, which took this run over; "
@@ -176,8 +180,14 @@ class RecordJournal:
         await self._facts.keep(digest, f"stage-{stage}-left", b"{}")
 
     async def finished(self, digest: str) -> None:
-        """Keep that nothing is left to do or undo; the plan's RecoveryRecords then go with their recovery."""
-        await self._facts.keep(digest, "finished", b"{}")
+        """Keep that nothing is left to do or undo; the plan's RecoveryRecords then go with their recovery.
+
+        In a namespace that is being deleted that they go with it says it all.
+        """
+        try:
+            await self._facts.keep(digest, "finished", b"{}")
+        except JournalClosed:
+            await self._facts.hand_over(digest, held=True)
         await self.settle()
 
     async def unfinished(self) -> Sequence[Run]:
@@ -260,7 +270,8 @@ class RecordJournal:
 
     async def _never_begun(self, digest: str) -> None:
         if await self.has_begun(digest):
-            raise ValueError(f"plan {digest[:12]} has begun: it can be finished, not discarded")
+            how = f"plan {digest[:12]} has begun, and only labels say that it ended: others wrote them"
+            raise InvalidDocument(damaged(self._facts.record(digest, "begun"), how))
 
     async def settle(self) -> None:
         """Do what is left of ended plans: owner references, then our finalizer away if no run is unfinished.
@@ -273,9 +284,13 @@ class RecordJournal:
         except ApiError as error:
             raise unwritable(f"the journal of PartitionRecovery {self.recovery.name}", error) from error
         for of_plan in plans:
-            if any(fact.name == "finished" and not fact.owned for fact in of_plan):
+            finished = [fact for fact in of_plan if fact.name == "finished"]
+            if any(not fact.owned for fact in finished):
                 await self._facts.hand_over(of_plan[0].plan)
+            elif not finished and not is_unfinished(of_plan):
+                await self._facts.release(of_plan[0].plan)
         if not any(map(is_unfinished, plans)):
+            await self._facts.release_plans()
             await self._finalizer.take_off()
 
     async def let_go(self) -> None:
@@ -398,7 +413,10 @@ def _is_begun(note: Fact) -> bool:
 
 
 def is_unfinished(notes: Iterable[Fact]) -> bool:
-    """Whether the facts about a plan tell of a run that has not ended. A `begun` that is owned was finished before."""
+    """Whether the facts about a plan tell of a run that has not ended. One of which all are owned was finished before.
+
+    That one of them is owned says nothing: they are handed over together, and labels can be written by others.
+    """
     owned = {fact.name: fact.owned for fact in notes}
     began = any(name == "begun" or name.startswith("wave-") for name in owned)
-    return began and "finished" not in owned and not owned.get("begun", False)
+    return began and "finished" not in owned and not all(owned.values())

@@ -145,6 +145,11 @@ class Recoveries:
         known = self._clusters.get(cluster)
         return taken if isinstance(known, Reason) else {**known.orphans, **taken}
 
+    def at_work(self, cluster: Key) -> bool:
+        """Whether a recovery of this cluster has begun a run that has not ended, so that orders may be altered."""
+        runs = [open_.run for open_ in self._open.values() if open_.cluster.key == cluster]
+        return any(run.holds and run.journal.begun and run.progress.end is None for run in runs)
+
     async def reconcile(self, key: Key) -> timedelta | None:
         """Make one recovery's run and status what they should be; returns when to look again."""
         try:
