@@ -188,7 +188,7 @@ class Operator:
         settings.networking.error_backoffs = [0.5, 1, 2, *[3] * 20]  # kopf's own make an outage last 21 s longer
         settings.queueing.idle_timeout = 0.1  # our handlers only feed a queue: let kopf's workers go
         settings.queueing.exit_timeout = 0.5
-        settings.process.ultimate_exiting_timeout = 20
+        settings.process.ultimate_exiting_timeout = 40  # `WAVE_ENDS`, and what else is stopped
         settings.watching.field_selectors[f"{RECOVERIES.plural}.{GROUP}"] = "status.finished!=true"
         workers = self._settings.workers
         self._cluster_queue = WorkQueue(self._clusters.reconcile, workers=workers, expected=_cause)

@@ -100,6 +100,7 @@ class RecordJournal:
         """The plans of which facts were found last, as facts name them."""
         self._writer = uuid4().hex
         self._begun = False
+        self._under_way: set[tuple[str, int]] = set()
         self._blank_until = 0.0
         self.never_shown: Reason | None = None
         """Why nobody may be elected, if facts tell of a run whose plan the status does not name as begun."""
@@ -108,6 +109,11 @@ class RecordJournal:
     def begun(self) -> bool:
         """Whether a run of this recovery was ever begun, as far as was written or read here."""
         return self._begun
+
+    @property
+    def waves_under_way(self) -> bool:
+        """Whether a wave was begun here that has not come to its end."""
+        return bool(self._under_way)
 
     async def record(self, plan: Plan) -> str:
         """Keep the plan; returns its digest. Raises PlanFinished for one that has ended."""
@@ -143,6 +149,7 @@ class RecordJournal:
         """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
         self._blank_until = 0.0
         raw = canonical(WaveStart(wave, tuple(map(str, partitions)), self._writer))
+        self._under_way.add((digest, wave))
         earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
         if earlier not in (None, raw):
             raise JournalTaken(
@@ -165,6 +172,8 @@ class RecordJournal:
             earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
         except JournalClosed:
             return
+        finally:
+            self._under_way.discard((digest, wave))
         if outcomes and earlier not in (None, raw):
             raise JournalTaken(
                 f"wave {wave} of plan {digest[:12]} was ended by another process, which took this run over; "

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -109,6 +109,9 @@ class RecoveryRun:
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _engine: Engine | None = None
+    """While one of its calls is under way."""
+    _leaving: bool = False
     _listening: asyncio.Task[Reason | None] | None = None
 
     def wake(self) -> None:
@@ -122,10 +125,18 @@ class RecoveryRun:
         if self.taken_up:
             self._listening = asyncio.create_task(self.approvals.hear(), name="hearing what was said")
 
+    def stop(self) -> bool:
+        """The process ends: begin no further wave. Whether one is under way, which is worth waiting for."""
+        self._leaving = True
+        if self._engine is None or not self.journal.waves_under_way:
+            return False
+        self._engine.stop()
+        return True
+
     async def go(self) -> None:
-        """Until the recovery has ended. Cancelled only when the process ends: what is open then is resumed."""
+        """Until the recovery has ended, or the process does: what is open then is resumed."""
         self.progress.total = len(self.scope)
-        while not self.progress.end:
+        while not self.progress.end and not self._leaving:
             self._woken.clear()
             try:
                 if not self.taken_up:
@@ -138,7 +149,7 @@ class RecoveryRun:
                 at_once = False
                 _LOG.exception("the recovery met an error of our own")
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
-            if not self.progress.end and not at_once:
+            if not self.progress.end and not self._leaving and not at_once:
                 await self._a_while()
 
     def _met(self, trouble: Exception) -> None:
@@ -215,7 +226,10 @@ class RecoveryRun:
             self.progress.enter(Phase.HELD if may_pass(unknown) else Phase.STUCK, unknown)
             return False
         tried = self._step
-        report = await self._try()
+        with self._calling() as engine:
+            report = await self._try(engine)
+        if self._leaving:
+            return False  # that it was told to stop says nothing about a partition; the journal keeps the rest
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
@@ -226,8 +240,16 @@ class RecoveryRun:
         """Nothing is elected: until its owners want it again, or a person has looked at what nobody was shown."""
         self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
 
-    async def _try(self) -> Report:
-        engine = self.engine()
+    @contextmanager
+    def _calling(self) -> Iterator[Engine]:
+        """An engine for one call, which can be told to stop meanwhile."""
+        self._engine = engine = self.engine()
+        try:
+            yield engine
+        finally:
+            self._engine = None
+
+    async def _try(self, engine: Engine) -> Report:
         if self._step is _Step.RESUME:
             self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
             return await engine.resume()
@@ -307,7 +329,8 @@ class RecoveryRun:
         """Put orders back and end. An election has no undo: what leads stays."""
         self.progress.enter(Phase.RESTORING, why)
         if await self.journal.unfinished():
-            undone = (await self.engine().undo()).outcomes
+            with self._calling() as engine:
+                undone = (await engine.undo()).outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
             _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
