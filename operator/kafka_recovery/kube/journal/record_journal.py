@@ -254,13 +254,18 @@ class RecordJournal:
     async def forget(self, digest: str) -> None:
         """Delete a recorded plan that never began and that another one took the place of: there may be many."""
         await self._never_begun(digest)
+        await self._shown.forget(digest)  # who began it may have failed between its name there and its first fact
         await self._facts.remove(digest)
 
-    async def forget_vain(self) -> None:
-        """Delete all but the newest of the runs that ended without an election: who is refused tries for days."""
+    async def forget_vain(self) -> Sequence[str]:
+        """Delete all but the newest of the runs that ended without an election: who is refused tries for days.
+
+        Returns the digests of their plans, which can't be read any more.
+        """
         vain = [of_plan[0].plan for of_plan in by_plan(await self._named()) if await self._was_vain(of_plan)]
         for prefix in vain[:-VAIN_KEPT]:
             await self._facts.remove(prefix)
+        return [self._digest(prefix) for prefix in vain[:-VAIN_KEPT]]
 
     async def _was_vain(self, of_plan: Sequence[Fact]) -> bool:
         """Whether a run ended, and each of its waves with refusals alone: nobody was elected, every order is back."""

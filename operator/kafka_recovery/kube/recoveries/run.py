@@ -309,7 +309,7 @@ class RecoveryRun:
             return False
         if tried is not _Step.RECOVER and not unfinished:
             return True
-        await self.journal.forget_vain()
+        self.progress.history.forgets(await self.journal.forget_vain())
         await self._keep_refusals()
         self.progress.enter(Phase.STUCK, _foremost(reasons))
         return False
