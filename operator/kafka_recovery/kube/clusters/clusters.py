@@ -183,7 +183,9 @@ class Clusters:
         cluster = self._open.get(key)
         if cluster is None or not self._at_work(key):
             return False
-        cluster.policy = Reason("NotOpen", "its WatchedCluster, or what it needs, is gone: orders are restored, no more")
+        cluster.policy = Reason(
+            "NotOpen", "its WatchedCluster, or what it needs, is gone: orders are restored, no more"
+        )
         self._changed(key)
         return True
 

@@ -404,8 +404,8 @@ def _is_terminating(error: ApiError) -> bool:
 def _hint(error: ApiError) -> str:
     if _is_terminating(error):
         return (
-            "the namespace is being deleted: nothing is begun in it any more. Orders that a run altered are put back by "
-            "an operator that still has the Kafka open, otherwise by kafka-recovery undo --records"
+            "the namespace is being deleted: nothing is begun in it any more. Orders that a run altered are put back "
+            "by an operator that still has the Kafka open, otherwise by kafka-recovery undo --records"
         )
     if error.status == 403 and "quota" in error.message:
         return "raise the namespace's ResourceQuota"

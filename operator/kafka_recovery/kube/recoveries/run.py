@@ -136,7 +136,7 @@ class RecoveryRun:
     async def go(self) -> None:
         """Until the recovery has ended, or the process does: what is open then is resumed."""
         self.progress.total = len(self.scope)
-        while not self.progress.end and not self._leaving:
+        while not self._is_over():
             self._woken.clear()
             try:
                 if not self.taken_up:
@@ -149,8 +149,11 @@ class RecoveryRun:
                 at_once = False
                 _LOG.exception("the recovery met an error of our own")
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
-            if not self.progress.end and not self._leaving and not at_once:
+            if not self._is_over() and not at_once:
                 await self._a_while()
+
+    def _is_over(self) -> bool:
+        return self._leaving or self.progress.end is not None
 
     def _met(self, trouble: Exception) -> None:
         """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""

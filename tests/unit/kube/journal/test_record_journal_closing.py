@@ -142,5 +142,5 @@ async def test_one_record_that_is_labelled_as_owned_ends_no_run(api: KubernetesI
     (run,) = await journal_of(api).unfinished()
     await journal_of(api).settle()
 
-    assert (run.digest, run.begun) == (name, {ORDERS})
+    assert (run.digest, run.begun) == (name, frozenset({ORDERS}))
     assert FINALIZER in api.finalizers(NAMESPACE, NAME)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
@@ -10,8 +12,6 @@ from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.journals import NAME, another, journal_of
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.world import World
-
-import pytest
 
 QUOTA = ApiError(403, "Forbidden", "exceeded quota: objects")
 
