@@ -246,6 +246,12 @@ class RecordJournal:
         ours = [fact for fact in found if fact.plan in digests]
         return [(await self._plan(fact, digests[fact.plan]))[1] for fact in ours]
 
+    async def begun_plans(self) -> Mapping[str, Plan]:
+        """The plans that the status names as begun, by digest, whatever facts say of them; not those that are gone."""
+        named = (await self._shown.named()).begun
+        found = {digest: await self._facts.find(digest, "plan") for digest in named}
+        return dict([await self._plan(fact, digest) for digest, fact in found.items() if fact])
+
     async def discard(self, digest: str) -> None:
         """Let a plan that will never begin go with its recovery; until then it can be read."""
         await self._never_begun(digest)

@@ -29,6 +29,7 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
+from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
@@ -109,6 +110,8 @@ class RecoveryRun:
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended_here: set[str] = field(default_factory=set)
+    """Digests of the plans that engines of this process carried out: of those that have ended, all is restored."""
     _engine: Engine | None = None
     """While one of its calls is under way."""
     _leaving: bool = False
@@ -233,6 +236,7 @@ class RecoveryRun:
             report = await self._try(engine)
         if self._leaving:
             return False  # that it was told to stop says nothing about a partition; the journal keeps the rest
+        self._ended_here.update(report.plans)
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
@@ -289,6 +293,8 @@ class RecoveryRun:
         self.holds = frozenset(id for run in unfinished for id in run.begun)
         left = self.progress.open_partitions(self.scope)
         if not left and not unfinished:
+            if await self._is_left_altered():
+                return False
             await self._discard_unbegun()
             await self.journal.settle()
             await self._end_well()
@@ -333,11 +339,13 @@ class RecoveryRun:
         self.progress.enter(Phase.RESTORING, why)
         if await self.journal.unfinished():
             with self._calling() as engine:
-                undone = (await engine.undo()).outcomes
+                report = await engine.undo()
+            self._ended_here.update(report.plans)
+            undone = report.outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
             _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
-        if await self.journal.unfinished():
+        if await self.journal.unfinished() or await self._is_left_altered():
             return False
         await self._discard_unbegun()
         await self.journal.settle()  # a crash may have left the finalizer where no run was begun
@@ -345,6 +353,25 @@ class RecoveryRun:
             why = Reason(why.code, f"{why.message}; no order was restored for what nobody was shown: {unknown.message}")
         await self._end(end, why)
         return True
+
+    async def _is_left_altered(self) -> bool:
+        """Whether an order is altered by a plan of which only records say that it has ended: others may write them.
+
+        A plan that this process carried out or took over itself needs no look: its orders were read back.
+        """
+        for digest, plan in (await self.journal.begun_plans()).items():
+            if digest in self._ended_here:
+                continue
+            if altered := await self.engine().left_altered(plan):
+                message = (
+                    f"the journal says that plan {digest[:12]} has ended, but {len(altered)} partitions stand in the "
+                    f"order that it set, or can't be seen, the first: {altered[0]}. Put their orders back with "
+                    "kafka-reassign-partitions, then the recovery ends; look who may write RecoveryRecords here. If "
+                    f"that order is the one you want, take the finalizer {FINALIZER} off by hand and delete the recovery"
+                )
+                self.progress.enter(Phase.STUCK, Reason("OrderStillAltered", message))
+                return True
+        return False
 
     async def _discard_unbegun(self, *, replaced: bool = False) -> None:
         """A plan that will never be begun goes with the recovery; of those that were replaced the oldest go now."""
