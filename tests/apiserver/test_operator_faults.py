@@ -29,7 +29,7 @@ from apiserver.incidents import (
 )
 from testbed.cluster import RealKafka
 from testbed.kubernetes.kubectl import Kubectl
-from testbed.operator_process import as_program
+from testbed.operator_process import OperatorProcess, as_program
 from testbed.waiting import wait_until
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.timeout(400), pytest.mark.xdist_group("faults")]
@@ -134,6 +134,39 @@ def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored
     wait_until("it is gone", lambda: _uids(kubectl), lambda uids: doomed["uid"] not in uids, QUARANTINED)
     assert set(orders(kafka, "orders").values()) <= ORIGINAL
     wait_until("its journal is collected", lambda: journal(kubectl, doomed["uid"]), lambda kept: not kept, COLLECTED)
+
+
+def test_told_to_end_in_the_middle_it_ends_its_wave_first(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    caught_in_the_middle(kafka, operator)
+
+    operator.thaw()
+    assert operator.stop() == 0
+
+    assert set(orders(kafka, "orders").values()) <= ORIGINAL
+    left = only_recovery(kubectl)
+    assert not left["status"].get("finished"), "it had twelve waves"
+    operator.start()
+    recovered_with_its_orders(kafka, finished(kubectl, left["metadata"]["name"], within=QUARANTINED))
+
+
+def test_a_namespace_deleted_in_the_middle_ends_once_the_orders_are_restored(
+    kafka: RealKafka, kubectl: Kubectl, operator: OperatorProcess, namespace: str
+) -> None:
+    """Half a minute: a namespace's controller looks again ever more seldom. The operator's rights lie elsewhere."""
+    accident(kafka)
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    caught_in_the_middle(kafka, operator)
+    kubectl("delete", "namespace", namespace, "--wait=false")
+    operator.thaw()
+
+    def lives() -> str:
+        return kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name")
+
+    wait_until("the namespace is gone", lives, lambda left: not left, QUARANTINED)
+    assert set(orders(kafka, "orders").values()) <= ORIGINAL
 
 
 def test_what_was_deleted_by_force_in_the_middle_is_restored_by_the_next_operator(

@@ -24,7 +24,7 @@ from kafka_recovery.kube.journal.orphans import orphaned, prune
 from kafka_recovery.kube.journal.record_journal import JournalTaken, RecordJournal
 from kafka_recovery.kube.machinery.api import Api, Effort
 from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, RECOVERIES
-from kafka_recovery.recovery.ports import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl, KubectlFailed
 from testbed.waiting import wait_until
@@ -210,23 +210,36 @@ async def test_nothing_of_a_recovery_that_is_being_deleted_is_begun(incident: In
     assert await incident.journal.unfinished() == []
 
 
-async def test_a_namespace_that_is_being_deleted_takes_no_plan(
-    incident: Incident, kubectl: Kubectl, namespace: str
+async def test_a_namespace_that_is_being_deleted_takes_no_plan_and_ends_when_the_run_does(
+    control_plane: ControlPlane, incident: Incident, kubectl: Kubectl, namespace: str
 ) -> None:
-    """The finalizers keep the recovery and its journal, so the run can be undone, and the namespace goes then."""
-    digest = await incident.begun(plan_of())
-    kept = records(kubectl)
-    kubectl("delete", "namespace", namespace, "--wait=false")
+    """Some ten seconds: a namespace's controller looks again ever more seldom.
 
-    await asyncio.sleep(1)  # what is being written that very moment may still be taken
+    Its roles go with the namespace: whoever ends the run has rights that do not lie in it.
+    """
+    async with calling(control_plane.administrator(namespace)) as api:
+        journal = RecordJournal(api, namespace, NAME, incident.uid, CLUSTER)
+        digest = await incident.begun(plan_of())
+        kept = records(kubectl)
+        kubectl("delete", "namespace", namespace, "--wait=false")
 
-    with pytest.raises(JournalUnwritable, match="the namespace is being deleted"):
-        await incident.journal.record(plan_of(2))
-    assert records(kubectl) == kept
-    assert [run.digest for run in await incident.journal.unfinished()] == [digest]
+        await asyncio.sleep(1)  # what is being written that very moment may still be taken
 
-    for what, name in [("partitionrecovery", NAME), *(("recoveryrecord", name) for name in kept)]:
-        kubectl("patch", what, name, "--type=merge", "-p", '{"metadata": {"finalizers": []}}')
+        with pytest.raises(JournalClosed, match="the namespace is being deleted"):
+            await journal.record(plan_of(2))
+        with pytest.raises(JournalClosed):
+            await journal.wave_started(digest, 2, (ORDERS,))
+        assert records(kubectl) == kept
+        assert [run.digest for run in await journal.unfinished()] == [digest]
+
+        await journal.wave_ended(digest, 1, ())
+        await journal.finished(digest)
+
+    await until("the namespace is gone", lambda: _lives(kubectl, namespace), lambda left: left == [])
+
+
+def _lives(kubectl: Kubectl, namespace: str) -> list[str]:
+    return kubectl("get", "namespace", namespace, "--ignore-not-found", "-o", "name").split()
 
 
 async def test_an_account_without_the_role_is_told_what_it_needs(

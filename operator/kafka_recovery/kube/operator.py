@@ -150,6 +150,7 @@ class Operator:
             changed=self._cluster_changed,
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
+            at_work=lambda cluster: self._recoveries.at_work(cluster),  # noqa: PLW0108
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
         )
@@ -187,7 +188,7 @@ class Operator:
         settings.networking.error_backoffs = [0.5, 1, 2, *[3] * 20]  # kopf's own make an outage last 21 s longer
         settings.queueing.idle_timeout = 0.1  # our handlers only feed a queue: let kopf's workers go
         settings.queueing.exit_timeout = 0.5
-        settings.process.ultimate_exiting_timeout = 20
+        settings.process.ultimate_exiting_timeout = 40  # `WAVE_ENDS`, and what else is stopped
         settings.watching.field_selectors[f"{RECOVERIES.plural}.{GROUP}"] = "status.finished!=true"
         workers = self._settings.workers
         self._cluster_queue = WorkQueue(self._clusters.reconcile, workers=workers, expected=_cause)

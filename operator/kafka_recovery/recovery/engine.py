@@ -22,6 +22,7 @@ from kafka_recovery.formats.documents import digest as digest_of
 from kafka_recovery.recovery.approval_gate import ApprovalGate
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.execution import Execution, Stages
+from kafka_recovery.recovery.partition_run import order_is_ours
 from kafka_recovery.recovery.ports import (
     Approvals,
     Clock,
@@ -188,6 +189,12 @@ class Engine:
             if isinstance(run, Run):
                 await self._execution.take_over(run, session, go_on=go_on)
         return session.report()
+
+    async def left_altered(self, plan: Plan) -> Sequence[TopicPartition]:
+        """The partitions that stand in the order in which this plan elects, or can't be seen; whoever wrote it."""
+        runs = Session(Silent()).begin(plan, plan.elections.values())
+        looks = await self._cluster.leaders(tuple(runs), self._timing.rpc, plan.evidence.cluster.as_of)
+        return [id for id, run in runs.items() if order_is_ours(looks.get(id), run) is not False]
 
     def so_far(self) -> Report:
         """What the call under way has concluded, or the last one did: whatever it raised, that much is known."""

@@ -175,6 +175,10 @@ class JournalUnwritable(Exception):
     """The journal can't keep a record (disk full, read-only, no permission), so nothing may be changed in Kafka."""
 
 
+class JournalClosed(JournalUnwritable):
+    """The journal takes nothing new any more, for good: nothing is begun by it. What it knows of can be undone."""
+
+
 class Journal(Protocol):
     """Durable memory of one cluster's recoveries. Every method returns only when the record would survive a crash."""
 

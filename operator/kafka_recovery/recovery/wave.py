@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -40,7 +41,15 @@ from kafka_recovery.recovery.partition_run import (
     counts,
     order_is_ours,
 )
-from kafka_recovery.recovery.ports import Clock, Cluster, Election, Journal, Observer, PlanForAnotherCluster
+from kafka_recovery.recovery.ports import (
+    Clock,
+    Cluster,
+    Election,
+    Journal,
+    JournalClosed,
+    Observer,
+    PlanForAnotherCluster,
+)
 from kafka_recovery.recovery.requests import request_of
 from kafka_recovery.recovery.timing import Timing
 
@@ -200,10 +209,14 @@ class WaveSteps:
     async def put_back(
         self, number: int, runs: Sequence[PartitionRun]
     ) -> tuple[Mapping[TopicPartition, Sighting], Mapping[TopicPartition, ElectionAnswer]]:
-        """Restore orders that an earlier wave left altered, as a wave of its own; returns as `restore` does."""
+        """Restore orders that an earlier wave left altered, as a wave of its own; returns as `restore` does.
+
+        A journal that is closed keeps no such wave: nothing is begun by it after this that a request could disturb.
+        """
         if not runs:
             return {}, {}
-        await self.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
+        with suppress(JournalClosed):
+            await self.journal.wave_started(self.digest, number, tuple(run.id for run in runs))
         looks, answers, in_doubt = await self.restore(number, runs)
         if not in_doubt:
             await self.journal.wave_ended(self.digest, number, ())

@@ -69,6 +69,7 @@ class Clusters:
         changed: Callable[[Key], None],
         opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
+        at_work: Callable[[Key], bool] = lambda cluster: False,
         last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
         timing: Timing | None = None,
     ) -> None:
@@ -82,6 +83,7 @@ class Clusters:
         self._changed = changed
         self.opened = opened
         self.claims = claims
+        self._at_work = at_work
         self._last_seen = last_seen
         self._timing = timing or Timing()
         self._open: dict[Key, OpenCluster] = {}
@@ -130,6 +132,8 @@ class Clusters:
         except NotFound:
             self._problems.pop(key, None)
             self._soon_all(self._same.forget(key))
+            if self._is_needed(key):
+                return AGAIN
             await self._close(key)
             return None
         try:
@@ -139,8 +143,9 @@ class Clusters:
         except (*NOT_OPEN, ApiError) as problem:
             reason = why_not_open(problem)
             self._problems[key] = reason
-            await self._close(key)
-            self._metrics.not_watched("/".join(key))
+            if not self._is_needed(key):
+                await self._close(key)
+                self._metrics.not_watched("/".join(key))
             old = raw.get("status", {})
             await self._write(
                 raw, cluster_status.unopened(reason, raw["metadata"]["generation"], old, datetime.now(UTC))
@@ -168,6 +173,21 @@ class Clusters:
             ),
         )
         return RESYNC if cluster.reachable() else AGAIN
+
+    def _is_needed(self, key: Key) -> bool:
+        """Whether a cluster stays open that can't be opened again: a recovery of it may have altered orders.
+
+        They are restored by the connection that is there; no incident is opened meanwhile. Its owners' word is asked
+        before each election, and a WatchedCluster that is gone says no.
+        """
+        cluster = self._open.get(key)
+        if cluster is None or not self._at_work(key):
+            return False
+        cluster.policy = Reason(
+            "NotOpen", "its WatchedCluster, or what it needs, is gone: orders are restored, no more"
+        )
+        self._changed(key)
+        return True
 
     async def stop(self) -> None:
         """The process ends."""

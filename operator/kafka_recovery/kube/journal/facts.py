@@ -39,7 +39,7 @@ from kafka_recovery.kube.resources.kinds import (
     RECOVERY_UID_LABEL,
     label_value,
 )
-from kafka_recovery.recovery.ports import JournalUnwritable
+from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable
 
 FACT_LABEL = f"{GROUP}/fact"
 """Its value is the fact's name, or `part`."""
@@ -227,8 +227,16 @@ class Facts:
         for each in await self._listed(f"{FACT_LABEL},{PLAN_LABEL}={digest[:PLAN_LENGTH]}"):
             await self._release(each["metadata"])
 
-    async def hand_over(self, digest: str) -> None:
-        """Let all facts about a plan go with their PartitionRecovery. What says that it is finished comes last."""
+    async def release_plans(self) -> None:
+        """The same of every plan of this recovery: a run that was never begun may have left one held."""
+        for each in await self._listed(f"{FACT_LABEL} in (plan,{PART})"):
+            await self._release(each["metadata"])
+
+    async def hand_over(self, digest: str, *, held: bool = False) -> None:
+        """Let all facts about a plan go with their PartitionRecovery. What says that it is finished comes last.
+
+        `held`: nothing goes before it is released. That all are handed over is a durable word, too, and nothing new.
+        """
         objects = await self._listed(f"{FACT_LABEL},{PLAN_LABEL}={digest[:PLAN_LENGTH]},!{OWNED_LABEL}")
         owner = {
             "apiVersion": API_VERSION,
@@ -237,7 +245,7 @@ class Facts:
             "uid": self._recovery.uid,
         }
         for meta in sorted((each["metadata"] for each in objects), key=_finished_last):
-            free = {"finalizers": _of_others(meta)}
+            free = {} if held else {"finalizers": _of_others(meta)}
             await self._patch(meta, {"labels": {OWNED_LABEL: "true"}, "ownerReferences": [owner], **free})
 
     async def remove(self, digest: str) -> None:
@@ -360,8 +368,8 @@ def largest(name: str) -> int:
 
 
 def _is_held(name: str) -> bool:
-    """Whether a fact of this name tells that a run has begun, and must not be deleted before the run has ended."""
-    return name not in ("plan", "finished")
+    """Whether a fact of this name tells of a run, and must not be deleted before all that tells of it may be."""
+    return name != "plan"
 
 
 def _of_others(meta: Object) -> list[str]:
@@ -384,14 +392,20 @@ def damaged(record: str, how: str) -> str:
 
 def unwritable(what: str, error: ApiError) -> JournalUnwritable:
     """Why a record can't be kept, and what would help."""
-    return JournalUnwritable(f"{what} can't be written: {error.message} ({_hint(error)})")
+    kind = JournalClosed if _is_terminating(error) else JournalUnwritable
+    return kind(f"{what} can't be written: {error.message} ({_hint(error)})")
+
+
+def _is_terminating(error: ApiError) -> bool:
+    """Whether the namespace is being deleted: no object can be created there, those that are there can be patched."""
+    return error.status == 403 and "being terminated" in error.message
 
 
 def _hint(error: ApiError) -> str:
-    if error.status == 403 and "being terminated" in error.message:
+    if _is_terminating(error):
         return (
-            "the namespace is being deleted: nothing is begun in it any more, and an order that a run altered is not "
-            "put back by the operator; kafka-recovery undo --records does that"
+            "the namespace is being deleted: nothing is begun in it any more. Orders that a run altered are put back "
+            "by an operator that still has the Kafka open, otherwise by kafka-recovery undo --records"
         )
     if error.status == 403 and "quota" in error.message:
         return "raise the namespace's ResourceQuota"

@@ -28,7 +28,7 @@ from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL
-from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, Run
+from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0
 """Seconds for which a journal that had no notes is known to have none, unless this one writes some. A list takes up to
@@ -100,6 +100,7 @@ class RecordJournal:
         """The plans of which facts were found last, as facts name them."""
         self._writer = uuid4().hex
         self._begun = False
+        self._under_way: set[tuple[str, int]] = set()
         self._blank_until = 0.0
         self.never_shown: Reason | None = None
         """Why nobody may be elected, if facts tell of a run whose plan the status does not name as begun."""
@@ -108,6 +109,11 @@ class RecordJournal:
     def begun(self) -> bool:
         """Whether a run of this recovery was ever begun, as far as was written or read here."""
         return self._begun
+
+    @property
+    def waves_under_way(self) -> bool:
+        """Whether a wave was begun here that has not come to its end."""
+        return bool(self._under_way)
 
     async def record(self, plan: Plan) -> str:
         """Keep the plan; returns its digest. Raises PlanFinished for one that has ended."""
@@ -143,6 +149,7 @@ class RecordJournal:
         """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
         self._blank_until = 0.0
         raw = canonical(WaveStart(wave, tuple(map(str, partitions)), self._writer))
+        self._under_way.add((digest, wave))
         earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
         if earlier not in (None, raw):
             raise JournalTaken(
@@ -157,10 +164,16 @@ class RecordJournal:
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
 
-        Raises JournalTaken if another process ended it.
+        Raises JournalTaken if another process ended it. In a namespace that is being deleted nothing is kept: whoever
+        goes on takes the wave to be under way still, and only waits longer.
         """
         raw = canonical(_WaveEnd(wave, tuple(outcomes)))
-        earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
+        try:
+            earlier = await self._facts.keep(digest, f"wave-{wave:04}-ended", raw)
+        except JournalClosed:
+            return
+        finally:
+            self._under_way.discard((digest, wave))
         if outcomes and earlier not in (None, raw):
             raise JournalTaken(
                 f"wave {wave} of plan {digest[:12]} was ended by another process, which took this run over; "
@@ -176,8 +189,14 @@ class RecordJournal:
         await self._facts.keep(digest, f"stage-{stage}-left", b"{}")
 
     async def finished(self, digest: str) -> None:
-        """Keep that nothing is left to do or undo; the plan's RecoveryRecords then go with their recovery."""
-        await self._facts.keep(digest, "finished", b"{}")
+        """Keep that nothing is left to do or undo; the plan's RecoveryRecords then go with their recovery.
+
+        In a namespace that is being deleted that they go with it says it all.
+        """
+        try:
+            await self._facts.keep(digest, "finished", b"{}")
+        except JournalClosed:
+            await self._facts.hand_over(digest, held=True)
         await self.settle()
 
     async def unfinished(self) -> Sequence[Run]:
@@ -227,6 +246,12 @@ class RecordJournal:
         ours = [fact for fact in found if fact.plan in digests]
         return [(await self._plan(fact, digests[fact.plan]))[1] for fact in ours]
 
+    async def begun_plans(self) -> Mapping[str, Plan]:
+        """The plans that the status names as begun, by digest, whatever facts say of them; not those that are gone."""
+        named = (await self._shown.named()).begun
+        found = {digest: await self._facts.find(digest, "plan") for digest in named}
+        return dict([await self._plan(fact, digest) for digest, fact in found.items() if fact])
+
     async def discard(self, digest: str) -> None:
         """Let a plan that will never begin go with its recovery; until then it can be read."""
         await self._never_begun(digest)
@@ -235,13 +260,18 @@ class RecordJournal:
     async def forget(self, digest: str) -> None:
         """Delete a recorded plan that never began and that another one took the place of: there may be many."""
         await self._never_begun(digest)
+        await self._shown.forget(digest)  # who began it may have failed between its name there and its first fact
         await self._facts.remove(digest)
 
-    async def forget_vain(self) -> None:
-        """Delete all but the newest of the runs that ended without an election: who is refused tries for days."""
+    async def forget_vain(self) -> Sequence[str]:
+        """Delete all but the newest of the runs that ended without an election: who is refused tries for days.
+
+        Returns the digests of their plans, which can't be read any more.
+        """
         vain = [of_plan[0].plan for of_plan in by_plan(await self._named()) if await self._was_vain(of_plan)]
         for prefix in vain[:-VAIN_KEPT]:
             await self._facts.remove(prefix)
+        return [self._digest(prefix) for prefix in vain[:-VAIN_KEPT]]
 
     async def _was_vain(self, of_plan: Sequence[Fact]) -> bool:
         """Whether a run ended, and each of its waves with refusals alone: nobody was elected, every order is back."""
@@ -260,7 +290,8 @@ class RecordJournal:
 
     async def _never_begun(self, digest: str) -> None:
         if await self.has_begun(digest):
-            raise ValueError(f"plan {digest[:12]} has begun: it can be finished, not discarded")
+            how = f"plan {digest[:12]} has begun, and only labels say that it ended: others wrote them"
+            raise InvalidDocument(damaged(self._facts.record(digest, "begun"), how))
 
     async def settle(self) -> None:
         """Do what is left of ended plans: owner references, then our finalizer away if no run is unfinished.
@@ -273,9 +304,13 @@ class RecordJournal:
         except ApiError as error:
             raise unwritable(f"the journal of PartitionRecovery {self.recovery.name}", error) from error
         for of_plan in plans:
-            if any(fact.name == "finished" and not fact.owned for fact in of_plan):
+            finished = [fact for fact in of_plan if fact.name == "finished"]
+            if any(not fact.owned for fact in finished):
                 await self._facts.hand_over(of_plan[0].plan)
+            elif not finished and not is_unfinished(of_plan):
+                await self._facts.release(of_plan[0].plan)
         if not any(map(is_unfinished, plans)):
+            await self._facts.release_plans()
             await self._finalizer.take_off()
 
     async def let_go(self) -> None:
@@ -398,7 +433,10 @@ def _is_begun(note: Fact) -> bool:
 
 
 def is_unfinished(notes: Iterable[Fact]) -> bool:
-    """Whether the facts about a plan tell of a run that has not ended. A `begun` that is owned was finished before."""
+    """Whether the facts about a plan tell of a run that has not ended. One of which all are owned was finished before.
+
+    That one of them is owned says nothing: they are handed over together, and labels can be written by others.
+    """
     owned = {fact.name: fact.owned for fact in notes}
     began = any(name == "begun" or name.startswith("wave-") for name in owned)
-    return began and "finished" not in owned and not owned.get("begun", False)
+    return began and "finished" not in owned and not all(owned.values())

@@ -6,7 +6,7 @@ status before the first fact says that it began.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -82,28 +82,40 @@ class ShownPlans:
 
     async def begin(self, digest: str, is_kept: Callable[[str], bool]) -> Collection[str]:
         """Name a plan as begun; returns all that are. Of earlier ones those stay of which something `is_kept`."""
+
+        def named(before: Sequence[str]) -> Sequence[str]:
+            return before if digest in before else _newest((*filter(is_kept, before), digest))
+
+        begun = await self._change(named)
+        if begun is None:
+            raise JournalUnwritable(f"{self._name} is gone (it had uid {self.recovery.uid}): nothing of it is begun")
+        return begun
+
+    async def forget(self, digest: str) -> None:
+        """Name a plan as begun no more: no fact says that it was, and it goes. A recovery that is gone is fine."""
+        await self._change(lambda before: [each for each in before if each != digest] if digest in before else before)
+
+    async def _change(self, wanted: Callable[[Sequence[str]], Sequence[str]]) -> Sequence[str] | None:
+        """The plans that are named as begun now; None: the recovery is gone, or another one has its name."""
         for _ in range(self.ATTEMPTS):
             try:
                 seen = await self.api.get(self._path)
                 if seen["metadata"]["uid"] != self.recovery.uid:
-                    break
+                    return None
                 status = seen.get("status") or {}
                 before = Named.by(status, self.recovery.uid).begun
-                if digest in before:
-                    return before
-                plans = _newest((*filter(is_kept, before), digest))
-                begun = {"recoveryUid": self.recovery.uid, "plans": plans}
-                await self.api.apply_status(self._path, seen, {**status, BEGUN: begun})
+                plans = wanted(before)
+                if plans is not before:
+                    begun = {"recoveryUid": self.recovery.uid, "plans": list(plans)}
+                    await self.api.apply_status(self._path, seen, {**status, BEGUN: begun})
                 return plans
             except NotFound:
-                break
+                return None
             except Conflict:
                 continue
             except ApiError as error:
                 raise unwritable(f"the status of {self._name}", error) from error
-        else:
-            raise JournalUnwritable(f"the status of {self._name} can't be written: others write it all the time")
-        raise JournalUnwritable(f"{self._name} is gone (it had uid {self.recovery.uid}): nothing of it is begun")
+        raise JournalUnwritable(f"the status of {self._name} can't be written: others write it all the time")
 
     @property
     def _path(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -116,6 +116,12 @@ class PlanHistory:
         for told in never[:-KEPT]:
             self.plans[told.digest] = replace(told, readable=False)
             yield told.digest
+
+    def forgets(self, digests: Iterable[str]) -> None:
+        """These are not readable any more."""
+        for digest in digests:
+            if digest in self.plans:
+                self.plans[digest] = replace(self.plans[digest], readable=False)
 
     def told(self, current: str | None) -> Sequence[PlanTold]:
         """The newest first. `current`: the digest of the plan that is shown; any other one is not the current one."""

@@ -48,6 +48,8 @@ SHOWN_EVERY = timedelta(milliseconds=200)
 SHOWN_EACH = timedelta(microseconds=100)
 """Progress is written so long after it was made, plus so much for each partition: a status with all in it is work for
 the API server."""
+WAVE_ENDS = timedelta(seconds=20)
+"""So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
 GIVE_UP_UNDOING = timedelta(minutes=10)
 """So long a deletion waits for orders to be restored, counted from when Kafka could be reached for it."""
 
@@ -105,7 +107,7 @@ class Recoveries:
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._leaving: dict[asyncio.Task[None], RecoveryRun] = {}
         """Runs of recoveries that are gone: they restore what they altered, and end."""
         self._scopes = Scopes(soon)
         self._results = StoredResults(results)
@@ -144,6 +146,11 @@ class Recoveries:
             taken |= dict.fromkeys(open_.run.holds, key[1])
         known = self._clusters.get(cluster)
         return taken if isinstance(known, Reason) else {**known.orphans, **taken}
+
+    def at_work(self, cluster: Key) -> bool:
+        """Whether a recovery of this cluster has begun a run that has not ended, so that orders may be altered."""
+        runs = [open_.run for open_ in self._open.values() if open_.cluster.key == cluster]
+        return any(run.holds and run.journal.begun and run.progress.end is None for run in runs)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Make one recovery's run and status what they should be; returns when to look again."""
@@ -247,11 +254,16 @@ class Recoveries:
         self._metrics.awaiting_approval(cluster.label, since)
 
     async def stop(self) -> None:
-        """The process ends: leave everything as it is, the next one goes on."""
-        tasks = [*self._leaving, *(open_.task for open_ in self._open.values())]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(self._scopes.stop(), *tasks, return_exceptions=True)
+        """The process ends: waves under way come to their end, all else is left as it is, and the next one goes on."""
+        runs = {**self._leaving, **{open_.task: open_.run for open_ in self._open.values()}}
+        waves = {task for task, run in runs.items() if run.stop()}
+        for task in runs.keys() - waves:
+            task.cancel()  # at once: else it might begin a wave now
+        if waves:
+            _, late = await asyncio.wait(waves, timeout=WAVE_ENDS.total_seconds())
+            for task in late:
+                task.cancel()
+        await asyncio.gather(self._scopes.stop(), *runs, return_exceptions=True)
         self._results.close()
 
     def _is_current(self, open_: _Open) -> bool:
@@ -433,8 +445,8 @@ class Recoveries:
         self._count(open_.cluster)
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
         if open_.run.progress.end is None:
-            self._leaving.add(open_.task)
-            open_.task.add_done_callback(self._leaving.discard)
+            self._leaving[open_.task] = open_.run
+            open_.task.add_done_callback(self._leaving.pop)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
 
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
@@ -29,6 +29,7 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import OVER, KubeSupervision
+from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
@@ -109,6 +110,11 @@ class RecoveryRun:
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _ended_here: set[str] = field(default_factory=set)
+    """Digests of the plans that engines of this process carried out: of those that have ended, all is restored."""
+    _engine: Engine | None = None
+    """While one of its calls is under way."""
+    _leaving: bool = False
     _listening: asyncio.Task[Reason | None] | None = None
 
     def wake(self) -> None:
@@ -122,10 +128,18 @@ class RecoveryRun:
         if self.taken_up:
             self._listening = asyncio.create_task(self.approvals.hear(), name="hearing what was said")
 
+    def stop(self) -> bool:
+        """The process ends: begin no further wave. Whether one is under way, which is worth waiting for."""
+        self._leaving = True
+        if self._engine is None or not self.journal.waves_under_way:
+            return False
+        self._engine.stop()
+        return True
+
     async def go(self) -> None:
-        """Until the recovery has ended. Cancelled only when the process ends: what is open then is resumed."""
+        """Until the recovery has ended, or the process does: what is open then is resumed."""
         self.progress.total = len(self.scope)
-        while not self.progress.end:
+        while not self._is_over():
             self._woken.clear()
             try:
                 if not self.taken_up:
@@ -138,8 +152,11 @@ class RecoveryRun:
                 at_once = False
                 _LOG.exception("the recovery met an error of our own")
                 self.progress.enter(Phase.STUCK, Reason("InternalError", "see the operator's log; it is tried again"))
-            if not self.progress.end and not at_once:
+            if not self._is_over() and not at_once:
                 await self._a_while()
+
+    def _is_over(self) -> bool:
+        return self._leaving or self.progress.end is not None
 
     def _met(self, trouble: Exception) -> None:
         """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
@@ -215,7 +232,11 @@ class RecoveryRun:
             self.progress.enter(Phase.HELD if may_pass(unknown) else Phase.STUCK, unknown)
             return False
         tried = self._step
-        report = await self._try()
+        with self._calling() as engine:
+            report = await self._try(engine)
+        if self._leaving:
+            return False  # that it was told to stop says nothing about a partition; the journal keeps the rest
+        self._ended_here.update(report.plans)
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
@@ -226,8 +247,16 @@ class RecoveryRun:
         """Nothing is elected: until its owners want it again, or a person has looked at what nobody was shown."""
         self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
 
-    async def _try(self) -> Report:
-        engine = self.engine()
+    @contextmanager
+    def _calling(self) -> Iterator[Engine]:
+        """An engine for one call, which can be told to stop meanwhile."""
+        self._engine = engine = self.engine()
+        try:
+            yield engine
+        finally:
+            self._engine = None
+
+    async def _try(self, engine: Engine) -> Report:
         if self._step is _Step.RESUME:
             self._trying(Phase.RESTORING, Reason("Resuming", "an earlier run is verified and gone on with"))
             return await engine.resume()
@@ -264,6 +293,8 @@ class RecoveryRun:
         self.holds = frozenset(id for run in unfinished for id in run.begun)
         left = self.progress.open_partitions(self.scope)
         if not left and not unfinished:
+            if await self._is_left_altered():
+                return False
             await self._discard_unbegun()
             await self.journal.settle()
             await self._end_well()
@@ -287,7 +318,7 @@ class RecoveryRun:
             return False
         if tried is not _Step.RECOVER and not unfinished:
             return True
-        await self.journal.forget_vain()
+        self.progress.history.forgets(await self.journal.forget_vain())
         await self._keep_refusals()
         self.progress.enter(Phase.STUCK, _foremost(reasons))
         return False
@@ -307,11 +338,14 @@ class RecoveryRun:
         """Put orders back and end. An election has no undo: what leads stays."""
         self.progress.enter(Phase.RESTORING, why)
         if await self.journal.unfinished():
-            undone = (await self.engine().undo()).outcomes
+            with self._calling() as engine:
+                report = await engine.undo()
+            self._ended_here.update(report.plans)
+            undone = report.outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
             _LOG.info("%d of %d partitions have their own order", sum(o.order_restored for o in undone), len(undone))
-        if await self.journal.unfinished():
+        if await self.journal.unfinished() or await self._is_left_altered():
             return False
         await self._discard_unbegun()
         await self.journal.settle()  # a crash may have left the finalizer where no run was begun
@@ -319,6 +353,25 @@ class RecoveryRun:
             why = Reason(why.code, f"{why.message}; no order was restored for what nobody was shown: {unknown.message}")
         await self._end(end, why)
         return True
+
+    async def _is_left_altered(self) -> bool:
+        """Whether an order is altered by a plan of which only records say that it has ended: others may write them.
+
+        A plan that this process carried out or took over itself needs no look: its orders were read back.
+        """
+        for digest, plan in (await self.journal.begun_plans()).items():
+            if digest in self._ended_here:
+                continue
+            if altered := await self.engine().left_altered(plan):
+                message = (
+                    f"the journal says that plan {digest[:12]} has ended, but {len(altered)} partitions stand in the "
+                    f"order that it set, or can't be seen, the first: {altered[0]}. Put their orders back with "
+                    "kafka-reassign-partitions, then the recovery ends; look who may write RecoveryRecords here. If "
+                    f"that order is the one you want, delete the recovery, and take its finalizer {FINALIZER} off"
+                )
+                self.progress.enter(Phase.STUCK, Reason("OrderStillAltered", message))
+                return True
+        return False
 
     async def _discard_unbegun(self, *, replaced: bool = False) -> None:
         """A plan that will never be begun goes with the recovery; of those that were replaced the oldest go now."""

@@ -49,6 +49,8 @@ class Watched:
         self.queue: list[Key] = []
         self.woken: list[Key] = []
         self.events = Told()
+        self.at_work = False
+        """Whether a recovery of these clusters may have altered orders."""
         self.all = Clusters(
             cast(Any, api),
             cast(Any, self.events),
@@ -59,6 +61,7 @@ class Watched:
             changed=self.woken.append,
             opened=lambda key: None,
             claims=lambda key: {},
+            at_work=lambda key: self.at_work,
         )
 
     async def settle(self, *keys: Key) -> None:
@@ -190,6 +193,31 @@ async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
     assert after is not before
     assert after.cooling("second", timedelta(minutes=10)) is not None
     await watched.all.stop()
+
+
+@pytest.mark.parametrize("what", ["WatchedCluster", "Secret"])
+async def test_what_is_gone_in_the_middle_of_a_wave_is_closed_once_its_orders_are_restored(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    async def lacks(*arguments: object) -> None:
+        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
+
+    await watched.settle(PROD)
+    (cluster,) = watched.all.open()
+    watched.at_work = True
+    if what == "Secret":
+        monkeypatch.setattr(module, "way_in", lacks)
+    else:
+        watched.api.remove(CLUSTERS, "prod")
+    watched.woken.clear()
+
+    await watched.settle(PROD)
+    assert (watched.all.get(PROD), watched.woken) == (cluster, [PROD])
+    assert watched.all.policy(PROD) is None, "nothing new is begun"
+
+    watched.at_work = False
+    await watched.settle(PROD)
+    assert watched.all.open() == ()
 
 
 async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: Watched) -> None:

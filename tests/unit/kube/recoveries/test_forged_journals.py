@@ -11,16 +11,19 @@ import pytest
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal import record_journal
+from kafka_recovery.kube.journal.facts import OWNED_LABEL
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import FINALIZER, POLICIES, RECOVERIES
 from unit.kube.journal.forging import APPROVED, BEGUN, first_wave, forge, turned_round, worse
-from unit.kube.journal.journals import NAME, PLACE, UID
+from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, UID
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import inhabited
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 from unit.virtual import in_no_time, taking_no_time
+
+END_FORGED, OWNED_FORGED = "a finished record", "labels"
 
 LONG = 120
 """Virtual seconds: several tries."""
@@ -366,3 +369,30 @@ async def test_a_person_sees_that_it_is_stalled_and_is_told_once(asking_office: 
 
     assert asking_office.world.changed() == []
     assert asking_office.api.recovery()["metadata"]["uid"] == UID
+
+
+@pytest.mark.parametrize("ended", [END_FORGED, OWNED_FORGED])
+@taking_no_time
+async def test_a_run_that_others_call_ended_is_not_over_while_its_orders_are_altered(
+    automatic: Operated, ended: str
+) -> None:
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    (digest,) = automatic.api.recovery()["status"]["begun"]["plans"]
+    if ended is END_FORGED:
+        await forge(automatic.api, digest, finished=BEGUN)
+    else:
+        for record in automatic.api.records().values():
+            record["metadata"]["labels"][OWNED_LABEL] = "true"
+
+    going = Going(automatic.process())
+    await going.until(Phase.STUCK)
+    await asyncio.sleep(LONG)
+
+    assert going.run.progress.reason.code == "OrderStillAltered"
+    assert automatic.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
+
+    held = automatic.world.kafka.partitions[ORDERS]
+    held.assignment = held.owned
+    going.run.wake()
+    assert (await going.end(), automatic.api.finalizers(NAMESPACE, NAME)) == (End.RECOVERED, [])

@@ -187,3 +187,11 @@ def test_a_topic_that_kafka_knows_no_more_is_waited_for_no_longer() -> None:
 
     assert is_final(gone)
     assert counted({ORDERS: gone}, 1, Stage()).offline == 0
+
+
+def test_a_plan_that_the_journal_forgot_is_not_called_readable() -> None:
+    history = PlanHistory({each: PlanTold(each, "", 1, Became.IN_VAIN) for each in ("1", "2")})
+
+    history.forgets(["1", "an older one"])
+
+    assert [(told.digest, told.readable) for told in history.told(None)] == [("2", True), ("1", False)]

@@ -1,0 +1,63 @@
+"""The operator's process is told to end: the wave under way comes to its end, and nothing more is begun."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.kube.resources.kinds import FINALIZER
+from unit.kube.journal.journals import NAME, NAMESPACE
+from unit.kube.office import Office
+from unit.kube.our_objects import inhabited
+from unit.recovery.world import ORDERS, PAYMENTS, World
+from unit.virtual import taking_no_time
+
+
+async def stopped_at(office: Office, call: str) -> None:
+    """Its process is told to end right after this call in Kafka took effect."""
+    hit = asyncio.Event()
+    office.world.after(call, hit.set)
+    office.takes_up()
+    async with asyncio.timeout(100):
+        await hit.wait()
+    await office.queue.stop(timedelta(0))
+    await office.all.stop()
+
+
+@pytest.mark.parametrize("call", ["designate", "elect", "restore"])
+@taking_no_time
+async def test_the_wave_under_way_comes_to_its_end(office: Office, call: str) -> None:
+    await stopped_at(office, call)
+
+    assert office.world.unrestored() == []
+    assert any("wave-0001-ended" in name for name in office.api.records())
+
+
+@taking_no_time
+async def test_no_further_wave_is_begun_and_the_next_process_begins_it(world: World) -> None:
+    world.offline(id=PAYMENTS)
+    office = Office(world, inhabited(ORDERS, PAYMENTS, waveSizes=[1]))
+    await stopped_at(office, "elect")
+
+    assert {world.leader(), world.leader(PAYMENTS)} == {None, 2}
+    assert world.unrestored() == []
+
+    again = Office(world, office.api)
+    again.takes_up()
+    await again.until("Recovered")
+    assert (world.leader(), world.leader(PAYMENTS)) == (2, 2)
+
+
+@taking_no_time
+async def test_what_takes_too_long_is_left_as_by_a_crash(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hangs(requests: object) -> None:
+        await asyncio.sleep(3600)
+
+    monkeypatch.setattr(office.world.kafka, "restore", hangs)
+    began = asyncio.get_running_loop().time()
+    await stopped_at(office, "elect")
+
+    assert asyncio.get_running_loop().time() - began < 30
+    assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
