@@ -17,7 +17,7 @@ from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.reason import Reason
 
-_STANDSTILL = timedelta(milliseconds=1200)
+STANDSTILL = timedelta(milliseconds=1200)
 """A broker applies metadata twice a second, if only no-ops (metadata.max.idle.interval.ms). One that did not in this
 time stands still."""
 
@@ -53,8 +53,8 @@ async def _arrives(brokers: Brokers, at: Address, target: int, deadline: timedel
     Only an answer to a question that was put after that time shows a standstill: a busy one may be asked but once.
     """
     began = loop_time()
-    in_time = began + _STANDSTILL.total_seconds()
-    give_up_at = began + max(deadline, 2 * _STANDSTILL).total_seconds()
+    in_time = began + STANDSTILL.total_seconds()
+    give_up_at = began + max(deadline, 2 * STANDSTILL).total_seconds()
     while True:
         await asyncio.sleep(0.01)
         put_at = loop_time()

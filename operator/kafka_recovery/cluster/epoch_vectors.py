@@ -98,6 +98,12 @@ class Probe:
         return self.ends[0][1] if stands_still and self.ends and self.same is None else None
 
     @property
+    def contradicts(self) -> bool:
+        """Whether two readers were told different ends of a log that stands still."""
+        other = self.end_by_fetch
+        return self.end is not None and other is not None and other != self.end
+
+    @property
     def vector(self) -> EpochVector | None:
         """Oldest first; None unless all that is wanted of it was read."""
         if self.same is not None:

@@ -79,7 +79,8 @@ class StaleMetadata(ClusterError):
         behind = f"this cluster's metadata were seen at offset {seen} before"
         if alone is None:
             otherwise = (
-                " If it does, and this is said of every broker, start this program anew: it was told wrong once."
+                " If it does, and this is said of every broker, this program was told wrong: after ten minutes, start "
+                "it anew."
             )
             return cls(address, applied, behind, otherwise)
         who, lasts = alone
@@ -258,7 +259,7 @@ class UnsupportedRequest(ClusterError):
 
 
 class TooLate(ClusterError):
-    """What had to be sent soon was not: what was seen before would be too old by then."""
+    """A look took too long, or what had to be sent soon was not: what was seen before would be too old by then."""
 
     code = "TooLate"
 

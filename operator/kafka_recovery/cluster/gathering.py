@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster import metadata
-from kafka_recovery.cluster.advancing import advances, committed
+from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
 from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerSilent, ClusterError, TooLate
@@ -19,6 +19,7 @@ from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
 from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
+from kafka_recovery.cluster.replica_readers import ListOffsets, ReplicaReader
 from kafka_recovery.cluster.together import together
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.election import Scope
@@ -40,7 +41,7 @@ from kafka_recovery.domain.reason import Reason
 _ELR_FEATURE = "eligible.leader.replicas.version"
 
 _LAST_LOOK = 2
-"""Deadlines that a look may take in which brokers are asked but once: one that grows older than that is none."""
+"""Deadlines that a last look may take: one that grows older than that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Gathering:
     """One look at everything. `known`: earlier evidence; `now`: the wall clock that evidence is dated by.
 
     `epochs`: the brokers' own ones, as they are told while their logs are measured. `impostors`: brokers at whose
-    address another one answers.
+    address another one answers. `silent`: those that told nothing of any log, however often they were asked.
     """
 
     brokers: Brokers
@@ -60,25 +61,32 @@ class Gathering:
     known: Mapping[TopicPartition, PartitionEvidence]
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
+    silent: dict[BrokerId, Reason] = field(default_factory=dict)
 
     async def evidence(self) -> Evidence:
-        """All that is seen. Raises TooLate if it was looked at before, and this took too long for a last look.
-
-        A first look may take longer: it may be the first to find out which brokers are silent.
-        """
-        if self.rules.attempts > 1 or not self.known:
-            return await self._evidence()
-        within = _LAST_LOOK * self.rules.deadline
+        """All that is seen. Raises TooLate if that takes longer than a look may."""
+        within = self._longest
         try:
             async with asyncio.timeout(within.total_seconds()):
                 return await self._evidence()
         except TimeoutError:
             raise TooLate(within) from None
 
+    @property
+    def _longest(self) -> timedelta:
+        """What a look may take in all, however many brokers are slow, and in however many answers each.
+
+        One deadline to find out who is there, and which are silent; the attempts to measure; twice if the metadata
+        changed meanwhile. A last look is one at what was seen before, in which brokers are asked but once.
+        """
+        if self.rules.attempts == 1 and self.known:
+            return _LAST_LOOK * self.rules.deadline
+        return 2 * (1 + self.rules.attempts) * max(self.rules.deadline, STANDSTILL)
+
     async def _evidence(self, *, again: bool = False) -> Evidence:
         began, deadline = loop_time(), self.rules.deadline
         view = await self.members.look(deadline, in_a_hurry=self.rules.attempts == 1)
-        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.versions[view.at.id])
+        designates = designates_leaders(self.kip_1275.driver, view.at.address, view.said)
         partitions, watermark = await together(self._partitions(view), committed(self.brokers, view, deadline))
         if isinstance(watermark, int) and self.members.refutes(view.at, view.as_of, watermark):
             return await self._evidence(again=again)
@@ -96,7 +104,7 @@ class Gathering:
             view = replace(view, as_of=MetadataOffset(watermark - 1))
             if caught_up.states != partitions.states and not again:
                 return await self._evidence(again=True)
-        elr = view.versions[view.at.id].finalized_features.get(_ELR_FEATURE, 0) > 0
+        elr = view.said.finalized_features.get(_ELR_FEATURE, 0) > 0
         evidence = [
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
@@ -148,12 +156,12 @@ class Gathering:
             return {state.id: Replica(broker, None, nowhere) for state in held}
         listed = view.cluster.brokers.get(broker)
         fenced = listed is None or listed.fenced
-        log_info = self._log_info(view.versions.get(broker))
-        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self.now, log_info)
-        problem = view.faults.get(broker)
+        ends = self._reader(view.versions.get(broker))
+        survey = ReplicaSurvey(self.brokers, broker, entry.address, rules.deadline, self.now, ends)
+        problem = self.silent.get(broker) or view.faults.get(broker)
         found: dict[TopicPartition, Replica] = {}
         wanted = held
-        for _ in range(_attempts_left(problem, fenced, rules)):
+        for _ in range(0 if broker in self.silent else _attempts_left(problem, fenced, rules)):
             try:
                 found |= await survey.measure(wanted, may_lead=fenced, known=known)
             except ClusterError as error:
@@ -167,16 +175,18 @@ class Gathering:
             wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
             if not wanted:
                 break
-        if log_info is not None and log_info.epoch is not None:
-            self.epochs[broker] = log_info.epoch
+        if ends.epoch is not None:
+            self.epochs[broker] = ends.epoch
         silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
+        if not found and silent.code == BrokerSilent.code:
+            self.silent[broker] = silent
         return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
 
-    def _log_info(self, versions: ApiVersions | None) -> ReplicaLogInfo | None:
-        """The way to ask for log ends by GetReplicaLogInfo, if it is configured, and offered by this broker."""
+    def _reader(self, versions: ApiVersions | None) -> ReplicaReader:
+        """GetReplicaLogInfo, if it is configured, and offered by this broker; else what every release has."""
         key = self.kip_1275.replica_log_info_key
         offered = key is not None and versions is not None and offers_log_info(versions, key)
-        return ReplicaLogInfo(key) if key is not None and offered else None
+        return ReplicaLogInfo(key) if key is not None and offered else ListOffsets()
 
     async def _reassignments(
         self, view: View, ids: Sequence[TopicPartition]
@@ -205,7 +215,7 @@ class Gathering:
         if not view.cluster.lists_fenced:
             away = [entry for entry in self.members.listing.known.values() if entry.id not in view.cluster.brokers]
             brokers += [replace(self._broker(entry, view, None), registered=None, fenced=True) for entry in away]
-        mine = view.versions[view.at.id]
+        mine = view.said
         return ClusterState(
             cluster_id=view.cluster.cluster_id,
             release=_release(mine),

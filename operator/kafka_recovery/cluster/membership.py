@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -39,7 +40,7 @@ _POLL = 0.05
 """Seconds between two questions whether a broker has caught up."""
 
 _FAR_AHEAD = 1000
-"""Metadata records that nobody else has applied: whoever claims more is held to what the controller has committed."""
+"""Metadata records that at most one other has applied: whoever claims more is held to what the controller committed."""
 
 _NOT_ALLOWED = frozenset({"ClusterAuthorizationFailed"})
 """Why a quorum may go undescribed for good: DescribeQuorum needs DESCRIBE on the cluster, which not everybody has.
@@ -50,10 +51,12 @@ Whatever else it fails with says that there is no controller to be asked now."""
 class View:
     """The metadata of one look: whose they are, the brokers, and what each broker said of itself.
 
+    `said`: what `at` answered; `versions` lack it where by the newest list another broker has its address too.
     `as_of`: what `at` had applied before anything was read there; None: it did not say.
     """
 
     at: BrokerEntry
+    said: ApiVersions
     cluster: ClusterEntry
     versions: Mapping[BrokerId, ApiVersions]
     faults: Mapping[BrokerId, Reason]
@@ -154,18 +157,22 @@ class Membership:
 
     def refutes(self, entry: BrokerEntry, as_of: MetadataOffset | None, watermark: int) -> bool:
         """Whether the broker claims more than the controller has committed; if so, it is passed over for a while."""
-        if as_of is None or as_of < watermark:
-            return False
-        self.listing.asking.refute(place(entry), AheadOfController(entry.address, as_of, watermark - 1))
-        self.floor.withdraw(entry.address)
-        if self._route is not None and self._route.address == entry.address:
-            self._route = None
-        return True
+        asking, committed = self.listing.asking, MetadataOffset(watermark - 1)
+        is_refuted = as_of is not None and as_of > committed
+        if as_of is not None and is_refuted:
+            asking.refute(place(entry), AheadOfController(entry.address, as_of, committed))
+            self.floor.withdraw(entry.address, asking.applied_by_two())
+            if self._route is not None and self._route.address == entry.address:
+                self._route = None
+        if (agreed := asking.applied_by_two()) is not None:
+            self.floor.confirm(min(agreed, committed))
+        return is_refuted
 
     def _is_far_ahead(self, entry: BrokerEntry, offset: int) -> bool:
-        """Whether it claims to know far more than anybody else, and more than was ever read."""
-        others = [self.listing.asking.applied_by(id) for id in self.listing.known if id != entry.id]
-        known = max(*others, _number(self.floor.offset)) if others else _number(self.floor.offset)
+        """Whether it claims to know far more than all others but one (it may be that one), and than is certain."""
+        told = (self.listing.asking.applied_by(id) for id in self.listing.known if id != entry.id)
+        others = heapq.nlargest(2, (other for other in told if other >= 0))
+        known = max(others[-1] if others else -1, _number(self.floor.certain))
         return 0 <= known < offset - _FAR_AHEAD
 
     async def _is_refuted(self, entry: BrokerEntry, as_of: MetadataOffset | None, deadline: timedelta) -> bool:
@@ -212,7 +219,7 @@ class Membership:
         self.listing.latest = cluster.brokers
         self._route, self._route_found_at = route, loop_time()
         versions, faults = look.told(cluster)
-        return View(at, cluster, versions, faults, route.as_of)
+        return View(at, look.versions[place(at)], cluster, versions, faults, route.as_of)
 
     def _chosen(self, alive: Sequence[BrokerEntry], newest: Mapping[Place, int]) -> BrokerEntry:
         """Who knows the newest; one that has just failed only if nobody else knows about as much."""

@@ -1,7 +1,7 @@
 """Measuring replicas: log end, log start and leader-epoch vector, asked of each replica's own broker.
 
-A partition without a leader still has followers that answer: ListOffsets with replica id -2 gives the log end, Fetch
-the vector. Measured on Kafka 3.9 to 4.4.
+A partition without a leader still has followers that answer: a `ReplicaReader` is told the log end, Fetch the vector,
+and what both tell is merged. Measured on Kafka 3.9 to 4.4.
 """
 
 from __future__ import annotations
@@ -10,22 +10,21 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from kafka_recovery.cluster.broker_reader import (
-    ANY_EPOCH,
-    DEBUGGING_CONSUMER,
-    EARLIEST,
-    LATEST,
-    MAX_TIMESTAMP,
-    BrokerReader,
-)
+from kafka_recovery.cluster.broker_reader import ANY_EPOCH, DEBUGGING_CONSUMER, EARLIEST, MAX_TIMESTAMP, BrokerReader
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
 from kafka_recovery.cluster.errors import BrokerSilent, reason_for
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import PartitionState
-from kafka_recovery.cluster.replica_log_info import LogInfo, ReplicaLogInfo
+from kafka_recovery.cluster.replica_readers import (
+    FENCED_LEADER_EPOCH,
+    UNKNOWN_LEADER_EPOCH,
+    ListOffsets,
+    LogEnd,
+    ReplicaReader,
+)
 from kafka_recovery.cluster.together import together
 from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -39,8 +38,7 @@ UNFINISHED = "Unfinished"
 """The problem of a replica about which not everything was answered at the deadline; asking again may help."""
 
 _NONE, _KAFKA_STORAGE_ERROR = 0, 56
-_FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH = 74, 75
-_OTHER_EPOCH = frozenset({_FENCED_LEADER_EPOCH, _UNKNOWN_LEADER_EPOCH})
+_OTHER_EPOCH = frozenset({FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH})
 _METADATA_LAG = timedelta(seconds=1)
 """How long a live broker may take to learn the current leader epoch before it counts as not knowing it."""
 
@@ -54,7 +52,7 @@ _replica = made_quickly(Replica)
 class ReplicaSurvey:
     """One broker's copies of many partitions, measured in a few batched requests within `deadline`, all in all.
 
-    `now`: the wall clock that what is measured is dated by. `log_info`: where GetReplicaLogInfo tells where logs end.
+    `now`: the wall clock that what is measured is dated by. `ends`: who tells where logs end.
 
     It remembers how far it came: measuring the unfinished ones again goes on from there.
     """
@@ -64,7 +62,7 @@ class ReplicaSurvey:
     at: Address
     deadline: timedelta
     now: Callable[[], datetime]
-    log_info: ReplicaLogInfo | None = None
+    ends: ReplicaReader = field(default_factory=ListOffsets)
     _begun: dict[TopicPartition, Probe] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     async def measure(
@@ -90,7 +88,7 @@ class ReplicaSurvey:
                 raise BrokerSilent(self.at, self.deadline, silence.request) from silence
             self._note_unfinished(probes)
         now, took = self.now(), timedelta(seconds=loop_time() - began)
-        return {probe.id: self._replica(probe, now, took) for probe in probes}
+        return {probe.id: merged(self.broker, probe, self.ends.asks, now, took) for probe in probes}
 
     async def leading(
         self, partitions: Iterable[TopicPartition]
@@ -121,21 +119,9 @@ class ReplicaSurvey:
             doubtful[id].leads = True
         measured = [probe for probe in probes if probe.end is not None and probe.same is None]
         await EpochVectors(reader).read(measured)
-        await self._settle(reader, [probe for probe in measured if probe.end_by_fetch not in (None, probe.end)])
+        # A log that nobody leads, of a replica that knows that, is at rest: who told two ends is asked once more.
+        await self._log_ends(reader, [probe for probe in measured if probe.contradicts])
         await self._log_starts(reader, [probe for probe in measured if probe.start is None])
-
-    async def _settle(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
-        """Ask once more where those logs end of which the broker has said two things; who still does is not believed.
-
-        A log that nobody leads, of a replica that knows that, can't have grown or been cut in between.
-        """
-        await self._log_ends(reader, probes)
-        for probe in probes:
-            other = probe.end_by_fetch
-            if other not in (None, probe.end):
-                said = f"the log of {probe.id} ends at {probe.end} and, by its leader epochs, at {other}"
-                probe.problem = Reason(LOG_ENDS_CONTRADICT, f"broker {self.broker} says that {said}")
-                probe.end = None
 
     def _note_unfinished(self, probes: Sequence[Probe]) -> None:
         within = f"within {self.deadline.total_seconds():g}s"
@@ -146,53 +132,25 @@ class ReplicaSurvey:
                 probe.unreadable = probe.unreadable or late
                 self._begun[probe.id] = probe
 
-    def _replica(self, probe: Probe, now: datetime, took: timedelta) -> Replica:
-        if probe.end is None or probe.start is None:
-            missing = Reason("NoAnswer", f"broker {self.broker} did not answer about {probe.id}")
-            return Replica(self.broker, None, probe.problem or probe.unreadable or missing, probe.leads)
-        log = _log(
-            start=Offset(probe.start),
-            end=Offset(probe.end),
-            epochs=probe.vector,
-            high_watermark=None if probe.high_watermark is None else Offset(probe.high_watermark),
-            answered_under=probe.state.leader_epoch if probe.knows_current_epoch else None,
-            observed_at=now,
-            took=took,
-        )
-        return _replica(self.broker, log, probe.problem or probe.unreadable, probe.leads)
-
     async def _log_ends(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
         """Log end under the current leader epoch; where the broker does not know that epoch, without it."""
-        pending = {probe.id: probe for probe in probes}
+        pending = list(probes)
         give_up_at = loop_time() + _METADATA_LAG.total_seconds()
         while pending:
-            answers = await self._asked_for_ends(reader, pending)
-            for id, probe in pending.items():
-                self._note_end(probe, answers.get(id))
-            late = {
-                id: p for id, p in pending.items() if id in answers and answers[id].error_code == _UNKNOWN_LEADER_EPOCH
-            }
-            if not late or loop_time() > give_up_at:
+            told = await self.ends.log_ends(reader, [probe.state for probe in pending])
+            for probe in pending:
+                self._note_end(probe, told.get(probe.id))
+            pending = [p for p in pending if p.id in told and told[p.id].error_code == UNKNOWN_LEADER_EPOCH]
+            if not pending or loop_time() > give_up_at:
                 break
-            pending = late
             await asyncio.sleep(0.1)
         others = {probe.id: probe for probe in probes if probe.problem and probe.problem.code == "OtherLeaderEpoch"}
-        anyway = await self._asked_for_ends(reader, others, any_epoch=True)
+        anyway = await self.ends.log_ends(reader, [probe.state for probe in others.values()], any_epoch=True)
         for id, answer in anyway.items():
             if answer.error_code == _NONE:
                 others[id].end = answer.offset
 
-    async def _asked_for_ends(
-        self, reader: BrokerReader, probes: Mapping[TopicPartition, Probe], *, any_epoch: bool = False
-    ) -> Mapping[TopicPartition, Any]:
-        """Each log end, or the error, such as that the broker knows another leader epoch than the current one."""
-        epochs = {id: ANY_EPOCH if any_epoch else probe.state.leader_epoch for id, probe in probes.items()}
-        if self.log_info is None:
-            return await reader.list_offsets(epochs, LATEST, DEBUGGING_CONSUMER)
-        told = await self.log_info.ask(reader, [probe.state for probe in probes.values()])
-        return {id: _held_to(epochs[id], info) for id, info in told.items()}
-
-    def _note_end(self, probe: Probe, answer: Any) -> None:
+    def _note_end(self, probe: Probe, answer: LogEnd | None) -> None:
         if answer is None:
             return
         if answer.error_code == _NONE:
@@ -202,12 +160,8 @@ class ReplicaSurvey:
             probe.problem = Reason("OtherLeaderEpoch", f"broker {self.broker} does not answer under {asked}")
         else:
             offline = answer.error_code == _KAFKA_STORAGE_ERROR
-            needs = f"DESCRIBE on topic {probe.id.topic}"
-            asked = "ListOffsets"
-            if self.log_info is not None:
-                asked, needs = "GetReplicaLogInfo", f"CLUSTER_ACTION on the cluster, or {needs}"
-            what = f"{asked} of {probe.id} at broker {self.broker}"
-            problem = reason_for(answer.error_code, what, needs=needs)
+            what = f"{self.ends.asks} of {probe.id} at broker {self.broker}"
+            problem = reason_for(answer.error_code, what, needs=self.ends.needs(probe.id.topic))
             probe.problem = Reason(LOG_DIR_OFFLINE, problem.message) if offline else problem
 
     async def _hints(self, reader: BrokerReader, probes: Sequence[Probe]) -> None:
@@ -227,11 +181,24 @@ class ReplicaSurvey:
                 by_id[id].start = answer.offset
 
 
-def _held_to(epoch: LeaderEpoch, info: LogInfo) -> LogInfo:
-    """The answer as a broker gives it that was asked under this leader epoch."""
-    if info.error_code != _NONE or epoch in (ANY_EPOCH, info.leader_epoch):
-        return info
-    return info._replace(error_code=_UNKNOWN_LEADER_EPOCH if info.leader_epoch < epoch else _FENCED_LEADER_EPOCH)
+def merged(broker: BrokerId, probe: Probe, ends_by: str, now: datetime, took: timedelta) -> Replica:
+    """What the readers told, field by field; who told two things of one field is not believed, and both are named."""
+    if probe.contradicts:
+        said = f"the log of {probe.id} ends at {probe.end} (by {ends_by}) and at {probe.end_by_fetch} (by Fetch)"
+        return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
+    if probe.end is None or probe.start is None:
+        missing = Reason("NoAnswer", f"broker {broker} did not answer about {probe.id}")
+        return Replica(broker, None, probe.problem or probe.unreadable or missing, probe.leads)
+    log = _log(
+        start=Offset(probe.start),
+        end=Offset(probe.end),
+        epochs=probe.vector,
+        high_watermark=None if probe.high_watermark is None else Offset(probe.high_watermark),
+        answered_under=probe.state.leader_epoch if probe.knows_current_epoch else None,
+        observed_at=now,
+        took=took,
+    )
+    return _replica(broker, log, probe.problem or probe.unreadable, probe.leads)
 
 
 def _chunks(everything: Sequence[T]) -> Iterable[Sequence[T]]:

@@ -91,7 +91,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         rule=decision.rule,
         candidate_order=decision.candidate_order,
         reason=decision.reason,
-        rows=tuple(_rows(decision, partition, ranking, around)),
+        rows=tuple(_rows(decision, partition, ranking, around, led)),
         why=_why(decision, partition, ranking, around.cluster),
         loss=_loss_in_words(decision.loss),
         history=_history_in_words(partition.history),
@@ -103,7 +103,17 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
     )
 
 
-def _rows(decision: Decision, partition: PartitionEvidence, ranking: Ranking, around: ClusterIndex) -> Iterator[Row]:
+def _rows(
+    decision: Decision, partition: PartitionEvidence, ranking: Ranking, around: ClusterIndex, led: Led | None
+) -> Iterator[Row]:
+    now = led.leader if led else partition.leader
+    for row in _ranked(decision, partition, ranking, around):
+        leads = row.broker == now
+        verdict = "chosen, leads" if row.verdict == "chosen" else "leads"
+        yield replace(row, verdict=verdict, reason=None) if leads else row
+
+
+def _ranked(decision: Decision, partition: PartitionEvidence, ranking: Ranking, around: ClusterIndex) -> Iterator[Row]:
     replicas = {replica.broker: replica for replica in partition.replicas}
     leader = replicas.get(decision.leader) if decision.leader is not None else None
     for place, broker in enumerate(ranking.best_first, start=1):

@@ -76,13 +76,19 @@ class LastLook:
 
 
 def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
-    """Why nothing may be concluded from what this evidence shows of leaders: its metadata stand still; None if not.
+    """Why nothing may be concluded from what this evidence shows of leaders: nobody's metadata were seen to advance.
 
-    KIP-343: what a broker shows that is cut off from the controllers may be arbitrarily old.
+    KIP-343: what a broker shows that is cut off from the controllers may be arbitrarily old. None: they did advance.
     """
     around = index_of(evidence.cluster, policy, broker_objection)
     if around.counts.controller_present is False or around.counts.view_advances is False:
         return cluster_objection(around, policy.limits)
+    if around.counts.controller_present is None:
+        return Reason(
+            "ViewUnknown",
+            f"leaders were read from broker {evidence.cluster.view_from}, and no broker could be asked twice how far "
+            "its metadata reach: what they show may be old. Run again.",
+        )
     return None
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from kafka_recovery.domain.plan import Plan
 
 IF_INTACT = "if its disk is its own and intact and its host did not crash, nothing acknowledged with acks=all is lost"
 """What may be said of a clean member's return. A crash of the host takes what was not on the disk yet."""
@@ -82,6 +83,18 @@ def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition
         f"Before {_brokers(sorted(absent), 'or')} is started, copy {its} {directories} of {_partitions(ids)}: "
         f"on joining, {each} deletes every record that the leader lacks."
     )
+
+
+def before_consent(plan: Plan) -> Iterator[str]:
+    """That copies which were measured, and which hold more than their new leaders, can be saved: true at any time."""
+    lacking = {id: each.loss.lacks for id, each in plan.elections.items() if each.loss and each.loss.lacks}
+    if lacking:
+        brokers = _brokers(sorted({lack.broker for lacks in lacking.values() for lack in lacks}))
+        has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
+        yield (
+            f"To save what a new leader lacks: while {_partitions(list(lacking))} {has} no leader, copy {its} on "
+            f"{brokers}. Once another broker leads, every record that the leader lacks is deleted there."
+        )
 
 
 def leads(led: Led, id: TopicPartition) -> str:

@@ -14,6 +14,8 @@ APPROVAL_MISSING = "ApprovalMissing"
 """The reason of an outcome that no rule refused: a person may still say yes."""
 STILL_TO_COME = frozenset({APPROVAL_MISSING, "PlanIsFull"})
 """Reasons of outcomes that this recovery comes back to by itself: the next plan, or the next yes, may elect them."""
+MEMBER_LEADS = "MemberLeads"
+"""The reason of an outcome whose leader was in sync before: nobody knows how each election in between was held."""
 GONE = frozenset({"UnknownPartition", "UnknownTopicOrPartition", "TopicGone"})
 """Reasons that no waiting mends: what they speak of is not there."""
 
@@ -77,6 +79,17 @@ def counted(outcomes: Mapping[TopicPartition, PartitionOutcome], total: int, sta
     places[Whereabouts.REFUSED if stage.over else Whereabouts.WAITING] += total - len(named)
     led = sum(_leads_or_gone(outcome) for outcome in outcomes.values())
     return Counts(total, total - led, {place: places[place] for place in Whereabouts})
+
+
+def elected_uncleanly(outcome: PartitionOutcome) -> bool:
+    """Whether a partition that is recovered has its leader by an unclean election, as far as is known."""
+    by_election = outcome.outcome in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR)
+    return by_election and not is_led_by_member(outcome)
+
+
+def is_led_by_member(outcome: PartitionOutcome) -> bool:
+    """Whether a replica leads that was in sync, after elections that may have been clean or not."""
+    return outcome.reason is not None and outcome.reason.code == MEMBER_LEADS
 
 
 def _is_still_to_come(outcome: PartitionOutcome) -> bool:

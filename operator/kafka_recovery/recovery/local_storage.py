@@ -14,6 +14,7 @@ from typing import TypeVar
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.journal_files import FileJournal
+from kafka_recovery.recovery.own_threads import OwnThreads
 
 T = TypeVar("T")
 
@@ -102,8 +103,11 @@ class LocalStorage:
         (self.root / directory).rmdir()
 
     async def apart(self, what: str, work: Callable[[], T]) -> T:
-        """Do some work in a thread of its own."""
-        return await asyncio.to_thread(work)
+        """Do some work in a thread of its own, for which nobody waits when the process ends: a disk may hang."""
+        return await asyncio.get_running_loop().run_in_executor(_THREADS, work)
+
+
+_THREADS = OwnThreads("journal")
 
 
 def _make_durable(path: Path) -> None:

@@ -69,8 +69,8 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
         outcome, reason = Outcome.FAILED, _another_leader(run, decision, lead)
     warnings = [_came_back_with_less(decision, lead)] if behind and member else []
     if outcome is Outcome.RECOVERED and (under := _under_min_isr(run)):
-        warnings += [reason.message] if reason else []
-        outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, under
+        warnings += [under.message] if reason else []
+        outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, reason or under
     warnings += _warnings(run, lead)
     return PartitionOutcome(
         run.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, run.restored, tuple(warnings)

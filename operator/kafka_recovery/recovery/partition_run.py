@@ -281,12 +281,12 @@ _BY_OTHERS = (State.PLANNED, State.UNTOUCHED)
 _OVER = (State.LEADING, State.LEADERLESS, State.ALTERED)
 
 LIFE: tuple[Step, ...] = (
-    Step((State.PLANNED,), Abandoned, State.UNTOUCHED),
+    Step((State.PLANNED, State.STARTED), Abandoned, State.UNTOUCHED),
     Step((State.PLANNED,), Started, State.STARTED, _named, "the durable fact names it"),
     Step((State.STARTED,), Answered, State.DESIGNATED, _answer(Answer.ACCEPTED), "the designation was accepted"),
     Step((State.STARTED,), Answered, State.IN_DOUBT, _answer(Answer.UNANSWERED), "the designation was not answered"),
     Step((State.STARTED,), Answered, State.LEADERLESS, _NO, "the designation was refused"),
-    Step((State.STARTED, State.DESIGNATED), Abandoned, State.LEADERLESS),
+    Step((State.DESIGNATED,), Abandoned, State.LEADERLESS),
     Step(
         (State.DESIGNATED,),
         Answered,

@@ -216,7 +216,7 @@ class Session:
                 continue
             runs = self._runs.get(decision.id, ())
             own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
-            altered = any(run.begun and run.state is not State.RESTORED for run in own)
+            altered = any(run.begun and run.state not in (State.RESTORED, State.UNTOUCHED) for run in own)
             if altered or any(run.cut_short for run in runs):
                 self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=not altered))
             else:

@@ -184,7 +184,8 @@ class SmallCluster:
         return ElectionAnswer(Answer.ACCEPTED)
 
     def _state(self) -> ClusterState:
-        ids = sorted({broker for partition in self._partitions.values() for broker in partition.logs} | {DEAD})
+        alive = {broker for partition in self._partitions.values() for broker in partition.logs} or {BrokerId(2)}
+        ids = sorted(alive | {DEAD})
         brokers = tuple(
             Broker(
                 id=id,

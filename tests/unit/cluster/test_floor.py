@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 import pytest
@@ -43,19 +44,52 @@ class TestFloor:
         floor.read(ONE, offset(LIE), offset(90))
         assert floor.offset == 90
 
+    async def test_it_counts_on_while_it_is_renewed(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(100), None)
+        await asyncio.sleep(0.9 * floors.ALONE.total_seconds())
+        floor.read(TWO, offset(100), None)
+        await asyncio.sleep(0.9 * floors.ALONE.total_seconds())
+        assert floor.offset == 100
+
+    async def test_older_metadata_renew_nothing(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(100), None)
+        await asyncio.sleep(0.9 * floors.ALONE.total_seconds())
+        floor.read(TWO, offset(99), None)
+        assert floor.offset == 100
+        await asyncio.sleep(0.2 * floors.ALONE.total_seconds())
+        assert floor.offset is None
+
     @pytest.mark.usefixtures("brief")
-    async def test_what_two_brokers_have_applied_does(self) -> None:
+    async def test_what_two_brokers_have_applied_counts_longer(self) -> None:
         floor = Floor()
         floor.read(ONE, offset(100), offset(100))
         floor.read(TWO, offset(100), offset(80))
         assert floor.offset == 100
+        await asyncio.sleep(floors.AGREED.total_seconds() + 1)
+        assert floor.offset is None
+
+    @pytest.mark.usefixtures("brief")
+    async def test_what_the_controller_has_committed_counts_for_good(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(LIE), offset(LIE))
+        floor.confirm(offset(100))
+        await asyncio.sleep(floors.AGREED.total_seconds() + 1)
+        assert floor.offset == 100
+
+    async def test_two_claims_that_were_proven_wrong_count_no_more(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(LIE), offset(LIE))
+        floor.withdraw(ONE, offset(90))
+        assert floor.offset is None
 
     async def test_a_claim_that_was_proven_wrong_counts_no_more(self) -> None:
         floor = Floor()
         floor.read(ONE, offset(LIE), offset(90))
-        floor.withdraw(TWO)
+        floor.withdraw(TWO, offset(90))
         assert floor.offset == LIE
-        floor.withdraw(ONE)
+        floor.withdraw(ONE, offset(90))
         assert floor.offset == 90
 
 
@@ -120,13 +154,55 @@ class TestOneBrokerLies:
             assert (await members.look(SOON)).as_of == 100
 
 
+class TestBrokersLieAlike:
+    async def test_of_two_neither_is_believed_and_nobody_is_blocked(self) -> None:
+        play = Play(applied={1: 100, 2: LIE, 3: LIE})
+        async with looking(play, 1, 2, 3) as members:
+            assert (await members.look(PATIENCE)).at.id == 1
+            play.applied |= {2: 100, 3: 100}
+            assert (await members.look(SOON)).as_of == 100
+
+    async def test_of_three_none_is_believed_once_the_controller_is_asked(self) -> None:
+        play = Play(applied={1: 100, 2: 150, 3: 150, 4: 150})
+        async with looking(play, 1, 2, 3, 4) as members:
+            assert (await members.current(PATIENCE)).address == play.address(1)
+            play.applied |= {2: 100, 3: 100, 4: 100}
+            assert (await members.look(SOON)).as_of == 100
+
+    async def test_nor_is_one_behind_two_addresses(self) -> None:
+        play = Play(applied={1: 100, 3: LIE})
+        async with looking(play, 1, 2, 3) as members, play.second_way_to(3) as door:
+            play.elsewhere[2] = door
+            assert (await members.look(PATIENCE)).at.id == 1
+            play.applied |= {3: 100}
+            assert (await members.look(SOON)).as_of == 100
+
+    async def test_so_small_a_lie_shows_when_the_controller_is_asked_anyway(self) -> None:
+        play = Play(applied={1: 100, 2: 150, 3: 150})
+        async with looking(play, 1, 2, 3) as members:
+            await members.look(PATIENCE)
+            assert (await members.current(PATIENCE)).address == play.address(1)
+            play.applied |= {2: 100, 3: 100}
+            assert (await members.look(SOON)).as_of == 100
+
+    async def test_where_the_controller_may_not_be_asked_it_counts_for_some_minutes_only(self) -> None:
+        play = Play(applied={1: 100, 2: LIE, 3: LIE}, watermark=None)
+        async with looking(play, 1, 2, 3) as members:
+            await members.look(PATIENCE)
+            play.applied |= {2: 100, 3: 100}
+            await refused(members)
+            await asyncio.sleep(floors.AGREED.total_seconds())
+            assert (await members.look(SOON)).as_of == 100
+
+
 class TestWhatTwoBrokersKnow:
     @pytest.mark.usefixtures("brief")
     async def test_stays_known_whatever_a_cut_off_controller_says(self) -> None:
         """The brokers left are on the side of a controller that was deposed, and which says that there is no more."""
         play = Play(applied={1: 90, 2: 100, 3: 100})
         async with looking(play, 1, 2, 3) as members:
-            await members.look(PATIENCE)
+            await members.current(PATIENCE)
+            await asyncio.sleep(floors.AGREED.total_seconds() + 1)
             play.watermark = 91
             for broker in (2, 3):
                 play.members[broker].roles["ApiVersions"] = lambda heard: heard.cut()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -14,6 +16,7 @@ from kafka.protocol.admin import DescribeConfigsResponse
 
 from kafka_recovery.cluster import advancing, metadata
 from kafka_recovery.cluster.errors import InvalidAnswer, StaleMetadata, TooLate
+from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.replica_logs import UNFINISHED
 from kafka_recovery.domain.election import ALL_OFFLINE, Gone, Leadership, Scope, Unseen
@@ -48,7 +51,7 @@ def replica(evidence: Evidence, broker: int) -> Replica:
 @pytest.fixture
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that did not move in 300 ms stands still."""
-    monkeypatch.setattr(advancing, "_STANDSTILL", timedelta(milliseconds=300))
+    monkeypatch.setattr(advancing, "STANDSTILL", timedelta(milliseconds=300))
 
 
 def problem(evidence: Evidence, broker: int) -> str | None:
@@ -311,24 +314,69 @@ class TestMembers:
         assert evidence.partitions[0].assignment == (3, 2, 1)
         assert evidence.cluster.as_of == 99
 
+    async def test_a_broker_that_was_silent_is_not_waited_for_again_because_the_metadata_changed(self) -> None:
+        play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            play.members[3].roles["ListOffsets"] = lambda heard: None
+
+            def catch_up() -> None:
+                play.applied |= dict.fromkeys(play.applied, 99)
+                play.states[ORDERS] = offline(replicas=(3, 2, 1))
+
+            asyncio.get_running_loop().call_later(0.3, catch_up)
+            began = loop_time()
+            evidence = await cluster.gather(ALL_OFFLINE, HURRIED)
+            took = loop_time() - began
+
+        assert (evidence.partitions[0].assignment, problem(evidence, 3)) == ((3, 2, 1), "BrokerSilent")
+        assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
+
     async def test_a_last_look_that_takes_too_long_is_none_and_a_first_one_is(self) -> None:
         """Whoever looks first may be the first to find out which brokers are silent."""
-        play = disaster()
-        async with play.staged(1, 2, 3), play.cluster() as cluster:
-
-            async def slow(heard: Heard) -> Any:
-                await asyncio.sleep(0.8 * SOON.total_seconds())
-                return play.describe_partitions(heard)
-
-            play.page = 1
-            for index in range(1, 6):
-                play.add(offline(TopicPartition("orders", index)))
-            for member in play.members.values():
-                member.roles["DescribeTopicPartitions"] = slow
+        async with slow_pages(4) as cluster:
             rules = replace(HURRIED, attempts=1)
             seen = (await cluster.gather(ALL_OFFLINE, rules)).partitions
             with pytest.raises(TooLate):
                 await cluster.gather(ALL_OFFLINE, rules, {each.id: each for each in seen})
+
+    async def test_many_slow_answers_make_no_look_without_an_end(self) -> None:
+        async with slow_pages(40) as cluster:
+            began = loop_time()
+            with pytest.raises(TooLate, match=r"9\.6s were over"):
+                await cluster.gather(ALL_OFFLINE, HURRIED)
+            took = loop_time() - began
+
+        assert took < 2 * (HURRIED.attempts + 1) * advancing.STANDSTILL.total_seconds() + 0.1
+
+    async def test_brokers_that_are_silent_each_in_another_way_do_not_add_up(self) -> None:
+        """One deadline for those that say nothing of themselves, then the attempts for all that say nothing of logs."""
+        play = disaster()
+        play.add(offline(replicas=(1, 2, 3, 4)), b2=Log(27), b3=Log(15), b4=Log(15))
+        async with play.staged(1, 2, 3, 4):
+            for broker, question in ((2, "Fetch"), (3, "ListOffsets"), (4, "ApiVersions")):
+                play.members[broker].roles[question] = lambda heard: None
+            began = loop_time()
+            await gathered(play, HURRIED)
+            took = loop_time() - began
+
+        assert took < (HURRIED.attempts + 1) * SOON.total_seconds() + 0.1
+
+
+@asynccontextmanager
+async def slow_pages(pages: int) -> AsyncIterator[KafkaCluster]:
+    """Of a cluster with so many partitions, each on a page of its own that comes just in time."""
+    play = disaster(page=1)
+    for index in range(1, pages):
+        play.add(offline(TopicPartition("orders", index)))
+
+    async def slow(heard: Heard) -> Any:
+        await asyncio.sleep(0.8 * SOON.total_seconds())
+        return play.describe_partitions(heard)
+
+    async with play.staged(1, 2, 3), play.cluster() as cluster:
+        for member in play.members.values():
+            member.roles["DescribeTopicPartitions"] = slow
+        yield cluster
 
 
 class TestLeaders:

@@ -231,7 +231,7 @@ class TestCurrent:
 @pytest.fixture
 def in_a_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that did not move in 300 ms stands still."""
-    monkeypatch.setattr(advancing, "_STANDSTILL", timedelta(milliseconds=300))
+    monkeypatch.setattr(advancing, "STANDSTILL", timedelta(milliseconds=300))
 
 
 @pytest.mark.usefixtures("in_a_hurry")

@@ -146,6 +146,23 @@ class TestWhatItTells:
         assert said in str(found.problem)
         assert "GetReplicaLogInfo" in str(found.problem)
 
+    async def test_who_tells_another_end_by_its_leader_epochs_is_named_with_both_requests(self) -> None:
+        play = telling(Log(27, [(3, 0), (4, 20)]))
+
+        def exaggerated(heard: Heard) -> Any:
+            answer = play.replica_log_info(2, heard)
+            answer.topic_partition_log_info_list[0].partition_log_info[0].log_end_offset = 37
+            return answer
+
+        async with play.staged(2):
+            play.members[2].roles["GetReplicaLogInfo"] = exaggerated
+            evidence = await gathered(play)
+
+        found = evidence.partitions[0].replica(BrokerId(2))
+        assert found
+        assert found.log is None
+        assert "ends at 37 (by GetReplicaLogInfo) and at 27 (by Fetch)" in str(found.problem)
+
     @pytest.mark.parametrize("impossible", ["another partition", "no broker's epoch"])
     async def test_what_can_not_be_is_no_answer(self, impossible: str) -> None:
         play = telling(Log(27))

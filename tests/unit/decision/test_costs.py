@@ -9,6 +9,7 @@ import pytest
 
 from kafka_recovery.decision.costs import NOT_COMPARED, BrokerCost, costs, in_a_line
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.returns import before_consent
 from kafka_recovery.domain.evidence import Replica, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -44,6 +45,28 @@ def test_a_longer_log_of_another_branch_is_what_its_broker_may_lose_and_the_dead
         "Electing as planned may lose up to 34 records that broker 3 holds and the new leader lacks, on 2 partitions; "
         "an unknown part of what broker 1 holds on 3 partitions (its copy could not be read: Unreachable)."
     )
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        ((DIVERGED,), "while orders-0 has no leader, copy its directory on broker 3."),
+        ((DIVERGED, LONGER, DIVERGED), "while orders-0, orders-2 have no leader, copy their directories on broker 3."),
+    ],
+)
+def test_a_living_copy_that_is_to_be_cut_can_be_saved_before_anybody_consents(
+    held: tuple[dict[int, Any], ...], told: str
+) -> None:
+    (said,) = before_consent(planned(*held))
+
+    assert said == (
+        f"To save what a new leader lacks: {told} Once another broker leads, every record that the leader lacks is "
+        "deleted there."
+    )
+
+
+def test_where_no_leader_lacks_anything_there_is_nothing_to_be_saved() -> None:
+    assert not list(before_consent(planned(LONGER)))
 
 
 def test_a_log_that_can_not_be_compared_is_unknown_though_nothing_is_seen_to_be_lacking() -> None:

@@ -193,6 +193,27 @@ def test_the_broker_that_leads_has_nothing_to_be_copied() -> None:
     assert told.since == ("Broker 1 was seen leading orders-0 after this plan was made.",)
 
 
+@pytest.mark.parametrize(
+    ("leader", "verdicts"),
+    [(1, ["chosen", "candidate", "leads"]), (2, ["chosen, leads", "candidate", "rejected"])],
+)
+def test_the_broker_that_leads_is_not_called_what_it_was_when_the_plan_was_made(
+    leader: int, verdicts: list[str]
+) -> None:
+    seen = partition({1: None, 2: log(27), 3: log(15)})
+
+    told = explain(decide(evidence(seen, brokers=RACKS), policy()), seen.id, Led(BrokerId(leader)))
+
+    assert [row.verdict for row in told.rows] == verdicts
+    assert all(row.reason is None for row in told.rows if row.broker == leader)
+
+
+def test_where_a_look_finds_a_leader_it_is_not_rejected() -> None:
+    told = explained(partition({1: None, 2: None, 3: None}, leader=2, isr=(3, 2)))
+
+    assert [row.verdict for row in told.rows if row.broker == 2] == ["leads"]
+
+
 def test_where_a_look_finds_a_leader_its_absent_replicas_are_to_be_copied_first() -> None:
     told = explained(partition({1: None, 2: log(27), 3: log(15)}, leader=2, isr=(2, 3)))
 

@@ -192,7 +192,7 @@ class Held:
 
 @dataclass
 class Node:
-    """A broker. `busy`: it has not begun to lead what it was elected for. `still`: its metadata does not advance.
+    """A broker. `busy`: it has not begun to lead what it was elected for. `advances`: whether its metadata are seen to.
 
     `fooled`: it does not know that it was fenced, and answers as leader. `mute`: it lives, but answers nobody.
     """
@@ -200,7 +200,7 @@ class Node:
     alive: bool = True
     fenced: bool = False
     busy: bool = False
-    still: bool = False
+    advances: bool | None = True
     fooled: bool = False
     mute: bool = False
 
@@ -421,7 +421,7 @@ class FakeKafka:
     def _cluster_state(self) -> ClusterState:
         brokers = tuple(
             Broker(
-                BrokerId(broker), f"b{broker}", 9092, None, True, node.fenced, None, node.answers, 100, not node.still
+                BrokerId(broker), f"b{broker}", 9092, None, True, node.fenced, None, node.answers, 100, node.advances
             )
             for broker, node in self.nodes.items()
             if not (node.fenced and self.release.startswith("3."))

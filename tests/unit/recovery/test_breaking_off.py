@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
@@ -91,6 +92,26 @@ async def test_a_wave_that_was_prepared_ahead_gets_its_orders_back(world: World)
 
     assert altered[0] > 0, "the next wave was designated already"
     assert world.kept_its_promises()
+
+
+async def test_who_is_cancelled_while_a_run_is_broken_off_leaves_no_wave_at_work(world: World) -> None:
+    """The next run of the same process would change the same orders beside it."""
+    for id in MANY:
+        world.offline(id=id)
+    world.kafka.lag = timedelta(seconds=3)
+    before = asyncio.all_tasks()
+
+    def fail() -> None:
+        world.clock.later(timedelta(milliseconds=100), running.cancel)
+        raise JournalUnwritable("full")
+
+    world.before("wave_started", fail, nth=3)
+    with world.process(policy(Approval.AUTO, 1)) as engine:
+        running = asyncio.create_task(engine.recover(ALL_OFFLINE))
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    assert asyncio.all_tasks() <= before
 
 
 @pytest.mark.parametrize("call", ["designate", "elect"])

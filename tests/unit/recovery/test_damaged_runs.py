@@ -185,6 +185,25 @@ async def test_what_a_damaged_plan_would_have_elected_later_is_kept_off_unless_i
     assert untold.partitions is None, "neither its waves nor its plan can be read"
 
 
+async def test_a_damaged_run_with_a_hole_between_its_waves_may_have_begun_all_that_it_elects(world: World) -> None:
+    """Whatever the wave began whose facts are gone, its orders may be altered."""
+    world.offline(id=PAYMENTS)
+    run = await cut_short(world, ORDERS)
+    started = (run / "wave-0001-started.json").rename(run / "wave-0002-started.json")
+    started.write_text(started.read_text().replace('"wave": 1', '"wave": 2'))
+    begun_lost(run)
+    with world.journal() as journal:
+        (told,) = await journal.unfinished()
+    plan_lost(run)
+    with world.journal() as journal:
+        (untold,) = await journal.unfinished()
+
+    assert isinstance(told, DamagedRun)
+    assert isinstance(untold, DamagedRun)
+    assert told.partitions == frozenset({ORDERS, PAYMENTS}), "the plan tells"
+    assert untold.partitions is None, "neither its waves nor its plan tell"
+
+
 async def test_a_plan_whose_wave_can_not_be_read_may_have_begun_all_that_it_elects(world: World) -> None:
     world.offline(id=PAYMENTS)
     run = await cut_short(world, ORDERS)

@@ -24,6 +24,7 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
+from kafka_recovery.recovery.wave import FRESH
 from unit.recovery.brokers import Fate
 from unit.recovery.world import AUTO, MANUAL, ORDERS, PAYMENTS, World, code, policy
 
@@ -390,6 +391,29 @@ async def test_an_assignment_that_somebody_changes_before_the_election_is_decide
     assert world.kafka.partitions[ORDERS].assignment == (2, 3, 1)
 
 
+@pytest.mark.parametrize("as_planned", [False, True], ids=["another order", "the very order of the plan"])
+async def test_an_assignment_that_somebody_changes_while_the_engine_stands_still_is_left_alone(
+    world: World, *, as_planned: bool
+) -> None:
+    """Between its last look and the designation: nothing was asked for yet, so whatever stands there is theirs."""
+
+    def stand_still() -> None:
+        world.clock.advance(2 * FRESH)
+        world.kafka.reassign(ORDERS, theirs)
+
+    world.offline({3: 15, 2: 27})
+    plan = await world.plan()
+    theirs = plan.elections[ORDERS].order if as_planned else (3, 1, 2)
+    world.after("wave_started", stand_still)
+
+    report = await world.execute(plan)
+
+    assert report[ORDERS].outcome is Outcome.REFUSED
+    assert report[ORDERS].order_restored
+    assert world.kafka.partitions[ORDERS].assignment == theirs
+    assert await world.open_runs() == []
+
+
 async def test_an_assignment_that_somebody_changes_after_the_election_is_left_alone(world: World) -> None:
     world.offline({3: 15, 2: 27})
     world.after("elect", lambda: world.kafka.reassign(ORDERS, (3, 2, 1)))
@@ -450,7 +474,7 @@ async def test_a_topic_that_is_deleted_holds_up_nobody(world: World, moment: str
 async def test_a_broker_that_stands_still_is_not_elected(world: World) -> None:
     """Cut off from the controllers it would never learn that it leads."""
     world.offline({3: 15, 2: 27})
-    world.kafka.nodes[2].still = True
+    world.kafka.nodes[2].advances = False
 
     report = await world.recover()
 
@@ -461,7 +485,7 @@ async def test_a_broker_that_stands_still_is_not_elected(world: World) -> None:
 async def test_without_a_controller_nothing_is_changed(world: World) -> None:
     world.offline()
     for node in world.kafka.nodes.values():
-        node.still = True
+        node.advances = False
 
     report = await world.recover()
 

@@ -414,6 +414,33 @@ async def test_a_disk_that_fills_up_after_the_election_leaves_a_run_to_resume(
     assert await world.open_runs() == []
 
 
+HANGS = """
+    import asyncio, sys
+    from datetime import timedelta
+    from pathlib import Path
+    from kafka_recovery.recovery.clock import SystemClock
+    from kafka_recovery.recovery.journal_files import FileJournal
+    from kafka_recovery.recovery.local_storage import LocalStorage
+    storage = LocalStorage(Path(sys.argv[1]), sys.argv[2])
+    with FileJournal(storage, SystemClock().now, timedelta(milliseconds=50)) as journal:
+        asyncio.run(journal.unfinished())
+"""
+
+
+def test_a_disk_that_hangs_does_not_hold_the_process(tmp_path: Path) -> None:
+    """Whoever opens a pipe that nobody writes to waits in the kernel, as one does for a dead file server."""
+    run = tmp_path / CLUSTER / "0123456789abcdef"
+    run.mkdir(parents=True)
+    (run / "begun.json").touch()
+    os.mkfifo(run / "plan.json")
+    with Forked(textwrap.dedent(HANGS), tmp_path, CLUSTER) as process:
+        process.wait(timeout=20)
+        _, said = process.communicate(timeout=1)
+
+    assert "JournalUnwritable" in said
+    assert "gave no answer within 0.05 s (read the journal)" in said
+
+
 async def test_nothing_is_kept_before_it_is_synced(tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch) -> None:
     """Content before the name, the name before the answer, and the directories on the way to it as well."""
     synced: list[str] = []

@@ -43,6 +43,22 @@ async def test_neither_the_original_order_nor_ours_is_somebody_else_s(plan: Plan
     assert warnings(plan, plan.decisions[0].order) == ()
 
 
+async def test_below_min_insync_replicas_it_is_still_told_how_the_leader_came_about(world: World) -> None:
+    world.offline({3: 15, 2: 27}, min_isr=2)
+    (decision,), (seen,) = (plan := await world.plan()).decisions, plan.evidence.partitions
+    lead = Lead(BrokerId(1), LeaderEpoch(EPOCH + 2), Offset(30))
+    look = Leadership(
+        ORDERS, seen.topic_id, lead.leader, lead.leader_epoch, seen.assignment, (lead.leader,), Offset(30)
+    )
+
+    outcome = verified(PartitionRun(decision, seen, held=True, look=look), lead)
+
+    assert outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
+    assert outcome.reason
+    assert outcome.reason.code == "MemberLeads"
+    assert outcome.warnings == ("ISR has 1 of min.insync.replicas 2: acks=all fails until replicas catch up",)
+
+
 async def test_a_reassignment_while_electing_is_told_with_the_outcome(world: World) -> None:
     world.offline({3: 15, 2: 27})
     world.before("restore", lambda: world.kafka.reassign(ORDERS, (2, 4)))

@@ -123,7 +123,7 @@ FROM: dict[State, dict[str, State]] = {
         "Unanswered": State.IN_DOUBT,
         "NotNeeded": State.LEADERLESS,
         **NO,
-        "abandoned": State.LEADERLESS,
+        "abandoned": State.UNTOUCHED,
     },
     State.DESIGNATED: {
         "Accepted": State.ELECTED,

@@ -433,7 +433,7 @@ async def test_a_partition_that_changes_again_and_again_is_given_up(world: World
 async def test_a_cluster_that_stands_still_is_not_said_to_have_nothing_offline(world: World) -> None:
     """Every broker that answers is cut off from the controllers: what they lost since is not to be seen."""
     for node in world.kafka.nodes.values():
-        node.still = True
+        node.advances = False
 
     with pytest.raises(ViewStandsStill, match="stands still"):
         await world.recover()
@@ -444,9 +444,21 @@ async def test_a_leader_that_only_old_metadata_show_is_not_called_recovered(worl
     held = world.kafka.partitions[ORDERS]
     held.leader = 2
     for node in world.kafka.nodes.values():
-        node.still = True
+        node.advances = False
 
     report = await world.recover(scope=Scope((ORDERS,)))
 
     assert report[ORDERS].outcome is Outcome.REFUSED
     assert code(report) in ("NoController", "ViewIsStale")
+
+
+async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_recovered(world: World) -> None:
+    """Whether the metadata of those who answer still move is not known: the leader may be one of before."""
+    world.offline()
+    world.kafka.partitions[ORDERS].leader = 2
+    for node in world.kafka.nodes.values():
+        node.advances = None
+
+    report = await world.recover(scope=Scope((ORDERS,)))
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ViewUnknown")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -192,7 +192,7 @@ async def carry_out(
         Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --approve {digest}"))
         for digest in _unapproved(report, asking.missing)
     ]
-    write_result(site.output, report_document(report, unapproved), report_table(report))
+    write_result(site.output, report_document(report, unapproved), report_table(report, _carried_out(room, report)))
     return conclude(site, report, unapproved)
 
 
@@ -202,6 +202,16 @@ _COPY_FIRST = (
     "Before a broker is started that was away: copy its directories of the partitions that another broker leads now. "
     "On joining, it deletes every record that their leaders lack."
 )
+
+
+def _carried_out(room: Room, report: Report) -> Iterator[Plan]:
+    """Plans by which somebody may have been elected; one that the journal can't show any more is left out."""
+    perhaps = {done.id for done in report.outcomes if done.outcome in _MAY_HAVE_ELECTED}
+    for each in report.plans:
+        with suppress(InvalidDocument, OSError):
+            plan = room.journal.plan(each)
+            if perhaps & plan.elections.keys():
+                yield plan
 
 
 @dataclass(frozen=True, slots=True)

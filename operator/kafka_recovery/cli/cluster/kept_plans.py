@@ -83,7 +83,8 @@ async def plans(given: Path | None, prefix: str | None, output: Output) -> ExitC
     """List the plans of the journal, or show one of them."""
     if prefix is not None:
         found, plan = by_digest(given, prefix)
-        shown = Group(lines(f"From the journal of cluster {found.cluster}: {found.became}.", ""), plan_table(plan))
+        heading = lines(f"From the journal of cluster {found.cluster}: {found.became}.", "")
+        shown = Group(heading, plan_table(plan, over=found.became is RunState.ENDED))
         write_result(output, plan_files.plan_document(plan) | {"became": str(found.became)}, shown)
         return ExitCode.DONE
     directory = journal_directory(given)

@@ -41,7 +41,9 @@ def plan(session: Session, name: str, prefix: str | None = None) -> ExitCode:
     why = f"Why: {session.command(f'explain {name} TOPIC-PARTITION')}"
     said = [validity(incident, shown, datetime.now(UTC)), why, *_since(session, incident, found)]
     ask = answers.to(session, incident, found) if incident.asks else answers.NOTHING
-    write_result(session.output, document, Group(plan_table(found), lines(*said, *ask.told)), ask.command)
+    write_result(
+        session.output, document, Group(plan_table(found, over=incident.finished), lines(*said, *ask.told)), ask.command
+    )
     return ExitCode.DONE
 
 
@@ -51,7 +53,7 @@ def _earlier(session: Session, incident: Incident, told: PlanTold, found: Plan) 
     why = f"Why: {session.command(f'explain {incident.name} TOPIC-PARTITION --plan {told.digest[:12]}')}"
     heading = lines(not_of_this_moment(incident, told), "")
     said = lines(why, *_since(session, incident, found))
-    write_result(session.output, document, Group(heading, plan_table(found), said))
+    write_result(session.output, document, Group(heading, plan_table(found, over=True), said))
     return ExitCode.DONE
 
 

@@ -11,6 +11,7 @@ from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
+from kafka_recovery.decision.returns import before_consent
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -52,8 +53,11 @@ def evidence_table(evidence: Evidence) -> RenderableType:
     return Group(lines(heading, ""), shown, _sentences([*problems, *gone]))
 
 
-def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
-    """Decisions, waves, loss classes and the digest; at most `rows` decisions (None: all)."""
+def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> RenderableType:
+    """Decisions, waves, loss classes and the digest; at most `rows` decisions (None: all).
+
+    `over`: nothing is elected by it any more, so what could be done before is left out.
+    """
     shown = plan.decisions[:rows]
     hidden = len(plan.decisions) - len(shown)
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
@@ -64,7 +68,7 @@ def plan_table(plan: Plan, rows: int | None = None) -> RenderableType:
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}", "", in_a_line(plan, found)),
         cost_table(found),
-        lines(""),
+        lines(*(() if over else before_consent(plan)), ""),
         _decisions(plan, shown),
         lines(*ending),
         _sentences([*reasons, *gone]),
@@ -90,8 +94,8 @@ def cost_table(found: Sequence[BrokerCost]) -> RenderableType:
     return Group(lines(""), table(*headings, rows=rows))
 
 
-def report_table(report: Report) -> RenderableType:
-    """One line a partition, then what has to be known besides."""
+def report_table(report: Report, carried_out: Iterable[Plan] = ()) -> RenderableType:
+    """One line a partition, then what has to be known besides. `carried_out`: plans that may have elected somebody."""
     if not report.outcomes:
         return lines("Nothing to do.")
     headings = ("Partition", "Outcome", "Leader", "Epoch", "Log end", "Why")
@@ -109,7 +113,8 @@ def report_table(report: Report) -> RenderableType:
     warnings = [f"Warning: {done.id}: {warning}" for done in report.outcomes for warning in done.warnings]
     reasons = [Told(done.id, done.reason) for done in report.outcomes if done.reason and not done.outcome.is_recovered]
     places = counted({done.id: done for done in report.outcomes}, len(report.outcomes), Stage(over=True))
-    ending = lines("", *warnings, f"Partitions: {words.counts(places)}", *_elected(report), _led(report))
+    planned = [f"When plan {digest(plan)[:12]} was made: {in_a_line(plan, costs(plan))}" for plan in carried_out]
+    ending = lines("", *warnings, f"Partitions: {words.counts(places)}", *_elected(report), *planned, _led(report))
     return Group(table(*headings, rows=rows), _sentences(reasons), ending)
 
 

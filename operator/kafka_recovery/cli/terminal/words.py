@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from kafka_recovery.domain.counts import Counts, Whereabouts
+from kafka_recovery.domain.counts import Counts, Whereabouts, elected_uncleanly, is_led_by_member
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -157,9 +157,11 @@ def counts(found: Counts) -> str:
 def elected(outcomes: Sequence[PartitionOutcome]) -> str:
     """Who was elected how: by an unclean election, or by Kafka from those that were in sync."""
     by = Counter(done.outcome for done in outcomes)
-    unclean = by[Outcome.RECOVERED] + by[Outcome.RECOVERED_UNDER_MIN_ISR]
+    unclean, members = sum(map(elected_uncleanly, outcomes)), sum(map(is_led_by_member, outcomes))
     below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
     parts = [f"Elected uncleanly: {partitions(unclean) if unclean else 'none'}."]
+    if members:
+        parts.append(f"{members} led by a member of the ISR or ELR: whether it was elected cleanly is not known.")
     if by[Outcome.RECOVERED_CLEANLY]:
         parts.append(f"{by[Outcome.RECOVERED_CLEANLY]} had a leader without an unclean election.")
     if doubtful := by[Outcome.FAILED] + by[Outcome.UNKNOWN]:

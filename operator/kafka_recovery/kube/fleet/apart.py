@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
 from contextlib import ExitStack, suppress
 from datetime import timedelta
 from functools import partial
-from threading import Thread
 from typing import TypeVar
 from urllib.parse import urlsplit
 from weakref import WeakValueDictionary
+
+from kafka_recovery.recovery.own_threads import OwnThreads
 
 THREADS = 2
 """Into one storage at a time."""
@@ -59,26 +59,7 @@ def storage_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{on_disk}?{parts.query}"
 
 
-class _Threads(Executor):
-    """A new thread for each call. Those of a ThreadPoolExecutor are waited for when the process exits."""
-
-    def submit(self, fn: Callable[..., T], /, *args: object, **kwargs: object) -> Future[T]:
-        found: Future[T] = Future()
-        found.set_running_or_notify_cancel()  # so nobody can take it back, and the thread may always answer
-
-        def run() -> None:
-            try:
-                answer = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - it is raised where the answer is waited for
-                found.set_exception(error)
-            else:
-                found.set_result(answer)
-
-        Thread(target=run, name="fleet-results", daemon=True).start()
-        return found
-
-
-_THREADS = _Threads()
+_THREADS = OwnThreads("fleet-results")
 
 
 def _and_then(look: Callable[[], T], then: Callable[[], object]) -> T:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from kafka_recovery.domain.counts import APPROVAL_MISSING
+from kafka_recovery.domain.counts import APPROVAL_MISSING, elected_uncleanly
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
@@ -363,11 +363,12 @@ class RecoveryRun:
                 await self._woken.wait()
 
 
-def _but(outcomes: Iterable[PartitionOutcome]) -> str:
+def _but(outcomes: Collection[PartitionOutcome]) -> str:
     """What a person should not miss behind a good end."""
     by = Counter(outcome.outcome for outcome in outcomes)
     below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
-    unclean = f"; {by[Outcome.RECOVERED] + below} were elected uncleanly" if by[Outcome.RECOVERED] + below else ""
+    elected = sum(map(elected_uncleanly, outcomes))
+    unclean = f"; {elected} were elected uncleanly" if elected else ""
     return unclean + (f"; {below} had fewer than min.insync.replicas in sync: acks=all fails there" if below else "")
 
 

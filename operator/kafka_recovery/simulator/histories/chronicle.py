@@ -7,7 +7,7 @@ elected replica lacks) is noted at that moment.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
@@ -22,6 +22,7 @@ from kafka_recovery.simulator.histories.facts import (
     CREATION,
     Answered,
     Asked,
+    Claimed,
     Concluded,
     Configured,
     Copy,
@@ -42,6 +43,7 @@ from kafka_recovery.simulator.histories.facts import (
     Witnessed,
 )
 from kafka_recovery.simulator.host.disks import Disk
+from kafka_recovery.simulator.host.weather import WireFault
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -59,6 +61,7 @@ class Chronicle:
     disks: dict[str, Disk] = field(default_factory=dict)
     looked: list[Looked] = field(default_factory=list)
     shown: list[Shown] = field(default_factory=list)
+    claimed: list[Claimed] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)
     granted: list[Granted] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
@@ -78,6 +81,8 @@ class Chronicle:
     committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)
     """How far anybody who led was ever seen to have committed."""
     ran: list[Ran] = field(default_factory=list)
+    struck: Mapping[WireFault, int] = field(default_factory=dict)
+    """How often the wire's weather has done what to an answer."""
     when_step: list[Callable[[Step], object]] = field(default_factory=list)
     """Called when an engine takes a step."""
     _plans: dict[str, Plan] = field(default_factory=dict)

@@ -108,6 +108,16 @@ class Granted:
 
 
 @dataclass(frozen=True, slots=True)
+class Claimed:
+    """A broker has answered an engine as a partition's leader."""
+
+    at: float
+    process: str
+    id: TopicPartition
+    leader: BrokerId
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """An engine is about to send a change: "designate", "elect" or "restore"; or waits for a yes: "approve"."""
 

@@ -12,7 +12,7 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence, Witnesse
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, Offset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Shown, Witnessed
+from kafka_recovery.simulator.histories.facts import Claimed, Shown, Witnessed
 from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.model.timeline import Event, What
@@ -96,7 +96,10 @@ class HeardCluster:
         self, candidates: Mapping[TopicPartition, BrokerId], deadline: timedelta
     ) -> Mapping[TopicPartition, Lead]:
         """As the client does."""
-        return await self.cluster.answering(candidates, deadline)
+        found = await self.cluster.answering(candidates, deadline)
+        now = self.story.now
+        self.story.claimed += [Claimed(now, self.process.name, id, lead.leader) for id, lead in found.items()]
+        return found
 
     async def relay_answers(self, relay: Relay, deadline: timedelta) -> bool:
         """As the client does."""

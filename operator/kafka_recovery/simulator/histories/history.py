@@ -128,6 +128,7 @@ class _Theatre:
     def __post_init__(self) -> None:
         self.names = Names(self.kafka.broker_ids)
         self.weather = Weather(Random(f"wire of {self.scenario.seed}"))
+        self.story.struck = self.weather.struck
         self.story.wished.append(Wished(self.story.now, self.scenario.rules.policy))
 
     async def play(self) -> None:

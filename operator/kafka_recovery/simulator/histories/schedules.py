@@ -119,7 +119,8 @@ class _Draw:
         ]
         if seed % SHARE == 0:
             partitions = tuple(f"{topic.name}-{index}" for topic in topics for index in range(len(topic.assignments)))
-            faults += Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers, partitions).drawn(called, quiet)
+            wires = Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers, partitions)
+            faults += wires.drawn(called, engines[0].at, quiet)
         return Scenario(
             SCENARIOS,
             seed,

@@ -17,7 +17,7 @@ _KINDS = (
     Kind.WIRE, Kind.WIRE, Kind.WIRE, Kind.WIRE, Kind.RIGHTS, Kind.RIGHTS, Kind.MISREPORT, Kind.MISREPORT, Kind.STALL,
     Kind.NAMELESS, Kind.SHARED,
 )  # fmt: skip
-_ODDS = (0.02, 0.1, 0.3, 1.0)
+_ODDS = (0.1, 0.3, 0.3, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,11 @@ class Wires:
     brokers: int
     partitions: tuple[str, ...]
 
-    def drawn(self, called: float, quiet: float) -> Iterator[Fault]:
-        """From when the first engine is called until all is well again; some of it at an engine's very steps."""
+    def drawn(self, called: float, begins: float, quiet: float) -> Iterator[Fault]:
+        """From when the first engine is called until all is well again; some of it at an engine's very steps.
+
+        `begins`: when it does. A run asks most of its questions in its first seconds, and answers are struck there.
+        """
         for _ in range(self.chance.choice((1, 2, 2, 4))):
             kind = self.chance.choice(_KINDS)
             at = round(self.chance.uniform(called - 1, min(called + 30, quiet - 1)), 2)
@@ -37,6 +40,7 @@ class Wires:
             broker, other = self.chance.sample(range(1, self.brokers + 1), 2)
             lasting = round(self.chance.uniform(0.5, 60), 2)
             if kind is Kind.WIRE:
+                at = round(self.chance.uniform(begins - 1, begins + 2), 2)
                 wire, odds = self.chance.choice(tuple(WireFault)), self.chance.choice(_ODDS)
                 yield Fault(at, kind, upon=upon, wire=wire, chance=odds, lasting=lasting)
             elif kind is Kind.RIGHTS:

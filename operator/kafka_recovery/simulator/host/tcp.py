@@ -14,7 +14,7 @@ from functools import partial
 from typing import Protocol
 
 from kafka_recovery.simulator.host.mortality import Killed, Process
-from kafka_recovery.simulator.host.weather import Became, Weather
+from kafka_recovery.simulator.host.weather import WAITS_FOR_THE_NEXT, Became, Weather
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.network import Network, NodeName
 
@@ -106,6 +106,7 @@ class Link(asyncio.Transport):
         self._back = _Way(network, broker.id, process.name, self._at_client)
         self._loop = asyncio.get_running_loop()
         self._unread = bytearray()
+        self._held: Became | None = None
         self._closed = False
         self._protocol: asyncio.Protocol | None = None
         broker.node.when_stopped.append(self._broker_stopped)
@@ -158,8 +159,24 @@ class Link(asyncio.Transport):
                 self._broker_stopped(True)
 
     def _reply(self, frame: bytes) -> None:
-        if self._broker.node.generation == self._generation:
-            self._pass_on(self._weather.becomes_of(len(frame).to_bytes(4, "big") + frame))
+        if self._broker.node.generation != self._generation:
+            return
+        whole, held = len(frame).to_bytes(4, "big") + frame, self._held
+        if held is not None:
+            self._pass_on(Became(((0.0, whole),)))
+            self._let_go(held)
+            return
+        became = self._weather.becomes_of(whole)
+        if became.after_next:
+            self._held = became
+            self._network.scheduler.after(WAITS_FOR_THE_NEXT, partial(self._let_go, became))
+        else:
+            self._pass_on(became)
+
+    def _let_go(self, held: Became) -> None:
+        if self._held is held:
+            self._held = None
+            self._pass_on(held)
 
     def _pass_on(self, became: Became) -> None:
         for delay, piece in became.pieces:

@@ -11,6 +11,9 @@ _PAUSES = (20, 200, 1000, 5000, 30_000)
 _UNKNOWN = (-1, 4242, 32_767)
 """UNKNOWN_SERVER_ERROR, and two that no release has given a meaning."""
 
+WAITS_FOR_THE_NEXT = 3.0
+"""Seconds after which an answer that was to come after another one comes without it."""
+
 
 class WireFault(StrEnum):
     """What may become of one answer."""
@@ -35,14 +38,20 @@ class WireFault(StrEnum):
     """It asks the client to be quiet for a while, and the connection is muted for so long (KIP-219)."""
     UNKNOWN_ERROR = "unknown-error"
     """One of its error codes is that of a newer Kafka, or one that says nothing; what was asked may have been done."""
+    OUT_OF_ORDER = "out-of-order"
+    """It comes after the connection's next one; where there is none, some seconds late."""
 
 
 @dataclass(frozen=True, slots=True)
 class Became:
-    """What is sent in an answer's place: pieces, each after so many seconds; and whether the connection ends then."""
+    """What is sent in an answer's place: pieces, each after so many seconds; and whether the connection ends then.
+
+    `after_next`: the next answer of the connection comes first.
+    """
 
     pieces: tuple[tuple[float, bytes], ...]
     then_reset: bool = False
+    after_next: bool = False
 
     @property
     def lasts(self) -> float:
@@ -116,4 +125,5 @@ _EFFECTS: Mapping[WireFault, Callable[[bytes, Random], Became]] = {
     WireFault.OVERSIZED: lambda frame, random: _whole(b"\x7f\xff\xff\xf0" + frame[4:]),
     WireFault.GARBLED: _garbled,
     WireFault.LEFT_OVER: _left_over,
+    WireFault.OUT_OF_ORDER: lambda frame, random: Became(((0.0, frame),), after_next=True),
 }

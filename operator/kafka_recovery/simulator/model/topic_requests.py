@@ -22,6 +22,7 @@ from kafka_recovery.simulator.model.errors import Error
 _LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _MIN_ISR, _UNCLEAN = "min.insync.replicas", "unclean.leader.election.enable"
 _MOST_PARTITIONS = 10_000
+"""Of all topics that one request names, as in Kafka's controller: what is more it makes none of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class TopicRequests:
 
     def create(self, request: CreateTopics) -> TopicsMade:
         """CreateTopics."""
+        if sum(map(_partitions_wanted, request.topics)) > _MOST_PARTITIONS:
+            return TopicsMade(Error.POLICY_VIOLATION, {})
         return TopicsMade(
             Error.NONE, {topic.name: self._create(topic, request.validate_only) for topic in request.topics}
         )
@@ -74,13 +77,19 @@ class TopicRequests:
 
 def _spread(topic: NewTopic, alive: list[BrokerId]) -> tuple[tuple[BrokerId, ...], ...] | Error:
     """Round robin; as Kafka's own defaults where the client leaves it to the broker: one partition, one replica."""
-    partitions = 1 if topic.partitions == -1 else topic.partitions
+    partitions = _partitions_wanted(topic)
     replicas = 1 if topic.replicas == -1 else topic.replicas
-    if not 0 < partitions <= _MOST_PARTITIONS:
+    if partitions <= 0:
         return Error.INVALID_PARTITIONS
     if not 0 < replicas <= len(alive):
         return Error.INVALID_REPLICATION_FACTOR
     return tuple(tuple(alive[(index + place) % len(alive)] for place in range(replicas)) for index in range(partitions))
+
+
+def _partitions_wanted(topic: NewTopic) -> int:
+    if topic.assignments:
+        return len(topic.assignments)
+    return 1 if topic.partitions == -1 else topic.partitions
 
 
 def _rules(configs: Mapping[str, str | None]) -> tuple[int, bool] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -118,10 +119,10 @@ def _unknown(topic: Any) -> Values:
 def create(exchange: Exchange) -> None:
     """CreateTopics. One that is named twice is refused."""
     asked = exchange.asked
-    names = [topic.name for topic in asked.topics]
-    wanted = [_new(topic) for topic in asked.topics if names.count(topic.name) == 1]
+    names = Counter(topic.name for topic in asked.topics)
+    wanted = [_new(topic) for topic in asked.topics if names[topic.name] == 1]
     new = tuple(topic for topic in wanted if topic is not None)
-    exchange.ask(CreateTopics(new, asked.validate_only), partial(_created, exchange, dict.fromkeys(names)))
+    exchange.ask(CreateTopics(new, asked.validate_only), partial(_created, exchange, names))
 
 
 def _new(topic: Any) -> NewTopic | None:
@@ -138,7 +139,7 @@ def _new(topic: Any) -> NewTopic | None:
     )
 
 
-def _created(exchange: Exchange, names: Mapping[str, None], answer: TopicsMade) -> None:
+def _created(exchange: Exchange, names: Iterable[str], answer: TopicsMade) -> None:
     refused = TopicMade(answer.error or Error.INVALID_REQUEST)
     exchange.answer(throttle_time_ms=0, topics=[_made(name, answer.topics.get(name, refused)) for name in names])
 

@@ -63,6 +63,8 @@ def test_an_approved_plan_is_executed_and_the_order_restored(
     assert cluster.leader(orders) == 2
     assert cluster.assignment(orders) == (1, 2, 3)
     assert "orders-17  Recovered  2       8      27" in done.stdout
+    planned = " ".join(done.stdout.split())
+    assert f"When plan {digest_of(plan_file)[:12]} was made: Electing as planned may lose" in planned
     assert "wave 1 of 1: 1 partition" in done.stderr
     assert "Before a broker is started that was away: copy its directories of the partitions" in done.stderr
 

@@ -49,6 +49,23 @@ def test_each_of_them_can_be_shown_and_explained_by_the_beginning_of_its_digest(
     assert "does not hold orders-17" in recovery("explain", "orders-17", "--plan", two[0][:8]).stderr
 
 
+def test_what_can_be_saved_before_an_election_is_told_until_it_was_held(
+    cluster: SmallCluster, recovery: Run, automatic: Path, tmp_path: Path
+) -> None:
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    leaders = tmp_path / "leaders.json"
+    leaders.write_text('{"partitions": [{"topic": "orders", "partition": 17, "designatedLeader": 3}]}')
+    for policy in ((), ("--policy", automatic)):
+        recovery("recover", "--path-to-json-file", leaders, *policy)
+    kept = json.loads(plans("--output", "json").stdout)["plans"]
+
+    shown = {plan["became"]: " ".join(plans(plan["plan"]).stdout.split()) for plan in kept}
+
+    assert "copy its directory on broker 2. Once another broker leads" in shown["NotBegun"]
+    assert "To save" not in shown["Ended"]
+    assert "Electing as planned may lose up to 12 records that broker 2 holds" in shown["Ended"]
+
+
 @pytest.mark.parametrize(
     ("prefix", "said"),
     [("12345", "6 to 64 hexadecimal digits"), ("000000", "has no plan whose digest begins 000000")],

@@ -110,6 +110,19 @@ def test_how_leaders_came_about_is_told_as_it_was_verified(
     assert words in told(plugin)
 
 
+@pytest.mark.parametrize("outcome", [Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR])
+def test_a_member_that_leads_is_not_counted_as_elected_uncleanly(
+    incidents: Incidents, plugin: Plugin, outcome: Outcome
+) -> None:
+    """It was in sync when the plan was made; what was held since is not known."""
+    ended(incidents, replace(LED, outcome=outcome, reason=Reason("MemberLeads", "broker 1 leads in epoch 9")))
+
+    assert (
+        "Elected uncleanly: none. 1 led by a member of the ISR or ELR: whether it was elected cleanly is not known."
+        in told(plugin)
+    )
+
+
 def test_who_elected_nobody_says_so(incidents: Incidents, plugin: Plugin) -> None:
     plan = incidents.awaiting()
     incidents.tell("prod-1", Phase.ENDED, Reason("Aborted", "spec.abort is true"), plan, end=End.ABORTED)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from kafka_recovery.formats.documents import InvalidDocument, digest
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.orphans import orphaned
+from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
 from kafka_recovery.kube.machinery.api import Conflict, Object
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished
@@ -103,6 +105,24 @@ async def test_runs_and_outcomes_come_oldest_first_also_within_one_second(
     assert await journal.plans() == [plan, later]
     await journal.finished(digest(plan))
     assert list(await journal.outcomes()) == [lost, found], "those of plans that ended are known as well"
+
+
+async def test_of_runs_in_vain_the_newest_are_kept_and_one_that_left_an_order_is_none(
+    api: KubernetesInMemory, world: World
+) -> None:
+    journal = journal_of(api)
+    refused = PartitionOutcome(ORDERS, Outcome.REFUSED)
+    named = []
+    for number in range(2 + VAIN_KEPT):
+        name = await begin(journal, await another(world))
+        await journal.wave_ended(name, 1, (replace(refused, order_restored=number > 0),))
+        await journal.finished(name)
+        named.append(name)
+
+    await journal.forget_vain()
+
+    kept = [name for name in named if f"{NAME}-{name[:16]}-plan" in api.records()]
+    assert kept == [named[0], *named[2:]], "the first tells the order that is still to be put back"
 
 
 async def test_thousands_of_waves_keep_their_numbers(api: KubernetesInMemory, plan: Plan) -> None:

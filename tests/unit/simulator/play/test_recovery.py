@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 from collections.abc import Iterator
@@ -14,9 +15,11 @@ from typer.testing import CliRunner
 from kafka_recovery.cli import main
 from kafka_recovery.cli.fleet.play import Call, play, told
 from kafka_recovery.cli.terminal.signals import Interrupts
+from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
 from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.simulator.model.timeline import What
 from kafka_recovery.simulator.play.stage import incident_names, named_incident, read_incident
 from unit.processes import Forked
 from unit.simulator.play.playing import Played, played
@@ -62,6 +65,43 @@ def test_the_divergent_log_is_longer_and_is_not_elected(tmp_path: Path) -> None:
         assert recovering.returncode == 0, said
         assert cluster.do(lambda: leaders(cluster)) == {"orders-0": 3, "orders-1": 3, "payments-0": 3}
         assert "2 of 2 partitions have a leader that answers" in shown + said
+
+
+WITH_KIP_1275 = """version: 1
+seed: 2
+brokers: 3
+topics: [{name: orders, assignments: [[1, 2, 3]]}]
+traffic: [{partition: orders-0, acks_all: true, first: 1, last: 20, every: 0.5}]
+faults:
+  - {at: 4, kind: freeze, broker: 2, lasting: 20}
+  - {at: 11, kind: freeze, broker: 3, lasting: 13}
+  - {at: 21, kind: kill, broker: 1}
+quiet_at: 60
+switches: {designated_elections: true}
+"""
+
+
+def test_brokers_that_have_kip_1275_measure_and_elect_by_it(tmp_path: Path) -> None:
+    """Both of the KIP's requests go over TCP; by the assignment, broker 2 would lead, whose log is the shorter one."""
+    found, policy = read_incident(WITH_KIP_1275, "kip-1275.yaml"), tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    kafka = found.staged()
+    kafka.run_until(found.begins_at)
+    altered: list[object] = []
+    kafka.timeline.subscribe(lambda event: altered.append(event) if event.what is What.ORDER else None)
+    with played(kafka) as cluster:
+        at = ("--bootstrap-server", cluster.bootstrap, "--policy", str(policy), "--all-offline-partitions")
+        by_kip = ("--driver", "designated", "--replica-log-info-api-key", str(GET_REPLICA_LOG_INFO))
+
+        with command("recover", *at, *by_kip, "--journal", str(tmp_path / "journal")) as recovering:
+            _, said = recovering.communicate(120)
+
+        assert recovering.returncode == 0, said
+        assert cluster.do(lambda: leaders(cluster)) == {"orders-0": 3}
+    assert altered == []
+    (plan,) = (tmp_path / "journal").rglob("plan.json")
+    brokers = json.loads(plan.read_text())["evidence"]["cluster"]["brokers"]
+    assert {broker["id"]: broker["epoch"] is not None for broker in brokers} == {1: False, 2: True, 3: True}
 
 
 def leaders(cluster: Played) -> dict[str, int | None]:

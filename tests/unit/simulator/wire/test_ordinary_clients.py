@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
+from time import process_time
 from typing import Any
 
 import pytest
@@ -258,3 +259,32 @@ def test_topics_that_can_not_be_are_not_made(kafka: SimulatedKafka, fields: dict
     answer = Client(kafka).ask(CreateTopicsRequest(topics=[topic], timeout_ms=1000, validate_only=False), 7)
 
     assert [made.error_code for made in answer.topics] == [error]
+
+
+def new_topics(count: int, partitions: int) -> CreateTopicsRequest:
+    """So many topics of so many partitions in one request, which is not to make them."""
+    topics = [
+        CreateTopicsRequest.CreatableTopic(
+            name=f"t{number}", num_partitions=partitions, replication_factor=1, assignments=[], configs=[]
+        )
+        for number in range(count)
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=1000, validate_only=True)
+
+
+def test_of_too_many_partitions_in_one_request_none_is_made(kafka: SimulatedKafka) -> None:
+    """Each topic alone would be one that may be made."""
+    most = Client(kafka).ask(new_topics(2, 5000), 7)
+    more = Client(kafka).ask(new_topics(3, 5000), 7)
+
+    assert [made.error_code for made in most.topics] == [0, 0]
+    assert [made.error_code for made in more.topics] == [44, 44, 44]
+
+
+def test_a_request_for_very_many_topics_is_answered_as_fast_as_one_for_few(kafka: SimulatedKafka) -> None:
+    """A request may have 16 MiB: who takes longer and longer for each topic would stand still for all others."""
+    began = process_time()
+    answer = Client(kafka).ask(new_topics(40_000, 1), 7)
+
+    assert len(answer.topics) == 40_000
+    assert process_time() - began < 10

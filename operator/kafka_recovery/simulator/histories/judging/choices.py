@@ -17,8 +17,9 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import forbidden
 from kafka_recovery.simulator.histories.scenario import Scenario
 
-LONGEST_TRUST = 3.5
-"""Seconds from the end of the last look to the request: a look is trusted for two, and the way to it takes some."""
+LONGEST_TRUST = 7.0
+"""Seconds from the end of the last look to the request: a look is trusted for two, and then a request is given five to
+leave, which the way to a slow broker may need."""
 
 WISHES = 2.5
 """Seconds before its last look in which an engine may have read what its owners want: no later wave reads it anew."""

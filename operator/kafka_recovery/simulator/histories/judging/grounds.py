@@ -83,13 +83,18 @@ def _unknown_to_it(told: Told) -> bool:
 
 
 def _one_before_could_lead(told: Told) -> bool:
-    """Whether its order was left as it stands, and a replica before the planned leader is not surely down by now."""
+    """Whether its order was left as it stands, and a replica before the planned leader may lead by now.
+
+    One that was down may have come back since; a member of the ISR or ELR that does is elected cleanly, and ends that.
+    """
     if told.planned is None or told.seen is None or told.looked is None:
         return False
     decision = told.planned[1]
     if decision.order != decision.assignment or decision.leader not in told.seen.assignment:
         return False
-    down = {b.id for b in told.looked.evidence.cluster.brokers if b.fenced or b.registered is False}
+    members = {*told.seen.isr, *(told.seen.elr or ())}
+    brokers = told.looked.evidence.cluster.brokers
+    down = {b.id for b in brokers if b.registered is False or (b.fenced and b.id in members)}
     before = told.seen.assignment[: told.seen.assignment.index(decision.leader)]
     return any(broker not in down for broker in before)
 
@@ -104,16 +109,23 @@ def _two_share_an_address(told: Told) -> bool:
 
 
 def _nothing_unlocked_it(told: Told) -> bool:
-    """Whether a partition of an earlier wave of its run did not come back as planned."""
-    mine = [kept for kept in told.story.kept if kept.process == told.said.process and kept.at <= told.said.at]
-    begun = {id for kept in mine if told.said.outcome.id not in kept.wave for id in kept.wave}
+    """Whether another partition whose wave its run had begun did not come back as planned.
+
+    Or its wave was designated as one, and by the elections its owners wanted smaller ones: its first ones went before.
+    """
+    id, story = told.said.outcome.id, told.story
+    mine = [kept for kept in story.kept if kept.process == told.said.process and kept.at <= told.said.at]
+    begun = {each for kept in mine for each in kept.wave} - {id}
     well = {
         said.outcome.id
-        for said in told.story.concluded
+        for said in story.concluded
         if said.process == told.said.process and said.at <= told.said.at
         if said.outcome.outcome in (Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR)
     }
-    return any(kept.name == PLAN for kept in mine) and bool(begun - well)
+    together = [kept for kept in mine if id in kept.wave and len(kept.wave) > 1]
+    wished = {wish.policy.limits.wave_sizes for kept in together for wish in story.wishes(kept.at, told.said.at)}
+    planned = {story.plan(kept.digest).policy.limits.wave_sizes for kept in together}
+    return any(kept.name == PLAN for kept in mine) and (bool(begun - well) or bool(wished - planned))
 
 
 def _another_cluster(told: Told) -> bool:
@@ -141,8 +153,27 @@ def _message(told: Told) -> str:
     return reason.message if reason is not None else ""
 
 
+def _a_leader_came_and_went(told: Told) -> bool:
+    """Whether somebody led it in a newer epoch than the plan's, by the controller, and then nobody."""
+    if told.planned is None:
+        return False
+    states = told.story.states(told.said.outcome.id, 0.0, told.said.at)
+    led = [n for n, s in enumerate(states) if s.leader is not None and s.leader_epoch > told.planned[1].leader_epoch]
+    return bool(led) and any(state.leader is None for state in states[led[0] :])
+
+
+def _nobody_was_asked_twice(told: Told) -> bool:
+    """Whether its last look could not tell of any broker that its metadata move, nor where the controller is."""
+    if told.looked is None:
+        return False
+    cluster = told.looked.evidence.cluster
+    return cluster.committed is None and {b.metadata_advances for b in cluster.brokers if b.reachable} <= {None}
+
+
 GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "StaleMetadata": _metadata_were_old,
+    "LeaderDied": _a_leader_came_and_went,
+    "ViewUnknown": _nobody_was_asked_twice,
     "TooLate": _it_took_so_long,
     "LookTooOld": partial(_it_took_so_long, looked=True),
     "OrderCannotBeSet": _some_are_not_registered,

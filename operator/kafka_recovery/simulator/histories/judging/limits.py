@@ -209,11 +209,22 @@ def _is_open(story: Chronicle, asked: Asked, request: ElectionRequest, until: As
 
 
 def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked) -> bool:
-    """Whether the designated leader led between two requests, and what is said of it is about a later epoch."""
+    """Whether the designated leader led between two requests, and what is said of it is about what came later.
+
+    That is a later epoch. Where what is said names none, for nobody was seen to lead any more, or for the topic was
+    made anew, it counts whether that leader had answered the process between the two requests.
+    """
     id, epoch = said.outcome.id, said.outcome.leader_epoch
-    leaders = {f"broker {request.designated}" for request in asked.requests if request.id == id}
-    led = [led for led in story.led if led.id == id and led.broker in leaders and asked.at <= led.at <= until.at]
-    return epoch is not None and any(epoch > each.epoch for each in led)
+    own = next(request for request in asked.requests if request.id == id)
+    led = [
+        led
+        for led in story.led
+        if led.id == id and led.broker == f"broker {own.designated}" and asked.at <= led.at <= until.at
+    ]
+    if epoch is not None and own.topic_id == said.topic_id:
+        return any(epoch > each.epoch for each in led)
+    heard = [c for c in story.claimed if (c.process, c.id, c.leader) == (asked.process, id, own.designated)]
+    return bool(led) and any(asked.at <= claimed.at <= until.at for claimed in heard)
 
 
 def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) -> Concluded | None:

@@ -10,9 +10,10 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Loss
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import Copy, Held, Looked, is_engine
+from kafka_recovery.simulator.histories.facts import Asked, Copy, Held, Looked, is_engine
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
 from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.model.log import RecordId
 
 
 def loss_stays_in_its_class(story: Chronicle, scenario: Scenario) -> Examined:
@@ -21,14 +22,16 @@ def loss_stays_in_its_class(story: Chronicle, scenario: Scenario) -> Examined:
     KIP-966's LeaderCompleteness, for each leader that an engine had elected and proved something of. Acknowledged by
     whoever and whenever: also by the leader who was overthrown and does not know it yet. A class stands on copies that
     follow nobody older, so no such leader can have enough of them left to acknowledge anything. A class other than
-    `Unknown` counts as its number where it has one, and as no loss at all where it has none.
+    `Unknown` counts as its number where it has one, and as no loss at all where it has none. Records that the new
+    leader held at the last look, and does not hold any more, its disk has lost since: no class speaks of that.
     """
-    for held, request, decision in _elected_as_planned(story):
+    for held, asked, request, decision in _elected_as_planned(story):
         loss = decision.loss
         if loss is None or loss.loss_class is LossClass.UNKNOWN:
             continue
-        later = story.lost_later(held)
-        lost = (*held.lost, *later)
+        seen = _records_at_the_last_look(story, asked, request)
+        later = tuple(record for record in story.lost_later(held) if record not in seen)
+        lost = (*(record for record in held.lost if record not in seen), *later)
         yield unless(
             len(lost) <= (loss.at_most or 0),
             held.at,
@@ -139,7 +142,15 @@ def _fits(loss: Loss) -> bool:
             return loss.at_most is None
 
 
-def _elected_as_planned(story: Chronicle) -> Iterator[tuple[Held, ElectionRequest, Decision]]:
+def _records_at_the_last_look(story: Chronicle, asked: Asked, request: ElectionRequest) -> frozenset[RecordId]:
+    """What the designated leader held when its process looked for the last time."""
+    looked = story.last_look(asked, request.id)
+    copy = looked.copies.get((request.id, request.designated)) if looked else None
+    batches = copy.batches if copy else ()
+    return frozenset(RecordId(b.producer, b.sequence + n) for b in batches for n in range(b.records))
+
+
+def _elected_as_planned(story: Chronicle) -> Iterator[tuple[Held, Asked, ElectionRequest, Decision]]:
     """Elections that engines asked for and got, in the epoch they were planned in; Kafka holds later ones as well."""
     for held in story.held:
         if not is_engine(held.by):
@@ -153,7 +164,7 @@ def _elected_as_planned(story: Chronicle) -> Iterator[tuple[Held, ElectionReques
         request = next(request for request in asked.requests if request.id == held.id)
         stands_on = story.decision(asked, request)
         if stands_on and held.leader == request.designated and held.epoch == request.leader_epoch + 1:
-            yield held, request, stands_on[1]
+            yield held, asked, request, stands_on[1]
 
 
 def _some(records: Iterable[object]) -> str:

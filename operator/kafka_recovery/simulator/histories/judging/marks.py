@@ -18,6 +18,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
 from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, after, cause_of, somebody_interfered
 from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.host.weather import WireFault
 
 GUARDS = (
     "NotListed", "NotRegistered", "Fenced", "Unreachable", "MetadataUnknown", "CutOff", "LogDirOffline",
@@ -78,6 +79,7 @@ MARKS: tuple[str, ...] = (
     *(f"forbidden: {code}" for code in OBSTACLES),
     *(f"the last look differs: {what}" for what in CHANGES),
     *(f"said: {reason}" for reason in REASONS),
+    *(f"wire: {fault}" for fault in WireFault),
 )
 
 
@@ -86,6 +88,7 @@ def marks(story: Chronicle, scenario: Scenario) -> frozenset[str]:
     found = {
         *_crashes(story), *_doubts(story), *_plans(story, scenario), *_wishes(story), *_elections(story),
         *_evidence(story), *_orders(story), *_words(story), *_last_looks(story),
+        *(f"wire: {fault}" for fault in story.struck),
     }  # fmt: skip
     if any(paused for paused in story.paused):
         found.add("an engine was stopped and went on")

@@ -38,6 +38,15 @@ KNOWN: tuple[Named, ...] = (
         (),
     ),
     Named(
+        "a-late-order-in-a-reassignment",
+        "Somebody begins to move a partition to other brokers while its designation is held up on the way: the order"
+        " replaces that reassignment when it comes, Kafka goes on with a mixture of both, and the engine takes it for"
+        " somebody else's order.",
+        ("restored_is_restored",),
+        r"meant for a partition that nobody was reassigning",
+        (),
+    ),
+    Named(
         "gone-is-said-of-what-may-not-be-seen",
         "Where the right to see a topic is taken away after the plan is made, its partitions are refused as"
         " `PartitionGone`, though they are there.",

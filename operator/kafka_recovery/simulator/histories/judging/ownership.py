@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_recovery.domain.election import ElectionRequest
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.simulator.histories.chronicle import Chronicle
@@ -30,8 +31,8 @@ RACE = 0.2
 class Owned:
     """The order that stands, and who set it. `plan`: the digest of whose it is, None: its owner's own.
 
-    `wanted`: what the owner wants to stand; `machine`: where the plan's journal lies; `anew`: it was meant for a
-    topic of this name that was deleted meanwhile (the request names topics by their names).
+    `wanted`: what the owner wants to stand; `machine`: where the plan's journal lies; `meant_for`: what its request
+    could not name, and met otherwise than it was meant for.
     """
 
     order: Order
@@ -39,12 +40,12 @@ class Owned:
     wanted: Order
     plan: str | None = None
     machine: str | None = None
-    anew: bool = False
+    meant_for: str = ""
 
     @property
     def told(self) -> str:
         """What a person has to know of it besides."""
-        return " (it was meant for a topic of that name that was deleted meanwhile)" if self.anew else ""
+        return f" (it was meant for {self.meant_for})" if self.meant_for else ""
 
 
 def owned(story: Chronicle, id: TopicPartition, topic_id: TopicId | None, at: float) -> Owned | None:
@@ -74,9 +75,8 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
     if cause is not None and cause.what == "designate":
         request = next(request for request in cause.requests if request.id == change.id)
         stands_on = story.decision(cause, request)
-        anew = request.topic_id != change.topic_id
         plan = stands_on[0] if stands_on else "none"
-        return Owned(change.after, change.by, request.assignment, plan, cause.machine, anew)
+        return Owned(change.after, change.by, request.assignment, plan, cause.machine, _meant_for(request, change))
     if cause is not None:
         right = somebody_interfered(story, change, cause.at - RACE) or _takes_back(story, cause, change)
         return Owned(change.after, change.by, change.after if right else wanted)
@@ -85,6 +85,13 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
         if change.after == decision.order != decision.assignment and not too_late:
             return Owned(change.after, change.by, wanted, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
+
+
+def _meant_for(request: ElectionRequest, change: Ordered) -> str:
+    """What a designation says nothing of, for Kafka's request has no field for it, and found changed when it came."""
+    if request.topic_id != change.topic_id:
+        return "a topic of that name that was deleted meanwhile"
+    return "a partition that nobody was reassigning" if change.reassigned else ""
 
 
 def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:

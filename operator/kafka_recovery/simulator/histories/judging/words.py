@@ -12,6 +12,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.facts import Asked, Concluded, Held
 from kafka_recovery.simulator.histories.findings import Broken, Examined, unless
+from kafka_recovery.simulator.histories.judging.ownership import RACE
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -21,7 +22,10 @@ LAST_SEEN = 12.0
 
 
 def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Examined:
-    """`Recovered*` names a leader that did lead, in that epoch; another than the planned one is told."""
+    """`Recovered*` names a leader that did lead, in that epoch; another than the planned one is told.
+
+    A leader that goes on in a newer epoch hears of it a moment after the others.
+    """
     for said in story.concluded:
         outcome = said.outcome
         if not outcome.outcome.is_recovered:
@@ -29,7 +33,7 @@ def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Examined:
         led = any(
             (led.id, led.broker, led.epoch) == (outcome.id, f"broker {outcome.leader}", outcome.leader_epoch)
             for led in story.led
-            if led.at <= said.at
+            if led.at <= said.at + RACE
         )
         text = f"{said.process} says {outcome.id} is {outcome.outcome}, but broker {outcome.leader} never led it in"
         yield unless(led, said.at, f"{text} epoch {outcome.leader_epoch}")
@@ -49,16 +53,21 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
 
 
 def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examined:
-    """No outcome names a leader of an epoch that was over by what its process had been shown of that partition."""
+    """No outcome names a leader of an epoch that was over by what its process had been shown of that partition.
+
+    A number that was garbled on the way, and that no epoch has reached yet, is nothing that it was shown.
+    """
     for said in story.concluded:
         outcome, epoch = said.outcome, said.outcome.leader_epoch
         if outcome.leader is None or epoch is None:
             continue
+        reached = max((state.leader_epoch for state in story.states(outcome.id, 0.0, said.at)), default=epoch)
         known = [
             shown
             for shown in story.shown
             if (shown.process, shown.id, shown.topic_id) == (said.process, outcome.id, said.topic_id)
             and shown.at <= said.at
+            and shown.epoch <= reached
         ]
         newest = max(known, key=lambda shown: shown.epoch, default=None)
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch {epoch}"
@@ -193,7 +202,8 @@ def _election(story: Chronicle, said: Concluded) -> Held | None:
 def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     """`Recovered` with another leader, or with less than was planned, is not `Recovered`.
 
-    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan. A
+    A run that elected twice may find the leader of its earlier election back: it is measured by that one's plan. So is
+    whoever leads as the last plan says that its process has taken over: what that plan elected nobody can tell it. A
     member of the ISR or ELR that leads in place of the planned one is told as such, and with what it has less.
     """
     outcome = said.outcome
@@ -210,7 +220,7 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     asked, request = next(of_this_leader, elections[0])
     stands_on = story.decision(asked, request)
     planned = None if stands_on is None else stands_on[1].log_end
-    if outcome.leader != request.designated:
+    if outcome.leader != request.designated and outcome.leader != _taken_over(story, said):
         if stands_on and told_as_member(outcome, story.plan(stands_on[0])):
             return
         if told_as_handed_over(story, outcome, request.designated):
@@ -220,6 +230,15 @@ def _as_planned(story: Chronicle, said: Concluded) -> Examined:
     if planned is not None and outcome.log_end is not None:
         text = f"{said.process} says {outcome.id} is {outcome.outcome} with log end {outcome.log_end}"
         yield unless(outcome.log_end >= planned, said.at, f"{text}, planned was {planned}")
+
+
+def _taken_over(story: Chronicle, said: Concluded) -> BrokerId | None:
+    """Whom the last plan of another process designated, in the same journal, where this one elected nobody itself."""
+    if any(asked.process == said.process for asked in story.requests("elect")):
+        return None
+    kept = [k for k in story.kept if k.machine == said.machine and k.process != said.process and k.at <= said.at]
+    plans = [story.plan(k.digest).elections.get(said.outcome.id) for k in kept if k.name == "plan.json"]
+    return next((decision.leader for decision in reversed(plans) if decision is not None), None)
 
 
 def told_as_member(outcome: PartitionOutcome, plan: Plan) -> bool:
