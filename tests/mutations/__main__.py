@@ -108,7 +108,8 @@ def _tried(mutation: Mutation, free: Free) -> Verdict:
         try:
             with workspace.spoilt(mutation):
                 allowed = ALLOWED.get(mutation.tier, ALLOWED_ON_PROCESSES)
-                return workspace.run(mutation.test_ids(workspace.root), allowed)
+                tests = mutation.test_ids(workspace.root)
+                return workspace.run(tests, allowed, reported_by=mutation.reported_by)
         except NotInTree as wrong:
             return Verdict(None, 0, str(wrong))
 

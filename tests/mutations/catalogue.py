@@ -41,7 +41,10 @@ class NotInTree(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Mutation:
-    """One defect. `breaks`: what does not hold any more. `tests`: who must notice, as pytest's node ids end."""
+    """One defect. `breaks`: what does not hold any more. `tests`: who must notice, as pytest's node ids end.
+
+    `reported_by`: the oracle's promise that those tests must find broken, of a mutation that is seen in a history.
+    """
 
     id: str
     file: str
@@ -50,6 +53,7 @@ class Mutation:
     breaks: str
     tier: Tier
     tests: tuple[str, ...]
+    reported_by: str | None = None
 
     def place(self, root: Path) -> Path:
         """The one file that holds the old text, exactly once. Raises NotInTree."""
@@ -80,10 +84,11 @@ def _entries(path: Path) -> list[dict[str, Any]]:
 
 def _mutation(said: dict[str, Any]) -> Mutation:
     wanted = {"id", "file", "old", "new", "breaks", "tier", "tests"}
-    if said.keys() != wanted:
+    if said.keys() - {"reported_by"} != wanted:
         raise ValueError(f"mutation {said.get('id')} lacks or has too much: {', '.join(sorted(wanted ^ said.keys()))}")
     old, new = (str(said[side]).rstrip("\n") for side in ("old", "new"))
-    return Mutation(said["id"], said["file"], old, new, said["breaks"], Tier(said["tier"]), tuple(said["tests"]))
+    tier, tests, reported_by = Tier(said["tier"]), tuple(said["tests"]), said.get("reported_by")
+    return Mutation(said["id"], said["file"], old, new, said["breaks"], tier, tests, reported_by)
 
 
 @cache

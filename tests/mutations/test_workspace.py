@@ -45,6 +45,21 @@ def test_what_is_noticed_is_told_by_its_test_and_what_is_not_survives(workspace:
     assert (workspace.root / "operator/rules.py").read_text() == RULES
 
 
+def test_a_failure_counts_only_where_the_named_promise_is_found_broken(workspace: Workspace) -> None:
+    finding = "    1.000 s  best_first: broker 2 is worse\\n    2.000 s  waves_hold [known: it]: too many"
+    (workspace.root / TEST).write_text(
+        f"from rules import LIMIT\n\ndef test_it():\n    assert LIMIT < 11, '{finding}'\n"
+    )
+    with workspace.spoilt(_mutation("LIMIT = 10", "LIMIT = 11")):
+        best, waves, nothing = (
+            workspace.run([TEST], 60, reported_by=promise) for promise in ("best_first", "waves_hold", "limits_hold")
+        )
+
+    assert best.caught_by == f"{TEST}::test_it"
+    assert (waves.caught_by, nothing.caught_by) == (None, None)
+    assert "limits_hold finds nothing: ['best_first']" in nothing.trouble
+
+
 def test_what_can_not_even_be_imported_was_noticed_by_no_test(workspace: Workspace) -> None:
     with workspace.spoilt(_mutation("LIMIT = 10", "LIMIT = (")):
         verdict = workspace.run([TEST], 60)

@@ -240,5 +240,5 @@ def test_one_rule_keeps_every_promise(escape: Escape, monkeypatch: pytest.Monkey
 
     history = happen(escape.scenario)
 
-    assert escape.shows(history.story), history
     assert "\n".join(map(str, history.findings)) == ""
+    assert escape.shows(history.story), history
