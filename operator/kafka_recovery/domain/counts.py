@@ -88,7 +88,7 @@ def elected_uncleanly(outcome: PartitionOutcome) -> bool:
 
 
 def is_led_by_member(outcome: PartitionOutcome) -> bool:
-    """Whether a replica leads that was in sync, after elections that may have been clean or not."""
+    """Whether a replica leads that was in sync, after an unclean election of this recovery that was held or may be."""
     return outcome.reason is not None and outcome.reason.code == MEMBER_LEADS
 
 

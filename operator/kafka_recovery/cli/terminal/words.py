@@ -159,9 +159,10 @@ def elected(outcomes: Sequence[PartitionOutcome]) -> str:
     by = Counter(done.outcome for done in outcomes)
     unclean, members = sum(map(elected_uncleanly, outcomes)), sum(map(is_led_by_member, outcomes))
     below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
-    parts = [f"Elected uncleanly: {partitions(unclean) if unclean else 'none'}."]
+    parts = [f"Elected uncleanly: {partitions(unclean)}."] if unclean else []
     if members:
-        parts.append(f"{members} led by a member of the ISR or ELR: whether it was elected cleanly is not known.")
+        parts.append(f"{members} led by a member of the ISR or ELR, after an election that was, or may be, unclean.")
+    parts = parts or ["Elected uncleanly: none."]
     if by[Outcome.RECOVERED_CLEANLY]:
         parts.append(f"{by[Outcome.RECOVERED_CLEANLY]} had a leader without an unclean election.")
     if doubtful := by[Outcome.FAILED] + by[Outcome.UNKNOWN]:

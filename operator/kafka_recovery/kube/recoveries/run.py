@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from kafka_recovery.domain.counts import APPROVAL_MISSING, elected_uncleanly
+from kafka_recovery.domain.counts import APPROVAL_MISSING, elected_uncleanly, is_led_by_member
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
@@ -420,8 +420,10 @@ def _but(outcomes: Collection[PartitionOutcome]) -> str:
     """What a person should not miss behind a good end."""
     by = Counter(outcome.outcome for outcome in outcomes)
     below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
-    elected = sum(map(elected_uncleanly, outcomes))
+    elected, members = sum(map(elected_uncleanly, outcomes)), sum(map(is_led_by_member, outcomes))
     unclean = f"; {elected} were elected uncleanly" if elected else ""
+    if members:
+        unclean += f"; {members} are led by a member of the ISR or ELR, after an election that was, or may be, unclean"
     return unclean + (f"; {below} had fewer than min.insync.replicas in sync: acks=all fails there" if below else "")
 
 

@@ -53,6 +53,24 @@ async def test_a_good_end_says_what_is_not_good_about_it(office: Office) -> None
 
 
 @taking_no_time
+async def test_a_good_end_says_that_a_member_leads_after_an_election_that_was_held(office: Office) -> None:
+    """The designated leader is followed at once by one that was in sync before, and that deletes what it alone held."""
+    kafka = office.world.kafka
+
+    def member_leads() -> None:
+        kafka.start(1)
+        kafka.elect_uncleanly(ORDERS, 1)
+
+    office.world.after("elect", member_leads)
+
+    office.takes_up()
+    status = await office.until("Recovered")
+
+    message = status["conditions"][0]["message"]
+    assert "1 are led by a member of the ISR or ELR, after an election that was, or may be, unclean" in message
+
+
+@taking_no_time
 async def test_events_are_said_when_something_turns_and_not_again(asking_office: Office) -> None:
     asking_office.takes_up()
     await asking_office.until("AwaitingApproval")
