@@ -54,7 +54,7 @@ async def test_a_good_end_says_what_is_not_good_about_it(office: Office) -> None
 
 @taking_no_time
 async def test_a_good_end_says_that_a_member_leads_after_an_election_that_was_held(office: Office) -> None:
-    """The designated leader is followed at once by one that was in sync before, and that deletes what it alone held."""
+    """The designated leader is followed at once by one that was in sync before: what it alone held is deleted."""
     kafka = office.world.kafka
 
     def member_leads() -> None:
