@@ -79,8 +79,9 @@ class StaleMetadata(ClusterError):
         behind = f"this cluster's metadata were seen at offset {seen} before"
         if alone is None:
             otherwise = (
-                " If it does, and this is said of every broker, this program was told wrong: after ten minutes, start "
-                "it anew."
+                " If this is said of every broker, either all that can be reached from here are cut off from the "
+                "controllers, or brokers claimed more than there is: look at the quorum first (kafka-metadata-quorum "
+                "describe --status). Only where the quorum is whole and has no more, start this program anew."
             )
             return cls(address, applied, behind, otherwise)
         who, lasts = alone

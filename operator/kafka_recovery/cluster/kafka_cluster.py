@@ -86,7 +86,8 @@ class KafkaCluster:
 
         A silent broker costs its own answers and at most attempts x deadline: asking for its versions is the first
         attempt, each survey of its replicas another one. Connections that fail are not counted: `Brokers` opens them
-        anew, and where it gives up, so does the survey. Raises TooLate after 2 x (attempts + 1) deadlines, each of 1.2 s at least.
+        anew, and where it gives up, so does the survey. Raises TooLate after 2 x (attempts + 1) deadlines, each of
+        1.2 s at least.
         """
         return await Gathering(
             self.brokers, self._members, self.kip_1275, self._now, scope, rules, known or {}

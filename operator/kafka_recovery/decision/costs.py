@@ -100,6 +100,14 @@ def _why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
     return ""
 
 
+def may_hold_more(decision: Decision, partition: PartitionEvidence) -> frozenset[BrokerId]:
+    """The brokers that answered, and whose copy holds what the new leader lacks, or may hold it."""
+    lacking = {lack.broker for lack in decision.loss.lacks} if decision.loss else set()
+    leader = next(replica.log for replica in partition.replicas if replica.broker == decision.leader)
+    others = (replica for replica in partition.replicas if replica.log and replica.broker != decision.leader)
+    return frozenset(each.broker for each in others if each.broker in lacking or _why_unknown(each, leader))
+
+
 def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     """What the elections of a plan may lose, for whoever approves it."""
     elections = plan.elections

@@ -83,11 +83,13 @@ def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
     around = index_of(evidence.cluster, policy, broker_objection)
     if around.counts.controller_present is False or around.counts.view_advances is False:
         return cluster_objection(around, policy.limits)
-    if around.counts.controller_present is None:
+    committed, as_of = evidence.cluster.committed, evidence.cluster.as_of
+    is_behind = committed is not None and (as_of is None or as_of < committed)
+    if around.counts.controller_present is None or (around.counts.view_advances is None and is_behind):
         return Reason(
             "ViewUnknown",
-            f"leaders were read from broker {evidence.cluster.view_from}, and no broker could be asked twice how far "
-            "its metadata reach: what they show may be old. Run again.",
+            f"leaders were read from broker {evidence.cluster.view_from}, and it was not to be seen that its metadata "
+            "advance: what they show may be old. Run again.",
         )
     return None
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from kafka_recovery.decision.costs import may_hold_more
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Plan
@@ -86,13 +87,15 @@ def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition
 
 
 def before_consent(plan: Plan) -> Iterator[str]:
-    """That copies which were measured, and which hold more than their new leaders, can be saved: true at any time."""
-    lacking = {id: each.loss.lacks for id, each in plan.elections.items() if each.loss and each.loss.lacks}
+    """That copies which answer, and may hold more than their new leaders, can be saved: true at any time."""
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    held = {id: may_hold_more(each, seen[id]) for id, each in plan.elections.items()}
+    lacking = {id: brokers for id, brokers in held.items() if brokers}
     if lacking:
-        brokers = _brokers(sorted({lack.broker for lacks in lacking.values() for lack in lacks}))
+        brokers = _brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
-            f"To save what a new leader lacks: while {_partitions(list(lacking))} {has} no leader, copy {its} on "
+            f"To save what a new leader may lack: while {_partitions(list(lacking))} {has} no leader, copy {its} on "
             f"{brokers}. Once another broker leads, every record that the leader lacks is deleted there."
         )
 

@@ -60,9 +60,16 @@ def test_a_living_copy_that_is_to_be_cut_can_be_saved_before_anybody_consents(
     (said,) = before_consent(planned(*held))
 
     assert said == (
-        f"To save what a new leader lacks: {told} Once another broker leads, every record that the leader lacks is "
+        f"To save what a new leader may lack: {told} Once another broker leads, every record that the leader lacks is "
         "deleted there."
     )
+
+
+def test_a_living_copy_that_can_not_be_compared_can_be_saved_as_well() -> None:
+    """Nobody knows what it holds: that nothing is seen to be lacking says nothing of it."""
+    (said,) = before_consent(planned({1: DEAD, 2: log(27, (0, 0)), 3: log(15, epochs=None)}))
+
+    assert "copy its directory on broker 3." in said
 
 
 def test_where_no_leader_lacks_anything_there_is_nothing_to_be_saved() -> None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kafka_recovery.decision.cluster_index import back
-from kafka_recovery.decision.recheck import Before, LastLook
+from kafka_recovery.decision.recheck import Before, LastLook, stands_still
 from kafka_recovery.domain.evidence import Broker, Evidence, MissingPartition, PartitionEvidence, Reassignment, Replica
-from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Limits, Policy, RequiredAnswers
@@ -289,3 +289,26 @@ def test_a_proven_class_must_be_proven_again() -> None:
 
     assert recheck(decision, made_on(evidence(proven)), evidence(proven), policy()) is None
     assert code(recheck(decision, made_on(evidence(proven)), evidence(PLANNED), policy())) == "LossIsWorse"
+
+
+@pytest.mark.parametrize(
+    ("as_of", "view_advances", "why"),
+    [
+        (50, None, "ViewUnknown"),
+        (None, None, "ViewUnknown"),
+        (100, None, None),
+        (50, True, None),
+        (50, False, "ViewIsStale"),
+    ],
+)
+def test_nothing_is_concluded_of_leaders_by_a_view_that_may_be_behind_the_controller(
+    as_of: int | None, view_advances: bool | None, why: str | None
+) -> None:
+    """The controller has committed 100. A broker that then fell silent showed what it had applied by then."""
+    seen = evidence(PLANNED, brokers=(dead(1), broker(2, metadata_advances=view_advances), broker(3)))
+    read_at = None if as_of is None else MetadataOffset(as_of)
+    cluster = replace(seen.cluster, view_from=BrokerId(2), as_of=read_at, committed=MetadataOffset(100))
+
+    reason = stands_still(replace(seen, cluster=cluster), policy())
+
+    assert (reason.code if reason else None) == why

@@ -162,18 +162,22 @@ def _a_leader_came_and_went(told: Told) -> bool:
     return bool(led) and any(state.leader is None for state in states[led[0] :])
 
 
-def _nobody_was_asked_twice(told: Told) -> bool:
-    """Whether its last look could not tell of any broker that its metadata move, nor where the controller is."""
+def _view_was_not_seen_to_move(told: Told) -> bool:
+    """Whether its last look could not tell that the metadata it read move, or are as new as the controller's."""
     if told.looked is None:
         return False
     cluster = told.looked.evidence.cluster
-    return cluster.committed is None and {b.metadata_advances for b in cluster.brokers if b.reachable} <= {None}
+    if cluster.committed is None:
+        return {b.metadata_advances for b in cluster.brokers if b.reachable} <= {None}
+    view = cluster.broker(cluster.view_from)
+    is_behind = cluster.as_of is None or cluster.as_of < cluster.committed
+    return is_behind and (view is None or view.metadata_advances is None)
 
 
 GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "StaleMetadata": _metadata_were_old,
     "LeaderDied": _a_leader_came_and_went,
-    "ViewUnknown": _nobody_was_asked_twice,
+    "ViewUnknown": _view_was_not_seen_to_move,
     "TooLate": _it_took_so_long,
     "LookTooOld": partial(_it_took_so_long, looked=True),
     "OrderCannotBeSet": _some_are_not_registered,
