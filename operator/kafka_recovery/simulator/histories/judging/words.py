@@ -20,6 +20,9 @@ from kafka_recovery.simulator.model.metadata import PartitionState
 LAST_SEEN = 12.0
 """Seconds of its own time within which an engine has looked at what it says: a question is answered in ten."""
 
+GARBLED = 1000
+"""So many epochs beyond the newest are a number that nobody has told: no history has as many."""
+
 
 def recovered_means_verified(story: Chronicle, scenario: Scenario) -> Examined:
     """`Recovered*` names a leader that did lead, in that epoch; another than the planned one is told.
@@ -55,7 +58,7 @@ def recovered_is_so(story: Chronicle, scenario: Scenario) -> Examined:
 def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examined:
     """No outcome names a leader of an epoch that was over by what its process had been shown of that partition.
 
-    A number that was garbled on the way, and that no epoch has reached yet, is nothing that it was shown.
+    A number that was garbled on the way, far beyond any epoch, is nothing that it was shown.
     """
     for said in story.concluded:
         outcome, epoch = said.outcome, said.outcome.leader_epoch
@@ -67,7 +70,7 @@ def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examin
             for shown in story.shown
             if (shown.process, shown.id, shown.topic_id) == (said.process, outcome.id, said.topic_id)
             and shown.at <= said.at
-            and shown.epoch <= reached
+            and shown.epoch < reached + GARBLED
         ]
         newest = max(known, key=lambda shown: shown.epoch, default=None)
         text = f"{said.process} says {outcome.id} is {outcome.outcome} under broker {outcome.leader} in epoch {epoch}"
