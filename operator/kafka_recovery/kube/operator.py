@@ -218,13 +218,13 @@ class Operator:
     async def _stop_working(self) -> None:
         for task in self._tasks:
             task.remove_done_callback(_fatal)  # from now on they may end
+        await self._recoveries.stop()  # first of all: until then any of them may begin a wave
         grace = timedelta(seconds=2)
         queues = self._policy_queue, self._cluster_queue, self._recovery_queue
         left = [key for queue in (*queues, self._fleet) for key in await queue.stop(grace)]
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self._recoveries.stop()
         await self._clusters.stop()
         await self._events.flush(timedelta(seconds=1))
         self.clean = not left

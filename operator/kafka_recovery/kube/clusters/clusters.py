@@ -177,15 +177,14 @@ class Clusters:
     def _is_needed(self, key: Key) -> bool:
         """Whether a cluster stays open that can't be opened again: a recovery of it may have altered orders.
 
-        They are restored by the connection that is there; no incident is opened meanwhile. Its owners' word is asked
-        before each election, and a WatchedCluster that is gone says no.
+        They are restored by the connection that is there. Meanwhile no incident is opened, and nobody is elected.
         """
         cluster = self._open.get(key)
         if cluster is None or not self._at_work(key):
             return False
-        cluster.policy = Reason(
-            "NotOpen", "its WatchedCluster, or what it needs, is gone: orders are restored, no more"
-        )
+        gone = self._problems.get(key) or Reason("WatchedClusterMissing", f"WatchedCluster {key[1]} is gone")
+        message = f"orders that were altered are restored, and no more is done: {gone.message}"
+        cluster.policy = cluster.only_restores = Reason(gone.code, message)
         self._changed(key)
         return True
 
@@ -221,7 +220,7 @@ class Clusters:
     def _kept(self, cluster: OpenCluster, spec: WatchedCluster, raw: Object) -> OpenCluster:
         """The same connection; recoveries hear at once that something else is wanted of it, such as to go on."""
         changed = cluster.spec.meta.generation != spec.meta.generation
-        cluster.spec, cluster.raw = spec, raw
+        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, None
         if changed:
             self._changed(cluster.key)
         return cluster

@@ -57,6 +57,8 @@ class OpenCluster:
     """Partitions whose order a recovery altered that is gone, by its name: a plan would take that order for good."""
     damaged: Reason | None = None
     """Why these may be any, so that nobody is elected: what such a recovery left can't be read."""
+    only_restores: Reason | None = None
+    """Why nothing is begun with it, nor elected: it can't be opened again, and is kept for orders to be restored."""
     timing: Timing = field(default_factory=Timing)
     _looking: asyncio.Lock = field(default_factory=asyncio.Lock)
     _next_look: asyncio.Task[None] | None = None

@@ -20,7 +20,7 @@ import gzip
 import hashlib
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, Protocol
@@ -227,10 +227,11 @@ class Facts:
         for each in await self._listed(f"{FACT_LABEL},{PLAN_LABEL}={digest[:PLAN_LENGTH]}"):
             await self._release(each["metadata"])
 
-    async def release_plans(self) -> None:
-        """The same of every plan of this recovery: a run that was never begun may have left one held."""
+    async def release_plans(self, but: Collection[str]) -> None:
+        """The same of every plan of this recovery but some: a run that was never begun may have left one held."""
         for each in await self._listed(f"{FACT_LABEL} in (plan,{PART})"):
-            await self._release(each["metadata"])
+            if each["metadata"]["labels"].get(PLAN_LABEL) not in but:
+                await self._release(each["metadata"])
 
     async def hand_over(self, digest: str, *, held: bool = False) -> None:
         """Let all facts about a plan go with their PartitionRecovery. What says that it is finished comes last.

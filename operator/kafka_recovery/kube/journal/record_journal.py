@@ -101,6 +101,10 @@ class RecordJournal:
         self._writer = uuid4().hex
         self._begun = False
         self._under_way: set[tuple[str, int]] = set()
+        self._strangers: frozenset[str] = frozenset()
+        """Plans with an unfinished run that the status does not name; their records may be all that tells of orders."""
+        self.finished_here: set[str] = set()
+        """Plans whose run this process itself has finished: of others a record says so, whoever wrote it."""
         self._blank_until = 0.0
         self.never_shown: Reason | None = None
         """Why nobody may be elected, if facts tell of a run whose plan the status does not name as begun."""
@@ -149,13 +153,13 @@ class RecordJournal:
         """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
         self._blank_until = 0.0
         raw = canonical(WaveStart(wave, tuple(map(str, partitions)), self._writer))
-        self._under_way.add((digest, wave))
         earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
         if earlier not in (None, raw):
             raise JournalTaken(
                 f"wave {wave} of plan {digest[:12]} was begun by another process (are two operators running without "
                 "their Lease?), or by a try of this one that was answered late; it is looked at again"
             )
+        self._under_way.add((digest, wave))
 
     async def in_doubt(self, digest: str, wave: int, relay: BrokerId) -> None:
         """Keep through which broker a request went that was not answered."""
@@ -197,6 +201,7 @@ class RecordJournal:
             await self._facts.keep(digest, "finished", b"{}")
         except JournalClosed:
             await self._facts.hand_over(digest, held=True)
+        self.finished_here.add(digest)
         await self.settle()
 
     async def unfinished(self) -> Sequence[Run]:
@@ -310,7 +315,7 @@ class RecordJournal:
             elif not finished and not is_unfinished(of_plan):
                 await self._facts.release(of_plan[0].plan)
         if not any(map(is_unfinished, plans)):
-            await self._facts.release_plans()
+            await self._facts.release_plans(self._strangers)
             await self._finalizer.take_off()
 
     async def let_go(self) -> None:
@@ -333,7 +338,9 @@ class RecordJournal:
             self._digests = {*self._digests, *(await self._shown.named()).begun}
         strangers = plans - set(map(_prefix, self._digests))
         unnamed = [fact for fact in notes if fact.plan in strangers]
-        self.never_shown = _never_shown([each for each in by_plan(unnamed) if is_unfinished(each)])
+        unfinished = [each for each in by_plan(unnamed) if is_unfinished(each)]
+        self.never_shown = _never_shown(unfinished)
+        self._strangers = frozenset(each[0].plan for each in unfinished)
         ours = [fact for fact in notes if fact.plan not in strangers]
         self._begun = self._begun or any(map(_is_begun, ours))
         return ours

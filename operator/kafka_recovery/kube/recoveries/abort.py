@@ -24,9 +24,12 @@ _WHY = Reason("Aborted", "spec.abort is true; nobody could work on it, and no or
 async def ended_unworked(
     raw: Object, recovery: PartitionRecovery, journal: RecordJournal, objects: Objects, told: Told
 ) -> Sequence[Outage] | None:
-    """End it; returns what its plan leaves without a leader. None: it has begun, so its orders are restored first."""
+    """End it; returns what its plan leaves without a leader. None: it has begun, so its orders are restored first.
+
+    That they are, nobody but Kafka can say, which can't be asked here: what a record says of it counts for nothing.
+    """
     try:
-        if await journal.unfinished():
+        if await journal.unfinished() or journal.never_shown or await journal.begun_plans():
             return None
         left = await _let_plan_go(recovery.status.get("plan", {}).get("digest"), journal)
         await journal.settle()

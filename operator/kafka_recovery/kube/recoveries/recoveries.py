@@ -107,8 +107,9 @@ class Recoveries:
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
-        self._leaving: dict[asyncio.Task[None], RecoveryRun] = {}
+        self._leaving: dict[asyncio.Task[None], _Open] = {}
         """Runs of recoveries that are gone: they restore what they altered, and end."""
+        self._stopping = False
         self._scopes = Scopes(soon)
         self._results = StoredResults(results)
         self._untaken: dict[Key, _Untaken] = {}
@@ -148,9 +149,9 @@ class Recoveries:
         return taken if isinstance(known, Reason) else {**known.orphans, **taken}
 
     def at_work(self, cluster: Key) -> bool:
-        """Whether a recovery of this cluster has begun a run that has not ended, so that orders may be altered."""
-        runs = [open_.run for open_ in self._open.values() if open_.cluster.key == cluster]
-        return any(run.holds and run.journal.begun and run.progress.end is None for run in runs)
+        """Whether orders of this cluster may be altered by a run that is here to restore them."""
+        known = (*self._open.values(), *self._leaving.values())
+        return any(open_.run.is_at_work for open_ in known if open_.cluster.key == cluster)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Make one recovery's run and status what they should be; returns when to look again."""
@@ -255,7 +256,8 @@ class Recoveries:
 
     async def stop(self) -> None:
         """The process ends: waves under way come to their end, all else is left as it is, and the next one goes on."""
-        runs = {**self._leaving, **{open_.task: open_.run for open_ in self._open.values()}}
+        self._stopping = True
+        runs = {open_.task: open_.run for open_ in (*self._leaving.values(), *self._open.values())}
         waves = {task for task, run in runs.items() if run.stop()}
         for task in runs.keys() - waves:
             task.cancel()  # at once: else it might begin a wave now
@@ -282,9 +284,13 @@ class Recoveries:
 
     async def _take_up(self, key: Key, recovery: PartitionRecovery) -> Reason | None:
         """Start the run of a recovery; returns why that can't be, for now."""
+        if self._stopping:
+            return _NOT_YET
         cluster = self._clusters.get((key[0], recovery.cluster_name))
         if isinstance(cluster, Reason):
             return await self._why_not_open((key[0], recovery.cluster_name), cluster)
+        if cluster.only_restores:
+            return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
         if waits is None or waits.code == "JournalDamaged":
             self._taken(cluster, key)
@@ -364,7 +370,7 @@ class Recoveries:
             begun=lambda: journal.begun,
             failed=progress.any_failed,
             named=who_named(recovery),
-            refused=lambda: approvals.refused or journal.never_shown,
+            refused=lambda: approvals.refused or cluster.only_restores or journal.never_shown,
         )
         approvals = KubeApprovals(
             self._objects,
@@ -405,8 +411,15 @@ class Recoveries:
         )
 
     async def _give_up_undoing(self, raw: Object, open_: _Open) -> None:
-        """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off."""
-        if not _leaving_for(raw) or open_.run.progress.end:
+        """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off.
+
+        Where that Kafka can't be opened again, after ten minutes in all.
+        """
+        leaving = _leaving_for(raw)
+        if not leaving or open_.run.progress.end:
+            return
+        if open_.cluster.only_restores:
+            await self._let_go_in_time(raw, open_.journal, open_.cluster.only_restores)
             return
         if not open_.cluster.reachable():
             open_.undoing_since = None
@@ -445,7 +458,7 @@ class Recoveries:
         self._count(open_.cluster)
         self.wake(lambda other, cluster: other[0] == key[0] and cluster == open_.cluster.spec.meta.name)
         if open_.run.progress.end is None:
-            self._leaving[open_.task] = open_.run
+            self._leaving[open_.task] = open_
             open_.task.add_done_callback(self._leaving.pop)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
 

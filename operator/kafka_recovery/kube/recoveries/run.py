@@ -110,7 +110,6 @@ class RecoveryRun:
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
-    _ended_here: set[str] = field(default_factory=set)
     """Digests of the plans that engines of this process carried out: of those that have ended, all is restored."""
     _engine: Engine | None = None
     """While one of its calls is under way."""
@@ -127,6 +126,12 @@ class RecoveryRun:
         """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
         if self.taken_up:
             self._listening = asyncio.create_task(self.approvals.hear(), name="hearing what was said")
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it may have altered orders that it has not put back."""
+        over = self.progress.end is not None or self._restored
+        return bool(self.holds) and self.journal.begun and not over
 
     def stop(self) -> bool:
         """The process ends: begin no further wave. Whether one is under way, which is worth waiting for."""
@@ -236,7 +241,6 @@ class RecoveryRun:
             report = await self._try(engine)
         if self._leaving:
             return False  # that it was told to stop says nothing about a partition; the journal keeps the rest
-        self._ended_here.update(report.plans)
         for outcome in report.outcomes:
             self.progress.concluded(outcome)
         self.progress.told(report)
@@ -340,7 +344,6 @@ class RecoveryRun:
         if await self.journal.unfinished():
             with self._calling() as engine:
                 report = await engine.undo()
-            self._ended_here.update(report.plans)
             undone = report.outcomes
             for outcome in undone:
                 self.progress.concluded(outcome)
@@ -360,7 +363,7 @@ class RecoveryRun:
         A plan that this process carried out or took over itself needs no look: its orders were read back.
         """
         for digest, plan in (await self.journal.begun_plans()).items():
-            if digest in self._ended_here:
+            if digest in self.journal.finished_here:
                 continue
             if altered := await self.engine().left_altered(plan):
                 message = (

@@ -7,8 +7,10 @@ from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.domain.plan import Plan
 from kafka_recovery.kube.resources.kinds import FINALIZER
-from unit.kube.journal.journals import NAME, NAMESPACE
+from kafka_recovery.recovery.ports import JournalUnwritable
+from unit.kube.journal.journals import NAME, NAMESPACE, journal_of
 from unit.kube.office import Office
 from unit.kube.our_objects import inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World
@@ -22,8 +24,8 @@ async def stopped_at(office: Office, call: str) -> None:
     office.takes_up()
     async with asyncio.timeout(100):
         await hit.wait()
-    await office.queue.stop(timedelta(0))
     await office.all.stop()
+    await office.queue.stop(timedelta(0))
 
 
 @pytest.mark.parametrize("call", ["designate", "elect", "restore"])
@@ -61,3 +63,32 @@ async def test_what_takes_too_long_is_left_as_by_a_crash(office: Office, monkeyp
 
     assert asyncio.get_running_loop().time() - began < 30
     assert office.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
+
+
+@taking_no_time
+async def test_nothing_is_taken_up_any_more(world: World) -> None:
+    """Queues are worked off for a moment after the waves have ended."""
+    world.offline(id=PAYMENTS)
+    office = Office(world, inhabited(ORDERS))
+    office.open()
+
+    await office.all.stop()
+    office.another("prod-second", PAYMENTS)
+    office.see("prod-second")
+    await asyncio.sleep(60)
+    await office.queue.stop(timedelta(0))
+
+    assert (world.leader(PAYMENTS), office.api.records()) == (None, {})
+
+
+@taking_no_time
+async def test_a_wave_that_could_not_be_begun_is_not_waited_for(office: Office, plan: Plan) -> None:
+    journal = journal_of(office.api)
+    name = await journal.record(plan)
+    await journal.approved(name, "ann")
+    office.api.refusing = lambda what: "started" in what
+
+    with pytest.raises(JournalUnwritable):
+        await journal.wave_started(name, 1, (ORDERS,))
+
+    assert not journal.waves_under_way
