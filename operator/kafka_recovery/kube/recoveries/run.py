@@ -110,7 +110,6 @@ class RecoveryRun:
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
-    """Digests of the plans that engines of this process carried out: of those that have ended, all is restored."""
     _engine: Engine | None = None
     """While one of its calls is under way."""
     _leaving: bool = False
