@@ -61,6 +61,15 @@ class TestFloor:
         await asyncio.sleep(0.2 * floors.ALONE.total_seconds())
         assert floor.offset is None
 
+    async def test_what_counts_no_more_gives_way_to_what_is_read_now(self) -> None:
+        floor = Floor()
+        floor.read(ONE, offset(LIE), offset(LIE))
+        await asyncio.sleep(floors.AGREED.total_seconds() + 1)
+        floor.read(TWO, offset(90), offset(80))
+        assert floor.offset == 90
+        await asyncio.sleep(floors.ALONE.total_seconds() + 1)
+        assert floor.offset == 80
+
     @pytest.mark.usefixtures("brief")
     async def test_what_two_brokers_have_applied_counts_longer(self) -> None:
         floor = Floor()

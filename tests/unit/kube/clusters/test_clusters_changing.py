@@ -220,6 +220,28 @@ async def test_what_is_gone_in_the_middle_of_a_wave_is_closed_once_its_orders_ar
     assert watched.all.open() == ()
 
 
+async def test_a_secret_that_comes_back_in_the_middle_of_a_wave_lets_recoveries_elect_again(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def lacks(*arguments: object) -> None:
+        raise SecretMissing("ca", None, "spec.tls.caSecretRef")
+
+    await watched.settle(PROD)
+    (cluster,) = watched.all.open()
+    watched.at_work = True
+    with monkeypatch.context() as gone:
+        gone.setattr(module, "way_in", lacks)
+        await watched.settle(PROD)
+    told = cluster.only_restores
+    assert told is not None
+
+    await watched.settle(PROD)
+
+    assert watched.all.get(PROD) is cluster, "the connection is the same"
+    assert cluster.only_restores is None
+    await watched.all.stop()
+
+
 async def test_a_restart_takes_nothing_back_of_what_was_told_and_seen(watched: Watched) -> None:
     told = {
         "clusterId": CLUSTER,

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest
+from kafka_recovery.domain.election import Answer, ElectionAnswer, ElectionRequest, Sighting
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
@@ -17,9 +17,9 @@ from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.forging import BEGUN, forge
 from unit.kube.journal.journals import NAME, NAMESPACE, journal_of
 from unit.kube.office import Office
-from unit.kube.operated import Going, Operated
+from unit.kube.operated import Going, Operated, died
 from unit.kube.our_objects import PROD, inhabited
-from unit.recovery.world import ORDERS, PAYMENTS, World
+from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 from unit.virtual import taking_no_time
 
 GONE = Reason("SecretMissing", "Secret ca is gone")
@@ -89,6 +89,31 @@ async def test_an_end_that_is_forged_while_an_order_can_not_be_restored_ends_not
 
     assert going.run.progress.end is None
     assert automatic.world.unrestored()
+    await going.killed()
+
+
+@taking_no_time
+async def test_an_abort_after_a_forged_end_ends_nothing_while_no_order_can_be_seen(
+    automatic: Operated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers that show nothing of a partition don't say that its order is its own."""
+    automatic.world.after("elect", crash)
+    await died(automatic)
+    (digest,) = automatic.api.recovery()["status"]["begun"]["plans"]
+    await forge(automatic.api, digest, finished=BEGUN)
+
+    async def shows_nothing(*arguments: object) -> Mapping[TopicPartition, Sighting]:
+        return {}
+
+    monkeypatch.setattr(record_journal, "BLANK", 0.0)
+    monkeypatch.setattr(automatic.world.kafka, "leaders", shows_nothing)
+    automatic.api.change(RECOVERIES, NAME, abort=True)
+    going = Going(automatic.process())
+    await asyncio.sleep(100)
+
+    assert (going.run.progress.end, going.run.progress.reason.code) == (None, "OrderStillAltered")
+    assert automatic.world.unrestored()
+    assert automatic.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
     await going.killed()
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import pytest
 
+from kafka_recovery.domain.election import ElectionAnswer, ElectionRequest
+from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
-from kafka_recovery.kube.resources.kinds import FINALIZER
+from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.journals import NAME, NAMESPACE, journal_of
 from unit.kube.office import Office
@@ -50,6 +53,33 @@ async def test_no_further_wave_is_begun_and_the_next_process_begins_it(world: Wo
     again.takes_up()
     await again.until("Recovered")
     assert (world.leader(), world.leader(PAYMENTS)) == (2, 2)
+
+
+@taking_no_time
+async def test_so_does_the_one_of_a_recovery_that_was_deleted_by_force(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = office.world.kafka.restore
+
+    async def slow(requests: Sequence[ElectionRequest]) -> Mapping[TopicPartition, ElectionAnswer]:
+        await asyncio.sleep(5)
+        return await real(requests)
+
+    monkeypatch.setattr(office.world.kafka, "restore", slow)
+    hit = asyncio.Event()
+    office.world.after("elect", hit.set)
+    office.takes_up()
+    async with asyncio.timeout(100):
+        await hit.wait()
+    office.api.remove(RECOVERIES, NAME)
+    office.see()
+    await asyncio.sleep(1)
+    assert office.world.unrestored()
+
+    await office.all.stop()
+
+    assert office.world.unrestored() == []
+    await office.queue.stop(timedelta(0))
 
 
 @taking_no_time
