@@ -15,8 +15,10 @@ from kafka_recovery.cli.fleet import commands as fleet
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.options import (
     AllOffline,
+    BootstrapController,
     BootstrapServer,
     CommandConfig,
+    ControllerConfig,
     DriverOption,
     ExpectClusterId,
     JournalDirectory,
@@ -48,10 +50,21 @@ app = typer.Typer(
 )
 
 
-def _target(bootstrap: str, config: Path | None, cluster_id: str | None, driver: Driver, key: int | None) -> Target:
+def _target(
+    bootstrap: str,
+    config: Path | None,
+    cluster_id: str | None,
+    driver: Driver,
+    key: int | None,
+    controllers: str | None = None,
+    controller_config: Path | None = None,
+) -> Target:
     from kafka_recovery.cli.cluster.wiring import Target
 
-    return Target(bootstrap, config, cluster_id, kip_1275=Kip1275(driver, key))
+    kip_1275 = Kip1275(driver, key)
+    return Target(
+        bootstrap, config, cluster_id, kip_1275=kip_1275, controllers=controllers, controller_config=controller_config
+    )
 
 
 def _say_version(asked: bool) -> None:
@@ -99,6 +112,8 @@ def plan(
     context: typer.Context,
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
+    bootstrap_controller: BootstrapController = None,
+    controller_config: ControllerConfig = None,
     expect_cluster_id: ExpectClusterId = None,
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
@@ -115,7 +130,15 @@ def plan(
     """Decide what would be done, and why. Changes nothing."""
     from kafka_recovery.cli.cluster import looking
 
-    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = _target(
+        bootstrap_server,
+        command_config,
+        expect_cluster_id,
+        driver,
+        replica_log_info_api_key,
+        bootstrap_controller,
+        controller_config,
+    )
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
     run(lambda _: looking.plan(context.obj, target, policy, which, out, output))
 
@@ -135,6 +158,8 @@ def explain(
     ] = None,
     bootstrap_server: Annotated[str, BootstrapServer.__metadata__[0]] = "",
     command_config: CommandConfig = None,
+    bootstrap_controller: BootstrapController = None,
+    controller_config: ControllerConfig = None,
     expect_cluster_id: ExpectClusterId = None,
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
@@ -145,7 +170,15 @@ def explain(
     """Say why one partition is decided as it is: each replica, its rank, what it lacks, and what may be lost."""
     from kafka_recovery.cli.cluster import looking
 
-    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = _target(
+        bootstrap_server,
+        command_config,
+        expect_cluster_id,
+        driver,
+        replica_log_info_api_key,
+        bootstrap_controller,
+        controller_config,
+    )
     run(lambda _: looking.explain(context.obj, target, policy, partition, plan, journal, output))
 
 
@@ -179,6 +212,8 @@ def execute(
         str | None, typer.Option("--approve", metavar="DIGEST", help="The digest of the plan you have read.")
     ] = None,
     command_config: CommandConfig = None,
+    bootstrap_controller: BootstrapController = None,
+    controller_config: ControllerConfig = None,
     expect_cluster_id: ExpectClusterId = None,
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
@@ -193,7 +228,15 @@ def execute(
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
 
-    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = _target(
+        bootstrap_server,
+        command_config,
+        expect_cluster_id,
+        driver,
+        replica_log_info_api_key,
+        bootstrap_controller,
+        controller_config,
+    )
     run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
 
 
@@ -202,6 +245,8 @@ def recover(
     context: typer.Context,
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
+    bootstrap_controller: BootstrapController = None,
+    controller_config: ControllerConfig = None,
     expect_cluster_id: ExpectClusterId = None,
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
@@ -216,7 +261,15 @@ def recover(
     from kafka_recovery.cli.cluster import changing, looking
     from kafka_recovery.cli.cluster.changing import Site
 
-    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = _target(
+        bootstrap_server,
+        command_config,
+        expect_cluster_id,
+        driver,
+        replica_log_info_api_key,
+        bootstrap_controller,
+        controller_config,
+    )
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
 
     async def recovered(stop: Interrupts) -> ExitCode:
@@ -230,6 +283,8 @@ def resume(
     context: typer.Context,
     bootstrap_server: BootstrapServer,
     command_config: CommandConfig = None,
+    bootstrap_controller: BootstrapController = None,
+    controller_config: ControllerConfig = None,
     expect_cluster_id: ExpectClusterId = None,
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
@@ -241,7 +296,15 @@ def resume(
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
 
-    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = _target(
+        bootstrap_server,
+        command_config,
+        expect_cluster_id,
+        driver,
+        replica_log_info_api_key,
+        bootstrap_controller,
+        controller_config,
+    )
     run(lambda stop: changing.resume(Site(context.obj, target, journal, output, stop), policy))
 
 

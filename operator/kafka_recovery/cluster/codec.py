@@ -13,6 +13,7 @@ from dataclasses import dataclass, make_dataclass
 from functools import cache
 from typing import Any, Self
 
+from kafka.protocol.api_data import ApiData
 from kafka.protocol.schemas.fields.codecs.tagged_fields import TaggedFields
 from kafka.protocol.schemas.fields.codegen import CodegenContext
 
@@ -29,13 +30,18 @@ def decode(message: Any, version: int, data: memoryview, *, all_of_it: bool = Tr
     try:
         found, end = _decoder(message, version)(data, 0)
     except (ValueError, IndexError, AssertionError, struct.error) as error:
-        raise Unreadable(f"{message.name} v{version}: {type(error).__name__} {error}") from error
+        raise Unreadable(f"{_name(message)} v{version}: {type(error).__name__} {error}") from error
     if all_of_it and end != len(data):
-        raise Unreadable(f"{message.name} v{version}: {len(data)} bytes, of which {end} are read")
+        raise Unreadable(f"{_name(message)} v{version}: {len(data)} bytes, of which {end} are read")
     null = _never_null(message, version).broken(found)
     if null is not None:
-        raise Unreadable(f"{message.name} v{version}: {null} is null")
+        raise Unreadable(f"{_name(message)} v{version}: {null} is null")
     return found
+
+
+def _name(message: Any) -> str:
+    """A record may have a field of that name."""
+    return str(message.json["name"])
 
 
 @cache
@@ -43,7 +49,7 @@ def _decoder(message: Any, version: int) -> _Decoder:
     """As `StructField.compiled_decode_from` makes it, with checks."""
     flexible = message.flexible_version_q(version)
     layout, proxy = message._struct, message._struct._data_class
-    layout._data_class = message[None]
+    layout._data_class = message if issubclass(message, ApiData) else message[None]
     try:
         return _compiled(layout, "obj", version, compact=flexible, tagged=flexible)
     finally:

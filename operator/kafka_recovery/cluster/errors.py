@@ -105,6 +105,23 @@ class AheadOfController(ClusterError):
         )
 
 
+class MetadataLogUnavailable(ClusterError):
+    """The controllers' metadata log could not be read, or not yet to its end: there is no history to prove anything."""
+
+    code = "MetadataLogUnavailable"
+
+    @classmethod
+    def still_reading(cls, upto: int, committed: int) -> MetadataLogUnavailable:
+        """It goes on being read."""
+        return cls(f"the metadata log is still being read: {upto} of {committed} offsets are done; look again")
+
+    @classmethod
+    def nobody_leads(cls, faults: Mapping[Any, Reason]) -> MetadataLogUnavailable:
+        """Each controller that was asked, and why it told nothing."""
+        each = "; ".join(_naming(address, reason.message) for address, reason in faults.items())
+        return cls(f"no controller told the metadata log: {each}")
+
+
 class ClusterMismatch(ClusterError):
     """The cluster that answered is not the one that was meant."""
 

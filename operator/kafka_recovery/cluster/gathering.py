@@ -16,7 +16,8 @@ from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
 from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerSilent, ClusterError, TooLate
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
-from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs
+from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs, topic_uuid
+from kafka_recovery.cluster.metadata_log.reader import MetadataLog
 from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.replica_readers import ListOffsets, ReplicaReader
@@ -33,12 +34,16 @@ from kafka_recovery.domain.evidence import (
     Replica,
     ReplicaLog,
 )
+from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
 _ELR_FEATURE = "eligible.leader.replicas.version"
+
+_HISTORY, _LAST_HISTORY = timedelta(seconds=5), timedelta(seconds=0.5)
+"""How long a look waits for the metadata log, which is a request's time behind once it was read."""
 
 _LAST_LOOK = 2
 """Deadlines that a last look may take: one that grows older than that is none."""
@@ -59,6 +64,7 @@ class Gathering:
     scope: Scope
     rules: EvidenceRules
     known: Mapping[TopicPartition, PartitionEvidence]
+    metadata_log: MetadataLog | None = None
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
     silent: dict[BrokerId, Reason] = field(default_factory=dict)
@@ -104,14 +110,18 @@ class Gathering:
             view = replace(view, as_of=MetadataOffset(watermark - 1))
             if caught_up.states != partitions.states and not again:
                 return await self._evidence(again=True)
+        histories = await self._histories(view, measured)
         elr = view.said.finalized_features.get(_ELR_FEATURE, 0) > 0
         evidence = [
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states
         ]
+        if isinstance(histories, Mapping):
+            evidence = [replace(each, history=histories.get(each.id)) for each in evidence]
         committed_by_then = MetadataOffset(watermark - 1) if isinstance(watermark, int) else None
         cluster = self._state(view, advancing, elr, timedelta(seconds=loop_time() - began))
-        cluster = replace(cluster, designated_elections=designates, committed=committed_by_then)
+        untold = histories if isinstance(histories, Reason) else None
+        cluster = replace(cluster, designated_elections=designates, committed=committed_by_then, history_problem=untold)
         return Evidence(cluster, tuple(evidence), tuple(missing))
 
     async def _partitions(self, view: View) -> Partitions:
@@ -187,6 +197,22 @@ class Gathering:
         key = self.kip_1275.replica_log_info_key
         offered = key is not None and versions is not None and offers_log_info(versions, key)
         return ReplicaLogInfo(key) if key is not None and offered else ListOffsets()
+
+    async def _histories(
+        self, view: View, measured: Sequence[PartitionState]
+    ) -> Mapping[TopicPartition, PartitionHistory] | Reason | None:
+        """What the metadata log tells of these partitions, read after their logs were; None: nobody named controllers.
+
+        It costs a look little: what is not read in time goes on being read for the next one.
+        """
+        if self.metadata_log is None or not measured:
+            return None
+        within = min(_LAST_HISTORY if self.rules.attempts == 1 else _HISTORY, self.rules.deadline)
+        image = await self.metadata_log.caught_up(view.cluster.cluster_id, within)
+        if isinstance(image, Reason):
+            return image
+        told = {state.id: image.history(topic_uuid(state.topic_id), state.id.partition) for state in measured}
+        return {id: history for id, history in told.items() if history is not None}
 
     async def _reassignments(
         self, view: View, ids: Sequence[TopicPartition]

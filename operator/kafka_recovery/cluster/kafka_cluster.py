@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from types import TracebackType
 from typing import Self, TypeVar
@@ -24,6 +24,7 @@ from kafka_recovery.cluster.gathering import Gathering
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, Route
 from kafka_recovery.cluster.metadata import Partitions, PartitionState
+from kafka_recovery.cluster.metadata_log.reader import MetadataLog
 from kafka_recovery.cluster.pulse import Pulse, Pulses
 from kafka_recovery.cluster.replica_logs import ReplicaSurvey
 from kafka_recovery.cluster.scan import Scan, UncleanTopics
@@ -47,6 +48,18 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
+@dataclass(frozen=True, slots=True)
+class Controllers:
+    """The controllers' own listeners, and how to get in there; the brokers' security is another one."""
+
+    addresses: Sequence[Address]
+    security: Security
+
+    def metadata_log(self, threads: Threads, dial: Dial | None) -> MetadataLog:
+        """The log that is read there."""
+        return MetadataLog(Brokers(self.security, threads=threads, dial=dial), self.addresses, threads)
+
+
 class KafkaCluster:
     """One Kafka cluster over its own wire protocol. Use as an async context manager."""
 
@@ -59,14 +72,19 @@ class KafkaCluster:
         dial: Dial | None = None,
         now: Callable[[], datetime] = _utc_now,
         kip_1275: Kip1275 | None = None,
+        controllers: Controllers | None = None,
     ) -> None:
-        """`dial`: the way to the brokers, TCP if it is left out. `now`: the wall clock that evidence is dated by."""
+        """`dial`: the way to the brokers, TCP if it is left out. `now`: the wall clock that evidence is dated by.
+
+        `controllers`: where the metadata log is read, for histories; None: there are none.
+        """
         self.kip_1275 = kip_1275 or Kip1275()
         threads = Threads(expected_cluster_id or ", ".join(map(str, bootstrap)))
         self.brokers = Brokers(security, threads=threads, dial=dial)
         self._now = now
         self._members = Membership(self.brokers, bootstrap, expected_cluster_id)
         self._pulses = Pulses(self._members)
+        self._metadata_log = None if controllers is None else controllers.metadata_log(threads, dial)
 
     async def __aenter__(self) -> Self:
         return self
@@ -74,6 +92,8 @@ class KafkaCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._metadata_log is not None:
+            await self._metadata_log.aclose()
         await self._members.aclose()
         await self.brokers.aclose()
 
@@ -90,8 +110,19 @@ class KafkaCluster:
         1.2 s at least.
         """
         return await Gathering(
-            self.brokers, self._members, self.kip_1275, self._now, scope, rules, known or {}
+            self.brokers, self._members, self.kip_1275, self._now, scope, rules, known or {}, self._metadata_log
         ).evidence()
+
+    async def read_metadata_log(self, within: timedelta, deadline: timedelta) -> Reason | None:
+        """Read all of it, before a look that can't wait so long; why it was not read, or None.
+
+        `deadline`: for finding out which cluster this is. Raises ClusterError if no broker says so.
+        """
+        if self._metadata_log is None:
+            return None
+        view = await self._members.look(deadline)
+        told = await self._metadata_log.caught_up(view.cluster.cluster_id, within)
+        return told if isinstance(told, Reason) else None
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None

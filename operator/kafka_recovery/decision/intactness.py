@@ -68,6 +68,6 @@ def _kept_by(before: BrokerStart, after: BrokerStart) -> bool:
     disks = ((before.directory, after.directory), (before.volume, after.volume))
     if any(was is not None and now is not None and was != now for was, now in disks):
         return False
-    if after.stopped_cleanly:
+    if after.stopped_cleanly or (after.incarnation is not None and after.incarnation == before.incarnation):
         return True
     return all(was is not None and was == now for was, now in (*disks, (before.boot, after.boot)))

@@ -38,7 +38,9 @@ def classify(partition: PartitionEvidence, leader: Replica, cluster: ClusterStat
         proven = _proven(partition, leader, history, cluster)
         proven = replace(proven, at_least=at_least, lacks=visible, unmeasured=silent)
         return _consistent(_capped(proven, history), partition)
-    unproven = _unproven(tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas]))
+    replicas = tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas])
+    untold = cluster.history_problem
+    unproven = _unproven(replicas, HISTORY if untold is None else f"{HISTORY}: {untold.message}")
     if not visible and not at_least:
         return unproven
     return _loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
@@ -126,12 +128,12 @@ def _silence(replica: Replica) -> Silence:
 
 
 @lru_cache(maxsize=32_768)  # many partitions share one Loss: 100 brokers make 10,000 pairs
-def _unproven(replicas: tuple[BrokerId | Silence, ...]) -> Loss:
+def _unproven(replicas: tuple[BrokerId | Silence, ...], history: str = HISTORY) -> Loss:
     """Nothing is proven: of what was measured not that it is intact, of the silent ones not even what they hold."""
     measured = [_intactness(replica) for replica in replicas if not isinstance(replica, tuple)]
     silent = [_missing_log(replica) for replica in replicas if isinstance(replica, tuple)]
     unmeasured = tuple([replica[0] for replica in replicas if isinstance(replica, tuple)])
-    return Loss(LossClass.UNKNOWN, missing=(HISTORY, *measured, *silent), unmeasured=unmeasured)
+    return Loss(LossClass.UNKNOWN, missing=(history, *measured, *silent), unmeasured=unmeasured)
 
 
 @lru_cache(maxsize=4096)

@@ -197,6 +197,7 @@ class ClusterState:
     order has to be altered.
     `as_of`: the partitions' metadata are at least this new; it was read before they were. None: the broker did not say.
     `committed`: what the active controller said to have committed; None: it did not say, or there is none.
+    `history_problem`: why the controllers' metadata log told no history; None: it did, or was not asked for.
     """
 
     cluster_id: str
@@ -210,6 +211,7 @@ class ClusterState:
     designated_elections: bool = False
     as_of: MetadataOffset | None = None
     committed: MetadataOffset | None = None
+    history_problem: Reason | None = None
 
     @property
     def lists_fenced(self) -> bool:

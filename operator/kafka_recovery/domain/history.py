@@ -38,7 +38,7 @@ class HistoryStep:
 
 @dataclass(frozen=True, slots=True)
 class BrokerStart:
-    """One process of a broker. `epoch`: also the offset in the metadata log at which it registered.
+    """A registration of a broker's process. `epoch`: also its offset in the metadata log. `incarnation`: the process's.
 
     `stopped_cleanly`: the process before it had flushed its logs, as the controller found. `directory` holds the
     replica's log, on `volume`; `boot` is the host's boot id. None is not known.
@@ -50,6 +50,7 @@ class BrokerStart:
     directory: str | None = None
     volume: str | None = None
     boot: str | None = None
+    incarnation: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

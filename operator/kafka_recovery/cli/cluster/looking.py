@@ -160,4 +160,7 @@ def reach(target: Target) -> str:
     chosen, key = target.kip_1275.driver, target.kip_1275.replica_log_info_key
     driver = "" if chosen is Driver.AUTO else f" --driver {chosen}"
     log_info = "" if key is None else f" --replica-log-info-api-key {key}"
-    return f"--bootstrap-server {shlex.quote(target.bootstrap)}{config}{driver}{log_info}"
+    controllers = f" --bootstrap-controller {shlex.quote(target.controllers)}" if target.controllers else ""
+    if target.controller_config:
+        controllers += f" --controller-config {shlex.quote(str(target.controller_config))}"
+    return f"--bootstrap-server {shlex.quote(target.bootstrap)}{config}{controllers}{driver}{log_info}"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from kafka_recovery.cluster.designated import election_in
 from kafka_recovery.cluster.drivers import Kip1275
-from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kafka_cluster import Controllers, KafkaCluster
 from kafka_recovery.cluster.properties import read_security
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Address
@@ -27,6 +27,7 @@ class Target:
     """Which cluster, how to get in, and which id it must have. `bootstrap` is as it was typed.
 
     `kip_1275`: by which driver leaders are designated there, and what else of the KIP is used.
+    `controllers`: as typed; where the metadata log is read, by `controller_config`, else as the brokers are asked.
     """
 
     bootstrap: str
@@ -34,6 +35,8 @@ class Target:
     expected_cluster_id: str | None = None
     election_attempts: int = 3
     kip_1275: Kip1275 = field(default_factory=Kip1275)
+    controllers: str | None = None
+    controller_config: Path | None = None
 
 
 Listing = Callable[[timedelta], Awaitable[tuple[TopicPartition, ...]]]
@@ -54,6 +57,9 @@ class Connection:
         return evidence.cluster.cluster_id
 
 
+_METADATA_LOG_WITHIN, _FIRST_LOOK = timedelta(minutes=2), timedelta(seconds=10)
+"""200,000 partitions' log takes some ten seconds to read; a look goes without what is not read by then."""
+
 OpenCluster = Callable[[Target], AbstractAsyncContextManager[Connection]]
 
 
@@ -62,15 +68,26 @@ async def open_kafka(target: Target) -> AsyncIterator[Connection]:
     """A real Kafka. Raises InvalidDocument for addresses, ClusterError for the rest."""
     security = read_security(target.command_config) if target.command_config else Security()
     addresses, expected = _addresses(target.bootstrap), target.expected_cluster_id
-    async with KafkaCluster(addresses, security, expected, kip_1275=target.kip_1275) as cluster:
+    controllers = _controllers(target, security)
+    async with KafkaCluster(
+        addresses, security, expected, kip_1275=target.kip_1275, controllers=controllers
+    ) as cluster:
+        await cluster.read_metadata_log(_METADATA_LOG_WITHIN, _FIRST_LOOK)
         yield Connection(cluster, election_in(cluster, target.election_attempts), cluster.every_partition)
 
 
-def _addresses(bootstrap: str) -> list[Address]:
+def _controllers(target: Target, security: Security) -> Controllers | None:
+    if target.controllers is None:
+        return None
+    own = read_security(target.controller_config) if target.controller_config else security
+    return Controllers(_addresses(target.controllers, "--bootstrap-controller"), own)
+
+
+def _addresses(bootstrap: str, option: str = "--bootstrap-server") -> list[Address]:
     try:
         return [Address.parse(part) for part in bootstrap.split(",")]
     except ValueError as error:
-        raise InvalidDocument(f"--bootstrap-server: {_port_problem(bootstrap) or error}") from None
+        raise InvalidDocument(f"{option}: {_port_problem(bootstrap) or error}") from None
 
 
 def _port_problem(bootstrap: str) -> str | None:

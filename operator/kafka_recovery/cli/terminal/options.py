@@ -23,6 +23,24 @@ CommandConfig = Annotated[
         help="Java properties with the client's security settings, as Kafka's tools read.",
     ),
 ]
+BootstrapController = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-controller",
+        metavar="HOST:PORT,…",
+        help="The controllers' own listeners, all of them: their metadata log is the history that proofs stand on. It "
+        "takes CLUSTER_ACTION there.",
+    ),
+]
+ControllerConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--controller-config",
+        metavar="FILE",
+        help="As --command-config, for the controllers. [default: what --command-config says]",
+        show_default=False,
+    ),
+]
 ExpectClusterId = Annotated[
     str | None,
     typer.Option("--expect-cluster-id", metavar="ID", help="Do nothing if the cluster that answers has another id."),

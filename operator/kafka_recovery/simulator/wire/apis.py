@@ -12,6 +12,7 @@ from kafka.protocol import admin, consumer, metadata, producer
 from kafka.protocol import sasl as protocol_sasl
 
 from kafka_recovery.cluster import kip_1275
+from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest, FetchSnapshotResponse
 from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import Switches
 from kafka_recovery.simulator.wire import changes, consuming, controlling, described, logs, producing, sasl, topics
@@ -121,8 +122,8 @@ _SASL = tuple(
 _CONTROLLERS = (
     Known(consumer.FetchRequest, consumer.FetchResponse, {_ANY: (13, 17), (4, 1): (13, 18)}, controlling.fetch),
     Known(
-        controlling.FetchSnapshotRequest,
-        controlling.FetchSnapshotResponse,
+        FetchSnapshotRequest,
+        FetchSnapshotResponse,
         {_ANY: (0, 0), (3, 9): (0, 1)},
         controlling.fetch_snapshot,
     ),

@@ -6,13 +6,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from kafka.protocol.api_message import ApiMessage
-
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ApiVersions, Request, Versions
-from kafka_recovery.simulator.wire import schemas
 from kafka_recovery.simulator.wire.changes import quorum_of
 from kafka_recovery.simulator.wire.exchange import Exchange, Failed, Values
 from kafka_recovery.simulator.wire.metadata_log import ID, Written
@@ -22,14 +19,6 @@ _CONTROLLERS = 2
 
 _AGAIN = 0.02
 """Seconds after which a controller that has nothing new looks again, while the client waits."""
-
-
-class FetchSnapshotRequest(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
-    """A piece of a snapshot of the metadata log."""
-
-
-class FetchSnapshotResponse(ApiMessage, load_json=schemas):  # type: ignore[call-arg]
-    """That piece."""
 
 
 def answer(kafka: SimulatedKafka, request: Request[Any], reply: Callable[[Any], None], _: Failed | None = None) -> None:

@@ -11,11 +11,11 @@ from kafka.protocol.admin import DescribeClusterRequest, DescribeQuorumRequest
 from kafka.protocol.consumer import FetchRequest
 from kafka.record.memory_records import MemoryRecords
 
+from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ElectionType
-from kafka_recovery.simulator.wire.controlling import FetchSnapshotRequest
 from unit.simulator.wire.asking import Client
 
 METADATA = uuid.UUID(int=1)

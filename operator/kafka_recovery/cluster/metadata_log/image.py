@@ -1,0 +1,382 @@
+"""What the metadata log's records add up to: each partition's steps since it was in sync, each broker's processes.
+
+Facts only; `decision` concludes. Sources: KRaft's replay rules (KIP-631), LeaderRecoveryState (KIP-704), directories
+(KIP-858), ELR and the clean shutdown that keeps a broker in it (KIP-966).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kafka_recovery.cluster.codec import Unreadable
+from kafka_recovery.cluster.metadata import topic_id_text
+from kafka_recovery.cluster.metadata_log.batches import Batch
+from kafka_recovery.cluster.metadata_log.minimum import NAME, TOPIC, LogTime, Minima
+from kafka_recovery.cluster.metadata_log.records import (
+    ABORT_TRANSACTION,
+    BEGIN_TRANSACTION,
+    END_TRANSACTION,
+    ClearElrRecord,
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    read,
+)
+from kafka_recovery.domain.history import MOST_STEPS, BrokerStart, HistoryStep, PartitionHistory
+from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, LeaderEpoch, MetadataOffset
+from kafka_recovery.domain.loss_class import LossClass
+
+_SAME_LEADER, _NOBODY = -2, -1
+_IN_THIS_BATCH = -1
+_RECOVERING = 1
+_UNASSIGNED, _LOST, _MIGRATING = UUID(int=0), UUID(int=1), UUID(int=2)
+_TRANSACTIONS = "__transaction_state"
+
+MOST_HELD = 1_000_000
+"""Records of one metadata transaction that are held until it ends."""
+
+Key = tuple[UUID, int]
+"""A partition: its topic's id, and its index."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Registration:
+    """A process of a broker, or the same one anew after the controller had lost it: then with the same incarnation."""
+
+    epoch: int
+    incarnation: UUID
+    directories: frozenset[UUID]
+
+
+@dataclass(slots=True)
+class _Partition:
+    """A partition as the log has it now. `steps` begin at the last one with all replicas in sync, if `whole`.
+
+    `clean`: epochs of registrations that the controller found to follow a clean shutdown, of replicas in the ELR.
+    """
+
+    topic: str
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader: int
+    leader_epoch: int
+    recovering: bool
+    elr: tuple[int, ...]
+    last_known_elr: tuple[int, ...]
+    directories: tuple[UUID, ...]
+    steps: list[HistoryStep] = field(default_factory=list)
+    whole: bool = False
+    clean: frozenset[int] = frozenset()
+
+    @property
+    def in_sync(self) -> bool:
+        return not self.recovering and len(self.isr) == len(self.replicas) and set(self.isr) == set(self.replicas)
+
+
+@dataclass(slots=True)
+class Image:
+    """The fold. `upto`: the first offset that is not in it. `doubt`: why what it says is not to be relied on."""
+
+    upto: int = 0
+    epoch: int = 0
+    doubt: str | None = None
+    time: LogTime = field(default_factory=LogTime)
+    minima: Minima = field(default_factory=Minima)
+    _names: dict[UUID, str] = field(default_factory=dict)
+    _by_topic: dict[str, list[Key]] = field(default_factory=dict)
+    _partitions: dict[Key, _Partition] = field(default_factory=dict)
+    _brokers: dict[int, list[_Registration]] = field(default_factory=dict)
+    _with_elr: set[Key] = field(default_factory=set)
+    _changed: dict[Key, int] = field(default_factory=dict)
+    _created: dict[str, int] = field(default_factory=dict)
+    _held: list[tuple[int, Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self._partitions)
+
+    def apply(self, batch: Batch) -> None:
+        """The next batch of the log. What can't be read, or does not fit what was read before, leaves a doubt for good.
+
+        The records of a batch are one change to brokers: what held in its middle only was never seen by anybody.
+        """
+        self.time.advance(batch.first, batch.time)
+        values = [(offset, value) for offset, value in batch.values if offset >= self.upto]
+        self._all_at_once(values, batch.last, f"the metadata log can't be followed beyond offset {batch.first}")
+        self.upto, self.epoch = batch.last + 1, batch.epoch
+
+    def load(self, end: int, epoch: int, batches: Iterable[Batch]) -> None:
+        """A snapshot, as one state at its end; it has no history."""
+        last = self.minima.known_since = max(0, end - 1)
+        values = []
+        for batch in batches:
+            self.time.advance(last, batch.time)
+            values += [(last, value) for _, value in batch.values]
+        self._all_at_once(values, last, f"the metadata snapshot at offset {end} can't be read")
+        self._created.clear()
+        self.upto, self.epoch = end, epoch
+
+    def _all_at_once(self, values: Iterable[tuple[int, bytes]], last: int, trouble: str) -> None:
+        """Replay these, up to offset `last`, as one change."""
+        if self.doubt is not None:
+            return
+        try:
+            for offset, value in values:
+                self._record(offset, *read(value))
+            self._note_steps(last)
+        except (Unreadable, KeyError, ValueError, TypeError) as error:
+            unfit = str(error) if isinstance(error, Unreadable) else f"a record does not fit: {error!r}"
+            self.doubt = f"{trouble}: {unfit}"
+
+    def _record(self, offset: int, key: int, record: Any) -> None:
+        if key == BEGIN_TRANSACTION:
+            self._held = []
+        elif key == ABORT_TRANSACTION:
+            self._held = None
+        elif key == END_TRANSACTION:
+            held, self._held = self._held or [], None
+            for at, each in held:
+                self._replay(at, each)
+        elif record is None:
+            return
+        elif self._held is not None:
+            self._held.append((offset, record))
+            if len(self._held) > MOST_HELD:
+                raise Unreadable(f"a metadata transaction of more than {MOST_HELD} records")
+        else:
+            self._replay(offset, record)
+
+    def _replay(self, offset: int, record: Any) -> None:
+        match record:
+            case PartitionChangeRecord():
+                self._change(offset, record)
+            case PartitionRecord():
+                self._create(offset, record)
+            case TopicRecord():
+                self._names[record.topic_id] = record.name
+                self._by_topic[record.name] = []
+                self._created[record.name] = _IN_THIS_BATCH
+            case RemoveTopicRecord():
+                self._remove(record.topic_id)
+            case ConfigRecord():
+                self._configure(offset, record)
+            case RegisterBrokerRecord():
+                self._register(record)
+            case ClearElrRecord():
+                for name in [record.topic_name] if record.topic_name else list(self._by_topic):
+                    for key in self._by_topic.get(name, ()):
+                        self._clear_elr(offset, key)
+
+    def _create(self, offset: int, record: Any) -> None:
+        key = record.topic_id, record.partition_id
+        name = self._names[record.topic_id]
+        known = self._partitions.get(key)
+        made = _Partition(
+            name,
+            tuple(record.replicas),
+            tuple(record.isr),
+            record.leader,
+            record.leader_epoch,
+            record.leader_recovery_state == _RECOVERING,
+            tuple(record.eligible_leader_replicas or ()),
+            tuple(record.last_known_elr or ()),
+            tuple(record.directories or ()),
+        )
+        if known is None:
+            self._by_topic[name].append(key)
+        else:
+            made.steps, made.whole, made.clean = known.steps, known.whole, known.clean
+        self._partitions[key] = made
+        self._touch(offset, key, made)
+
+    def _change(self, offset: int, record: Any) -> None:
+        key = record.topic_id, record.partition_id
+        partition = self._partitions[key]
+        for field_name, told in (
+            ("isr", record.isr),
+            ("replicas", record.replicas),
+            ("directories", record.directories),
+            ("elr", record.eligible_leader_replicas),
+            ("last_known_elr", record.last_known_elr),
+        ):
+            if told is not None:
+                setattr(partition, field_name, tuple(told))
+        if record.leader_recovery_state >= 0:
+            partition.recovering = record.leader_recovery_state == _RECOVERING
+        if record.leader != _SAME_LEADER:
+            partition.leader = record.leader
+            partition.leader_epoch += 1
+        self._touch(offset, key, partition)
+
+    def _touch(self, offset: int, key: Key, partition: _Partition) -> None:
+        """A step of this partition begins here; its min.insync.replicas is known once the batch is read."""
+        if partition.elr:
+            self._with_elr.add(key)
+        else:
+            self._with_elr.discard(key)
+        self._add_step(partition, offset, first=key not in self._changed)
+        self._changed.setdefault(key, offset)
+
+    def _clear_elr(self, offset: int, key: Key) -> None:
+        partition = self._partitions[key]
+        if partition.elr or partition.last_known_elr:
+            partition.elr = partition.last_known_elr = ()
+            self._touch(offset, key, partition)
+
+    def _remove(self, topic_id: UUID) -> None:
+        name = self._names.pop(topic_id)
+        for key in self._by_topic.pop(name, ()):
+            self._partitions.pop(key, None)
+            self._with_elr.discard(key)
+            self._changed.pop(key, None)
+        self._created.pop(name, None)
+        self.minima.forget((TOPIC, name))
+
+    def _configure(self, offset: int, record: Any) -> None:
+        if record.name != NAME:
+            return
+        resource = record.resource_type, record.resource_name
+        self.minima.set(resource, offset, record.value)
+        for name in [record.resource_name] if record.resource_type == TOPIC else list(self._by_topic):
+            for key in self._by_topic.get(name, ()):
+                self._touch(offset, key, self._partitions[key])
+
+    def _register(self, record: Any) -> None:
+        """A member of the ELR that still is one when its registration is applied had shut down cleanly: the controller
+        takes another one out before (KIP-966).
+        """
+        id, directories = record.broker_id, frozenset(record.log_dirs or ())
+        known = self._brokers.setdefault(id, [])
+        known.append(_Registration(record.broker_epoch, record.incarnation_id, directories))
+        del known[: -2 * MOST_STEPS]
+        for key in self._with_elr:
+            partition = self._partitions[key]
+            if id in partition.elr:
+                partition.clean |= {record.broker_epoch}
+
+    def _add_step(self, partition: _Partition, offset: int, *, first: bool) -> None:
+        """`first`: of this batch. What the one before says of the minimum is settled now, if it began in sync."""
+        steps = partition.steps
+        if partition.in_sync:
+            steps.clear()
+            partition.whole = True
+        elif first and len(steps) == 1 and partition.whole:
+            steps[0] = self._with_minimum(partition, steps[0], offset - 1)
+        leader = None if partition.leader == _NOBODY else BrokerId(partition.leader)
+        step = HistoryStep(
+            MetadataOffset(offset),
+            leader,
+            LeaderEpoch(partition.leader_epoch),
+            _ids(partition.replicas),
+            _ids(partition.isr),
+            _ids(partition.elr),
+            0,
+            partition.recovering,
+        )
+        steps.append(step)
+        if len(steps) > MOST_STEPS:
+            del steps[0]
+            partition.whole = False
+
+    def _note_steps(self, last: int) -> None:
+        """What this batch changed has its minimum now."""
+        for key, since in self._changed.items():
+            partition = self._partitions[key]
+            steps = partition.steps
+            if self._created.get(partition.topic) == _IN_THIS_BATCH:
+                self._created[partition.topic] = last
+            for place in range(len(steps) - 1, -1, -1):
+                if steps[place].since < since:
+                    break
+                steps[place] = self._with_minimum(partition, steps[place], last)
+        self._changed.clear()
+
+    def _with_minimum(self, partition: _Partition, step: HistoryStep, upto: int) -> HistoryStep:
+        """The step, with the lowest value that its leader may have gone by at offset `upto`."""
+        since = max(self._created.get(partition.topic, 0), self._process_or_hour(step.leader))
+        least = self.minima.lowest(partition.topic, step.leader, since, upto)
+        return HistoryStep(
+            step.since,
+            step.leader,
+            step.leader_epoch,
+            step.replicas,
+            step.isr,
+            step.elr,
+            min(least, len(step.replicas)),
+            step.recovering,
+        )
+
+    def _process_or_hour(self, leader: BrokerId | None) -> int:
+        """From which offset on a leader may still go by a value: since its process began, or for an hour at most."""
+        registered = self._brokers.get(leader, []) if leader is not None else []
+        began = _process_began(registered)
+        settled = self.time.settled()
+        known = [offset for offset in (began, settled) if offset is not None]
+        return max(known, default=0)
+
+    def history(self, topic_id: UUID, index: int) -> PartitionHistory | None:
+        """Every step of the partition since it was last in sync; None: it was not, in what was read, or is unknown."""
+        partition = self._partitions.get((topic_id, index))
+        if partition is None or not partition.whole or not partition.steps or self.doubt:
+            return None
+        since = partition.steps[0].since
+        starts = [start for id in partition.replicas for start in self._starts(partition, id, since)]
+        starts.sort(key=_epoch)
+        cap = LossClass.UNKNOWN if partition.topic != _TRANSACTIONS and self._transactions_in_doubt() else None
+        if len(starts) > MOST_STEPS:
+            return None
+        as_of, steps = MetadataOffset(self.upto - 1), tuple(partition.steps)
+        return PartitionHistory(topic_id_text(topic_id), as_of, steps, tuple(starts), cap)
+
+    def _starts(self, partition: _Partition, id: int, since: int) -> Iterator[BrokerStart]:
+        """The process that ran when the history began, and every registration after it."""
+        known = self._brokers.get(id, [])
+        running = max((place for place, each in enumerate(known) if each.epoch <= since), default=0)
+        place = partition.replicas.index(id)
+        lies = partition.directories[place] if place < len(partition.directories) else _UNASSIGNED
+        for each in known[running:]:
+            yield BrokerStart(
+                BrokerId(id),
+                BrokerEpoch(each.epoch),
+                stopped_cleanly=True if each.epoch in partition.clean else None,
+                directory=_directory(lies, each.directories),
+                incarnation=str(each.incarnation),
+            )
+
+    def _transactions_in_doubt(self) -> bool:
+        """Whether a partition that acknowledges transactions has no leader, or was elected uncleanly lately."""
+        keys = self._by_topic.get(_TRANSACTIONS, ())
+        return any(
+            partition.leader == _NOBODY or any(step.recovering for step in partition.steps)
+            for partition in map(self._partitions.__getitem__, keys)
+        )
+
+
+def _process_began(registered: list[_Registration]) -> int | None:
+    """The epoch of the first registration of the process that registered last."""
+    began = None
+    for each in reversed(registered):
+        if began is not None and each.incarnation != registered[-1].incarnation:
+            break
+        began = each.epoch
+    return began
+
+
+def _directory(lies: UUID, has: frozenset[UUID]) -> str | None:
+    """Where the broker's process has the replica's log; None: it was not assigned, or the broker tells of none."""
+    if lies in (_UNASSIGNED, _MIGRATING) or not has:
+        return None
+    return str(lies) if lies in has else f"not {lies}"
+
+
+def _ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, brokers))
+
+
+def _epoch(start: BrokerStart) -> int:
+    return start.epoch

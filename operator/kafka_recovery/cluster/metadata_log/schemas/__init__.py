@@ -1,0 +1,1 @@
+"""Schemas of the metadata log's records, and of the messages for its snapshots, as Kafka writes schemas."""

@@ -1,1 +1,0 @@
-"""Schemas of messages that the kept library does not have."""
