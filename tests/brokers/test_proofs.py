@@ -1,0 +1,105 @@
+"""Losslessness proven on real brokers: the metadata log tells what an election costs, before it is held."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from brokers.acknowledged import Acknowledged, acknowledging
+from brokers.conftest import ON_3_9, SOON, WITHOUT_ELR, Says
+from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
+from kafka_recovery.cluster.brokers import Address
+from kafka_recovery.cluster.kafka_cluster import Controllers, KafkaCluster
+from kafka_recovery.cluster.security import Security
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval, Policy, Rule
+from kafka_recovery.recovery.engine import Engine
+from kafka_recovery.recovery.local_storage import local_journal
+from testbed.cluster import RealKafka
+
+pytestmark = pytest.mark.brokers
+
+TWO, ONE, LOWERED = "two-in-sync", "one-in-sync", "lowered-for-a-moment"
+LED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+"""Broker 3 joins the ISR about when it is looked for there."""
+BY_ITSELF = Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),))
+
+
+@asynccontextmanager
+async def engine(kafka: RealKafka, journal: Path) -> AsyncIterator[Engine]:
+    """It reads the metadata log at the controller, and nobody would approve anything."""
+    addresses = [Address.parse(address) for address in kafka.bootstrap.split(",")]
+    controllers = Controllers([Address.parse(kafka.controller_address)], Security())
+    async with KafkaCluster(addresses, Security(), controllers=controllers) as cluster:
+        with local_journal(journal, kafka.cluster_id) as kept:
+            yield Engine(cluster, AssignmentOrderElection(cluster), kept, Says(None), BY_ITSELF, timing=SOON)
+
+
+def left_alone(kafka: RealKafka, wait: Callable[[Acknowledged], None]) -> Acknowledged:
+    """Brokers 3 and then 2 stand still for longer than their sessions; broker 1 goes on alone, and is killed.
+
+    Brokers 2 and 3 then go on as the processes that they were. What was acknowledged is returned.
+    """
+    for topic, minimum in ((TWO, 2), (ONE, 1), (LOWERED, 2)):
+        kafka.create_topic(topic, [[1, 3, 2]], **{"min.insync.replicas": minimum})
+    with acknowledging(kafka.bootstrap, (TWO, ONE, LOWERED)) as told:
+        for topic in told.values:
+            told.wait_for_more(topic)
+        kafka.freeze(3)
+        kafka.wait_until_fenced(3)
+        told.wait_for_more(TWO)
+        kafka.freeze(2)
+        kafka.wait_until_fenced(2)
+        wait(told)
+        kafka.kill(1)
+        kafka.thaw(2)
+        kafka.thaw(3)
+        kafka.wait_until_unfenced(2, 3)
+        kafka.wait_until_fenced(1)
+    return told
+
+
+def classes(plan: Plan) -> dict[str, tuple[int | None, LossClass]]:
+    """By topic: who is chosen, and what that costs."""
+    return {each.id.topic: (each.leader, each.loss.loss_class) for each in plan.decisions if each.loss is not None}
+
+
+@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+async def test_what_loses_nothing_is_recovered_with_nobody_asked_and_what_may_lose_waits(
+    kafka: RealKafka, tmp_path: Path
+) -> None:
+    """Kafka calls all three unclean. Where two had to be in sync, nothing was acknowledged to one alone.
+
+    Takes 25 s: three sessions have to run out, one after the other.
+    """
+
+    def alone(told: Acknowledged) -> None:
+        told.wait_for_more(ONE)
+        kafka.configure_topic(LOWERED, "min.insync.replicas", "1")
+        told.wait_for_more(LOWERED)
+        kafka.configure_topic(LOWERED, "min.insync.replicas", "2")
+        told.wait_for_more(ONE)
+
+    told = left_alone(kafka, alone)
+
+    async with engine(kafka, tmp_path) as ours:
+        plan = await ours.plan(Scope(None))
+        assert classes(plan) == {
+            TWO: (2, LossClass.LOSSLESS),
+            ONE: (2, LossClass.UNKNOWN),
+            LOWERED: (2, LossClass.UNKNOWN),
+        }
+        report = await ours.recover(Scope(None))
+
+    outcomes = {topic: report[TopicPartition(topic, 0)].outcome for topic in told.values}
+    assert outcomes[TWO] in LED
+    assert not LED & {outcomes[ONE], outcomes[LOWERED]}
+    kept = set(kafka.consume(TWO, 0))
+    assert [value for value in told.values[TWO] if value not in kept] == []
