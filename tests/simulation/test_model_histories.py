@@ -8,6 +8,7 @@ from random import Random
 
 from kafka_recovery.domain.evidence import EpochEntry
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, TopicPartition
+from kafka_recovery.simulator.histories.metadata_log import ReadLog
 from kafka_recovery.simulator.model.kafka import LoadedPartition, SimulatedKafka
 from kafka_recovery.simulator.model.log import Batch, LoadedLog, Log
 from kafka_recovery.simulator.model.requests import DescribePartitions
@@ -172,20 +173,24 @@ def test_a_vector_of_one_generation_knows_its_last_one_after_a_cut_through_those
     assert (log.forgets(1), log.end_of(1), log.end_of(2)) == (False, (1, 1), (-1, -1))
 
 
-def test_the_history_tells_each_change_of_the_isr_and_after_which_starts_a_copy_is_not_what_it_was() -> None:
+def test_the_history_tells_each_change_of_the_isr_and_begins_anew_once_all_are_in_sync() -> None:
     story = Story(A, B, C, min_isr=2)
     story.write("r")
     story.host_crash(C)
     story.until_isr(A, B)
-    history = story.truth.history(ORDERS)
-    assert history is not None
+    told = ReadLog(story)
+    history = told.histories([ORDERS])[ORDERS]
     assert [(step.isr, step.min_isr, step.recovering) for step in history.steps] == [
         ((A, B, C), 2, False),
         ((A, B), 2, False),
     ]
+    (crashed,) = [start.boot for start in history.starts if start.broker == C]
+
     story.start(C)
-    story.run_for(2)
-    history = story.truth.history(ORDERS)
-    assert history is not None
-    boots = {id: [start.boot for start in history.starts if start.broker == id] for id in (A, C)}
-    assert (len(boots[A]), len(set(boots[C]))) == (1, 2)
+    story.until_isr(A, B, C)
+
+    history = told.histories([ORDERS])[ORDERS]
+    assert [step.isr for step in history.steps] == [(A, B, C)]
+    boots = {id: {start.boot for start in history.starts if start.broker == id} for id in (A, C)}
+    assert len(boots[A]) == 1
+    assert boots[C] - {crashed}

@@ -17,6 +17,7 @@ from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, Broker
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs, topic_uuid
+from kafka_recovery.cluster.metadata_log.image import ELR_FEATURE
 from kafka_recovery.cluster.metadata_log.reader import MetadataLog
 from kafka_recovery.cluster.replica_log_info import ReplicaLogInfo, offers_log_info
 from kafka_recovery.cluster.replica_logs import LOG_DIR_OFFLINE, UNFINISHED, ReplicaSurvey
@@ -39,8 +40,6 @@ from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, Top
 from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
-
-_ELR_FEATURE = "eligible.leader.replicas.version"
 
 _HISTORY, _LAST_HISTORY = timedelta(seconds=5), timedelta(seconds=0.5)
 """How long a look waits for the metadata log, which is a request's time behind once it was read."""
@@ -111,7 +110,7 @@ class Gathering:
             if caught_up.states != partitions.states and not again:
                 return await self._evidence(again=True)
         histories = await self._histories(view, measured)
-        elr = view.said.finalized_features.get(_ELR_FEATURE, 0) > 0
+        elr = view.said.finalized_features.get(ELR_FEATURE, 0) > 0
         evidence = [
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
             for state in states

@@ -21,6 +21,7 @@ from kafka_recovery.cluster.metadata_log.records import (
     END_TRANSACTION,
     ClearElrRecord,
     ConfigRecord,
+    FeatureLevelRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -38,6 +39,7 @@ _RECOVERING = 1
 _UNASSIGNED, _LOST, _MIGRATING = UUID(int=0), UUID(int=1), UUID(int=2)
 _TRANSACTIONS = "__transaction_state"
 
+ELR_FEATURE = "eligible.leader.replicas.version"
 MOST_HELD = 1_000_000
 """Records of one metadata transaction that are held until it ends."""
 
@@ -96,6 +98,7 @@ class Image:
     _changed: dict[Key, int] = field(default_factory=dict)
     _created: dict[str, int] = field(default_factory=dict)
     _held: list[tuple[int, Any]] | None = None
+    _elr: bool = False
 
     def __len__(self) -> int:
         return len(self._partitions)
@@ -167,6 +170,8 @@ class Image:
                 self._configure(offset, record)
             case RegisterBrokerRecord():
                 self._register(record)
+            case FeatureLevelRecord(name=name) if name == ELR_FEATURE:
+                self._elr = record.feature_level > 0
             case ClearElrRecord():
                 for name in [record.topic_name] if record.topic_name else list(self._by_topic):
                     for key in self._by_topic.get(name, ()):
@@ -274,7 +279,7 @@ class Image:
             LeaderEpoch(partition.leader_epoch),
             _ids(partition.replicas),
             _ids(partition.isr),
-            _ids(partition.elr),
+            _ids(partition.elr) if self._elr else None,
             0,
             partition.recovering,
         )

@@ -62,14 +62,15 @@ READ: Mapping[int, Any] = {
         ConfigRecord,
         PartitionChangeRecord,
         RemoveTopicRecord,
+        FeatureLevelRecord,
         ClearElrRecord,
     )
 }
 """Records that a partition's history is made of."""
 
-LEFT_OUT = frozenset({1, 6, 7, 8, 10, 11, 12, 14, 15, 17, 18, 19, 20, 21, 22, 26, 27, 29})
+LEFT_OUT = frozenset({1, 6, 7, 8, 10, 11, 14, 15, 17, 18, 19, 20, 21, 22, 26, 27, 29})
 """Records that take no part in it, in any version: who is fenced, ACLs, quotas, credentials, tokens, producer ids,
-features, controllers, no-ops."""
+controllers, no-ops."""
 
 _FRAME_VERSION = 1
 

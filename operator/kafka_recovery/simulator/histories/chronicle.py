@@ -42,6 +42,7 @@ from kafka_recovery.simulator.histories.facts import (
     Wished,
     Witnessed,
 )
+from kafka_recovery.simulator.histories.metadata_log import ReadLog
 from kafka_recovery.simulator.host.disks import Disk
 from kafka_recovery.simulator.host.weather import WireFault
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
@@ -85,8 +86,12 @@ class Chronicle:
     """How often the wire's weather has done what to an answer."""
     when_step: list[Callable[[Step], object]] = field(default_factory=list)
     """Called when an engine takes a step."""
+    metadata_log: ReadLog = field(init=False)
     _plans: dict[str, Plan] = field(default_factory=dict)
     _lost: dict[tuple[TopicPartition, TopicId], set[RecordId]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.metadata_log = ReadLog(self.kafka)
 
     @property
     def now(self) -> float:

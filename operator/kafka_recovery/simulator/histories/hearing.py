@@ -75,8 +75,8 @@ class HeardCluster:
         partitions = tuple(map(self._witnessed, evidence.partitions))
         if self.scenario.knows_history:
             self.process.step("read histories")
-            truth = self.story.kafka.truth
-            partitions = tuple(replace(partition, history=truth.history(partition.id)) for partition in partitions)
+            told = self.story.metadata_log.histories(partition.id for partition in partitions)
+            partitions = tuple(replace(partition, history=told.get(partition.id)) for partition in partitions)
         return replace(evidence, partitions=partitions)
 
     async def leaders(

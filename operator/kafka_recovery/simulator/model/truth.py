@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_recovery.domain.history import BrokerStart, HistoryStep, PartitionHistory
-from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, MetadataOffset, TopicId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.controller import Controllers
 from kafka_recovery.simulator.model.log import Batch, RecordId, record_ids
@@ -128,56 +127,12 @@ class Truth:
         copy = self.brokers[BrokerId(broker)].copies.get(id)
         return copy is not None and copy.leading is not None
 
-    def history(self, id: TopicPartition) -> PartitionHistory | None:
-        """The partition since its ISR was last all its replicas, as somebody knows it who watched without a gap."""
-        versions = self._versions(id)
-        if not versions:
-            return None
-        full = [index for index, (_, state) in enumerate(versions) if set(state.isr) == set(state.replicas)]
-        since = versions[full[-1] if full else 0 :]
-        end = self.controllers.log.end
-        steps = [
-            self._step(state, began, min_isr)
-            for (offset, state), (until, _) in zip(since, [*since[1:], (end, None)], strict=True)
-            for began, min_isr in self._min_isrs(id, offset, until, len(state.replicas))
-        ]
-        starts = sorted(
-            (start for broker in since[-1][1].replicas for start in self._starts(broker)), key=lambda start: start.epoch
-        )
-        return PartitionHistory.of_newest(versions[-1][1].topic_id, MetadataOffset(end - 1), steps, starts)
+    def host(self, broker: BrokerId, epoch: int) -> tuple[str, str]:
+        """The volume that held the broker's logs when it registered with this epoch, and its host's boot.
 
-    def _step(self, state: PartitionState, began: int, min_isr: int) -> HistoryStep:
-        elr = state.elr if self.controllers.state.settings.elr else None
-        return HistoryStep(
-            MetadataOffset(began), state.leader, state.leader_epoch, state.replicas, state.isr, elr, min_isr,
-            state.recovering,
-        )  # fmt: skip
-
-    def _starts(self, broker: BrokerId) -> list[BrokerStart]:
-        """Each registration. What was not flushed is lost with the host's power: then its boot is another one."""
+        What was not flushed is lost with the host's power: then its boot is another one.
+        """
         log, losses = self.controllers.log, self.brokers[broker].storage.losses
-        states = {state.epoch: state for _, state in log.brokers.all_of(broker) if state is not None}
-        return [
-            BrokerStart(
-                broker,
-                BrokerEpoch(epoch),
-                directory=f"directory {state.disk} of broker {broker}",
-                volume=f"volume {state.disk} of broker {broker}",
-                boot=f"boot {sum(lost <= log.time(epoch) for lost in losses)} of broker {broker}",
-            )
-            for epoch, state in sorted(states.items())
-        ]
-
-    def _versions(self, id: TopicPartition) -> list[tuple[int, PartitionState]]:
-        present = self.state(id)
-        versions = self.controllers.log.partitions.all_of(id)
-        return [
-            (offset, state) for offset, state in versions if state and present and state.topic_id == present.topic_id
-        ]
-
-    def _min_isrs(self, id: TopicPartition, since: int, until: int, replicas: int) -> list[tuple[int, int]]:
-        """The effective values of min.insync.replicas while a state held, each with the offset from which on."""
-        told = [(offset, topic.min_isr) for offset, topic in self.controllers.log.topics.all_of(id.topic) if topic]
-        before = [value for offset, value in told if offset < since][-1:] or [1]
-        during = [(offset, value) for offset, value in told if since < offset < until]
-        return [(offset, min(value, replicas)) for offset, value in ((since, before[0]), *during)]
+        disks = {state.epoch: state.disk for _, state in log.brokers.all_of(broker) if state is not None}
+        boot = sum(lost <= log.time(epoch) for lost in losses)
+        return f"volume {disks[epoch]} of broker {broker}", f"boot {boot} of broker {broker}"
