@@ -120,17 +120,18 @@ class Image:
         for batch in batches:
             self.time.advance(last, batch.time)
             values += [(last, value) for _, value in batch.values]
-        self._all_at_once(values, last, f"the metadata snapshot at offset {end} can't be read")
-        self._created.clear()
+        self._all_at_once(values, last, f"the metadata snapshot at offset {end} can't be read", news=False)
         self.upto, self.epoch = end, epoch
 
-    def _all_at_once(self, values: Iterable[tuple[int, bytes]], last: int, trouble: str) -> None:
-        """Replay these, up to offset `last`, as one change."""
+    def _all_at_once(self, values: Iterable[tuple[int, bytes]], last: int, trouble: str, *, news: bool = True) -> None:
+        """Replay these, up to offset `last`, as one change. A topic that is no news was made nobody knows when."""
         if self.doubt is not None:
             return
         try:
             for offset, value in values:
                 self._record(offset, *read(value))
+            if not news:
+                self._created.clear()
             self._note_steps(last)
         except (Unreadable, KeyError, ValueError, TypeError) as error:
             unfit = str(error) if isinstance(error, Unreadable) else f"a record does not fit: {error!r}"

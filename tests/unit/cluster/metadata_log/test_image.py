@@ -1,0 +1,332 @@
+"""What the metadata log's records add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+import pytest
+
+from kafka_recovery.cluster.metadata_log import batches
+from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.decision.intactness import began_uncleanly, is_intact
+from kafka_recovery.decision.loss import replay_elr
+from kafka_recovery.domain.history import MOST_STEPS, PartitionHistory
+from kafka_recovery.domain.ids import BrokerId
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.simulator.wire.exchange import Values
+from kafka_recovery.simulator.wire.record_schemas import record
+from unit.cluster.metadata_log.writing import (
+    DISKS,
+    HOUR,
+    NO_LEADER,
+    ORDERS,
+    A,
+    B,
+    C,
+    Written,
+    batch,
+    changed,
+    created,
+    feature,
+    minimum_of,
+    registered,
+    whole,
+)
+
+BEGIN, END, ABORT = bytes((1, 23, 0, 0)), bytes((1, 24, 0, 0)), bytes((1, 25, 0, 0))
+
+
+def told(log: Written) -> PartitionHistory:
+    history = log.history()
+    assert history is not None
+    return history
+
+
+def isrs(log: Written) -> list[tuple[int, ...]]:
+    return [step.isr for step in told(log).steps]
+
+
+def minima(log: Written) -> list[int]:
+    return [step.min_isr for step in told(log).steps]
+
+
+def fell_behind() -> Written:
+    """C, then B left the ISR; A died alone."""
+    log = created()
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A]))
+    log.add(changed(leader=NO_LEADER))
+    return log
+
+
+def test_a_partition_is_told_from_the_last_moment_at_which_all_were_in_sync() -> None:
+    log = fell_behind()
+    assert isrs(log) == [(A, B, C), (A, B), (A,), (A,)]
+    assert [step.leader for step in told(log).steps] == [A, A, A, None]
+    assert [step.leader_epoch for step in told(log).steps] == [0, 0, 0, 1]
+    assert told(log).as_of == log.end - 1
+
+    log.add(changed(isr=[A, B, C], leader=A))
+
+    assert isrs(log) == [(A, B, C)]
+
+
+def test_who_left_while_nothing_could_be_acknowledged_is_replayed_into_the_elr() -> None:
+    assert replay_elr(told(fell_behind()).steps) == {A, B}
+    assert is_intact(BrokerId(B), told(fell_behind()))
+
+
+def test_a_broker_that_is_another_process_now_is_not_intact_and_the_same_one_registered_anew_is() -> None:
+    another, same = fell_behind(), fell_behind()
+    another.add(registered(B, another.end))
+    first = UUID(int=1000 * B + 3)
+    same.add(registered(B, same.end, incarnation=first.int))
+
+    assert not is_intact(BrokerId(B), told(another))
+    assert is_intact(BrokerId(B), told(same))
+
+
+def test_the_same_process_on_another_disk_is_not_intact() -> None:
+    log = fell_behind()
+    log.add(registered(B, log.end, incarnation=1000 * B + 3, disk=UUID(int=999)))
+
+    assert not is_intact(BrokerId(B), told(log))
+
+
+def test_a_member_of_the_elr_that_registers_and_stays_in_it_had_stopped_cleanly() -> None:
+    """The controller takes one that had not out of the ELR before it registers (KIP-966)."""
+    clean, unclean = created(), created()
+    for log in (clean, unclean):
+        log.add(feature(elr=1))
+        log.add(changed(isr=[A, B]))
+        log.add(changed(isr=[A], eligible_leader_replicas=[B]))
+    clean.add(registered(B, clean.end))
+    unclean.add(changed(eligible_leader_replicas=[]), registered(B, unclean.end + 1))
+
+    assert is_intact(BrokerId(B), told(clean))
+    assert not is_intact(BrokerId(B), told(unclean))
+    assert [step.elr for step in told(clean).steps] == [None, (), (B,)]
+    assert told(created()).steps[0].elr is None
+
+
+def test_an_unclean_election_is_read_from_the_state_also_where_the_second_one_does_not_repeat_it() -> None:
+    log = fell_behind()
+    log.add(changed(isr=[C], leader=C, leader_recovery_state=1))
+    log.add(changed(leader=NO_LEADER))
+    log.add(changed(isr=[B], leader=B))
+
+    assert [step.recovering for step in told(log).steps][-3:] == [True, True, True]
+    assert began_uncleanly(told(log))
+
+
+def test_a_sole_member_that_comes_back_as_another_process_and_leads_counts_as_unclean() -> None:
+    log = fell_behind()
+    log.add(registered(A, log.end))
+    log.add(changed(leader=A))
+
+    assert began_uncleanly(told(log))
+
+
+def test_what_stands_in_one_batch_is_one_change_to_brokers() -> None:
+    """Configs may be written after the partition: nobody ever led by the default between the two."""
+    log = created()
+    log.add(
+        record("Topic", 0, Values(name="late", topic_id=UUID(int=5))),
+        record("Partition", 2, partition_of(UUID(int=5))),
+        minimum_of("late", "3"),
+    )
+    history = log.image().history(UUID(int=5), 0)
+    assert history is not None
+    assert [step.min_isr for step in history.steps] == [3]
+
+
+def partition_of(topic_id: UUID) -> Values:
+    return Values(
+        partition_id=0, topic_id=topic_id, replicas=[A, B, C], isr=[A, B, C], removing_replicas=[], adding_replicas=[],
+        leader=A, leader_epoch=0, partition_epoch=0, directories=[], leader_recovery_state=0,
+        eligible_leader_replicas=None, last_known_elr=None,
+    )  # fmt: skip
+
+
+def test_a_transaction_counts_at_its_end_and_an_aborted_one_never() -> None:
+    log = created()
+    log.add(BEGIN, changed(isr=[A, B]))
+    assert isrs(log) == [(A, B, C)]
+    log.add(END)
+    assert isrs(log) == [(A, B, C), (A, B)]
+    log.add(BEGIN, changed(isr=[A]))
+    log.add(ABORT)
+    assert isrs(log) == [(A, B, C), (A, B)]
+
+
+def test_a_raised_minimum_counts_once_the_leader_is_a_process_that_began_after_it() -> None:
+    """The leader acknowledged by the old one for seconds: elections that replay called lossless lost hundreds."""
+    log = created(minimum=1)
+    log.add(minimum_of("orders", "2"))
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A]))
+    assert minima(log) == [1, 1, 1]
+    assert replay_elr(told(log).steps) == {A}
+
+    log.add(registered(A, log.end))
+    log.add(changed(isr=[A, B, C], leader=A))
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A]))
+    assert minima(log) == [2, 2, 2]
+
+
+def test_a_raised_minimum_counts_an_hour_later_by_the_logs_own_time() -> None:
+    log = created(minimum=1)
+    log.add(minimum_of("orders", "2"))
+    log.pass_time(HOUR + 10_000)
+    log.add(changed(isr=[A, B]))
+    assert minima(log) == [2, 2]
+
+
+def test_a_clock_that_jumps_settles_nothing() -> None:
+    log = created(minimum=1)
+    log.add(minimum_of("orders", "2"))
+    for jump in (10 * HOUR, -20 * HOUR, 50 * HOUR):
+        log.now += jump
+        log.add(record("NoOp", 0, Values()))
+    log.add(changed(isr=[A, B]))
+    assert minima(log) == [1, 1]
+
+
+def test_a_lowered_minimum_counts_at_once_and_for_as_long_as_somebody_may_have_gone_by_it() -> None:
+    log = created()
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A]))
+    log.add(minimum_of("orders", "1"))
+    log.add(minimum_of("orders", "2"))
+    assert minima(log) == [2, 2, 2, 1, 1]
+    assert replay_elr(told(log).steps) == {A}
+
+
+@pytest.mark.parametrize(
+    ("configured", "expected"),
+    [
+        ([], 1),
+        ([minimum_of("", "2", kind=4)], 2),
+        ([minimum_of("", "2", kind=4), minimum_of("1", "3", kind=4)], 3),
+        ([minimum_of("", "2", kind=4), minimum_of("2", "3", kind=4)], 2),
+        ([minimum_of("", "many", kind=4)], 1),
+        ([minimum_of("", "9", kind=4)], 3),
+    ],
+    ids=["a file's word is in no record", "the cluster's", "the leader's own", "another's", "no number", "above all"],
+)
+def test_the_minimum_is_the_topics_else_the_leaders_else_the_clusters_else_one(
+    configured: list[bytes], expected: int
+) -> None:
+    log = created(minimum=None)
+    for each in configured:
+        log.add(each)
+    log.add(registered(A, log.end))
+    log.add(changed(isr=[A, B, C], leader=A))
+    assert minima(log) == [expected]
+
+
+def test_a_topic_made_anew_has_nothing_of_the_old_ones() -> None:
+    log = fell_behind()
+    log.add(record("RemoveTopic", 0, Values(topic_id=ORDERS)))
+    image = log.image()
+    assert (image.history(ORDERS, 0), len(image)) == (None, 0)
+
+
+def test_a_partition_that_changes_too_often_to_be_told_whole_is_not_told() -> None:
+    log = created()
+    for number in range(MOST_STEPS + 1):
+        log.add(changed(isr=[A, B] if number % 2 else [A]))
+    assert log.history() is None
+    log.add(changed(isr=[A, B, C]))
+    assert isrs(log) == [(A, B, C)]
+
+
+def test_where_transactions_are_acknowledged_by_partitions_without_a_leader_nothing_is_better_than_unknown() -> None:
+    log = fell_behind()
+    assert told(log).transaction_log is None
+    of_transactions = UUID(int=9)
+    log.add(
+        record("Topic", 0, Values(name="__transaction_state", topic_id=of_transactions)),
+        record("Partition", 2, partition_of(of_transactions)),
+    )
+    assert told(log).transaction_log is None
+    log.add(changed(topic_id=of_transactions, isr=[A], leader=NO_LEADER))
+    assert told(log).transaction_log is LossClass.UNKNOWN
+    own = log.image().history(of_transactions, 0)
+    assert own is not None
+    assert own.transaction_log is None
+
+
+UNFIT: list[tuple[str, Callable[[], bytes], str]] = [
+    ("a kind that is not known", lambda: bytes((1, 99, 0, 0)), "unknown kind 99"),
+    ("a version that is not known", lambda: bytes((1, 5, 3)) + changed(isr=[A])[3:], "PartitionChangeRecord v3"),
+    ("another frame", lambda: bytes((2,)) + changed(isr=[A])[1:], "begins with 02"),
+    ("cut off", lambda: changed(isr=[A, B])[:-2], "PartitionChangeRecord"),
+    ("empty", lambda: b"", "begins with nothing"),
+    ("of a topic that was never made", lambda: changed(topic_id=UUID(int=6), isr=[A]), "does not fit"),
+]
+
+
+@pytest.mark.parametrize(("value", "why"), [(make, why) for _, make, why in UNFIT], ids=[name for name, *_ in UNFIT])
+def test_a_record_that_cannot_be_followed_leaves_no_history_from_there_on(value: Callable[[], bytes], why: str) -> None:
+    log = fell_behind()
+    log.add(value())
+    log.add(changed(isr=[A, B, C], leader=A))
+    image = log.image()
+    assert image.doubt is not None
+    assert why in image.doubt
+    assert image.history(ORDERS, 0) is None
+
+
+def test_what_takes_no_part_in_histories_is_left_out_in_any_version() -> None:
+    log = fell_behind()
+    log.add(bytes((1, 18, 120)) + b"whatever", bytes((1, 17, 9)) + b"\xff")
+    assert isrs(log) == [(A, B, C), (A, B), (A,), (A,)]
+
+
+def snapshot(*values: bytes, end: int = 500) -> Image:
+    image = Image()
+    image.load(end, 3, list(batches.read(batch(0, values, 1_000_000, 3))))
+    assert image.doubt is None, image.doubt
+    return image
+
+
+def test_a_snapshot_begins_the_history_of_what_is_in_sync_in_it_and_of_nothing_else() -> None:
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    brokers = [registered(id, 10 + id) for id in (A, B, C)]
+    full = snapshot(topic, *brokers, whole((A, B, C)), minimum_of("orders", "2"))
+    behind = snapshot(topic, *brokers, whole((A, B, C), isr=(A,)), minimum_of("orders", "2"))
+
+    history = full.history(ORDERS, 0)
+    assert history is not None
+    assert (history.as_of, [step.since for step in history.steps]) == (499, [499])
+    assert {start.broker for start in history.starts} == {A, B, C}
+    assert behind.history(ORDERS, 0) is None
+
+
+def test_what_the_minimum_was_before_a_snapshot_is_not_known_for_an_hour_or_till_the_leader_begins_anew() -> None:
+    image = snapshot(
+        record("Topic", 0, Values(name="orders", topic_id=ORDERS)),
+        registered(A, 11),
+        whole((A, B, C)),
+        minimum_of("orders", "2"),
+    )
+    history = image.history(ORDERS, 0)
+    assert history is not None
+    assert [step.min_isr for step in history.steps] == [1]
+
+    rest = Written(end=500)
+    rest.add(registered(A, 500))
+    rest.add(changed(isr=[A, B, C], leader=A))
+    for each in batches.read(rest.data):
+        image.apply(each)
+    history = image.history(ORDERS, 0)
+    assert history is not None
+    assert [step.min_isr for step in history.steps] == [2]
+
+
+def test_directories_say_where_a_replica_lies() -> None:
+    starts = {start.broker: start.directory for start in told(created()).starts}
+    assert starts == {id: str(DISKS[id]) for id in (A, B, C)}

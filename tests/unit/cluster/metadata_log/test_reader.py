@@ -1,0 +1,351 @@
+"""The metadata log is followed at whichever controller leads, and what can't be had is said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from kafka_recovery.cluster.brokers import Address
+from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
+from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest
+from kafka_recovery.cluster.metadata_log.reader import MetadataLog
+from kafka_recovery.cluster.threads import Threads
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.simulator.wire.exchange import Values
+from kafka_recovery.simulator.wire.record_schemas import record
+from unit.cluster.metadata_log.writing import (
+    NO_LEADER,
+    ORDERS,
+    A,
+    B,
+    C,
+    Written,
+    batch,
+    changed,
+    created,
+    minimum_of,
+    registered,
+    whole,
+)
+
+ONE, TWO = Address("controller-1", 9093), Address("controller-2", 9093)
+WITHIN = timedelta(seconds=10)
+
+
+@dataclass
+class Controllers:
+    """A quorum of two, as `Brokers` would ask them. `leads`: who does; `committed` None: all that is written.
+
+    `snapshots`: their bytes, by (end, epoch). `start`: where the log begins. `piece`: bytes of an answer.
+    """
+
+    log: Written
+    epoch: int = 4
+    leads: Address = ONE
+    committed: int | None = None
+    start: int = 0
+    snapshots: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    refuses: dict[Address, int] = field(default_factory=dict)
+    faults: dict[Address, ClusterError] = field(default_factory=dict)
+    piece: int = 1 << 20
+    asked: list[tuple[Address, Any]] = field(default_factory=list)
+    held: asyncio.Event | None = None
+    closed: bool = False
+
+    async def ask(self, address: Address, request: Any, versions: Any, deadline: timedelta, attempts: int = 3) -> Any:
+        self.asked.append((address, request))
+        if self.held is not None:
+            await self.held.wait()
+        if address in self.faults:
+            raise self.faults[address]
+        if address in self.refuses:
+            return Values(error_code=self.refuses[address], responses=[], topics=[])
+        if isinstance(request, FetchSnapshotRequest):
+            return self._snapshot(request.topics[0].partitions[0])
+        return self._fetched(address, request.topics[0].partitions[0])
+
+    def _fetched(self, address: Address, part: Any) -> Any:
+        told: dict[str, Any] = {
+            "error_code": 0, "high_watermark": self.end, "log_start_offset": self.start, "records": b"",
+            "current_leader": Values(leader_id=1, leader_epoch=self.epoch), "diverging_epoch": None,
+            "snapshot_id": None,
+        }  # fmt: skip
+        if part.current_leader_epoch != self.epoch:
+            told["error_code"] = 74 if part.current_leader_epoch < self.epoch else 75
+        elif address != self.leads:
+            told["error_code"] = 6
+        elif part.fetch_offset < self.start:
+            newest = max(self.snapshots)
+            told["snapshot_id"] = Values(end_offset=newest[0], epoch=newest[1])
+        else:
+            told["records"] = self.log.data[self._at(part.fetch_offset) :][: self.piece]
+        return Values(error_code=0, responses=[Values(partitions=[Values(**told)])])
+
+    @property
+    def end(self) -> int:
+        return self.log.end if self.committed is None else self.committed
+
+    def _at(self, offset: int) -> int:
+        """Where the batch with this offset begins; batches of one record each, but for the ones of `created`."""
+        begins, at = 0, 0
+        for ends in self.log.firsts:
+            first = int.from_bytes(self.log.data[begins : begins + 8])
+            if first > offset:
+                break
+            at, begins = begins, ends
+        else:
+            at = begins if offset >= self.log.end else at
+        return at
+
+    def _snapshot(self, part: Any) -> Any:
+        data = self.snapshots.get((part.snapshot_id.end_offset, part.snapshot_id.epoch))
+        if data is None:
+            return Values(error_code=-1, topics=[])
+        told = Values(
+            error_code=0, size=len(data), position=part.position, unaligned_records=data[part.position :][: self.piece]
+        )
+        return Values(error_code=0, topics=[Values(partitions=[told])])
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@asynccontextmanager
+async def reading(controllers: Controllers, *addresses: Address) -> AsyncIterator[MetadataLog]:
+    log = MetadataLog(controllers, addresses or (ONE, TWO), Threads("test"))  # type: ignore[arg-type]
+    try:
+        yield log
+    finally:
+        await log.aclose()
+
+
+async def caught_up(log: MetadataLog, within: timedelta = WITHIN) -> Image:
+    image = await log.caught_up("cluster", within)
+    assert isinstance(image, Image), image
+    return image
+
+
+async def refused(controllers: Controllers, *addresses: Address, within: timedelta = WITHIN) -> Reason:
+    async with reading(controllers, *addresses) as log:
+        why = await log.caught_up("cluster", within)
+    assert isinstance(why, Reason)
+    return why
+
+
+def isr(image: Image) -> tuple[int, ...]:
+    history = image.history(ORDERS, 0)
+    assert history is not None
+    return history.steps[-1].isr
+
+
+async def test_it_is_read_from_the_first_record_and_then_goes_on_where_it_was() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as log:
+        assert isr(await caught_up(log)) == (A, B, C)
+        asked = len(controllers.asked)
+        controllers.log.add(changed(isr=[A]))
+        image = await caught_up(log)
+        assert isr(image) == (A,)
+        assert image.upto == controllers.log.end
+
+    offsets = [request.topics[0].partitions[0].fetch_offset for _, request in controllers.asked]
+    assert min(offsets) == 1  # at 0 a controller answers with its newest snapshot, past all history
+    assert offsets[asked] == image.upto - 1
+    assert all(request.cluster_id == "cluster" for _, request in controllers.asked)
+    assert controllers.closed
+
+
+async def test_answers_of_any_size_add_up_to_the_same() -> None:
+    log = created()
+    for members in ([A, B], [A], [A, B]):
+        log.add(changed(isr=members))
+    async with reading(Controllers(log, piece=max(map(len, split(log))))) as reader:
+        assert isr(await caught_up(reader)) == (A, B)
+
+
+def split(log: Written) -> list[bytes]:
+    return [log.data[begin:end] for begin, end in zip([0, *log.firsts], log.firsts, strict=False)]
+
+
+async def test_what_is_not_committed_is_not_read() -> None:
+    log = created()
+    committed = log.end
+    log.add(changed(isr=[A]))
+    controllers = Controllers(log, committed=committed)
+    async with reading(controllers) as reader:
+        image = await caught_up(reader)
+        assert (isr(image), image.upto) == ((A, B, C), committed)
+        controllers.committed = None
+        assert isr(await caught_up(reader)) == (A,)
+
+
+async def test_another_controller_takes_over_and_a_silent_one_is_passed_by() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as log:
+        await caught_up(log)
+        controllers.log.add(changed(isr=[A]))
+        controllers.leads, controllers.epoch = TWO, 9
+        controllers.faults[ONE] = BrokerSilent(ONE, timedelta(seconds=5), "Fetch")
+        assert isr(await caught_up(log)) == (A,)
+        asked = len(controllers.asked)
+        await caught_up(log)
+    assert [address for address, _ in controllers.asked[asked:]] == [TWO]
+
+
+async def test_where_nobody_leads_each_controllers_answer_is_told() -> None:
+    controllers = Controllers(created(), leads=Address("controller-3", 9093))
+    controllers.faults[TWO] = BrokerSilent(TWO, timedelta(seconds=5), "Fetch")
+    why = await refused(controllers)
+    assert why.code == "MetadataLogUnavailable"
+    assert "controller-1:9093 does not lead the quorum" in why.message
+    assert "controller-2:9093 did not answer Fetch within 5s" in why.message
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (31, "CLUSTER_ACTION on the cluster"),
+        (3, "is a broker's listener; name the controllers' own"),
+        (100, "is a broker's listener; name the controllers' own"),
+        (104, "expected cluster"),
+    ],
+)
+async def test_what_a_controller_refuses_is_said_with_what_to_do(code: int, told: str) -> None:
+    why = await refused(Controllers(created(), refuses={ONE: code, TWO: code}))
+    assert told in why.message
+
+
+async def test_a_log_that_takes_longer_than_a_look_may_goes_on_being_read() -> None:
+    controllers = Controllers(created(), held=asyncio.Event())
+    async with reading(controllers) as log:
+        why = await log.caught_up("cluster", timedelta(seconds=0.01))
+        assert isinstance(why, Reason)
+        assert "still being read" in why.message
+        assert controllers.held is not None
+        controllers.held.set()
+        assert isr(await caught_up(log)) == (A, B, C)
+
+
+async def test_what_was_committed_after_a_reading_began_is_read_by_who_asks_then() -> None:
+    controllers = Controllers(created(), held=asyncio.Event())
+    async with reading(controllers) as log:
+        first = asyncio.create_task(log.caught_up("cluster", timedelta(seconds=0.01)))
+        await first
+        controllers.log.add(changed(isr=[A]))
+        assert controllers.held is not None
+        controllers.held.set()
+        assert isr(await caught_up(log)) == (A,)
+
+
+def snapshot_of(*values: bytes) -> bytes:
+    return batch(0, values, 1_000_000, 3)
+
+
+def as_snapshot() -> tuple[bytes, ...]:
+    """What `created` wrote, as one state."""
+    topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
+    return (topic, *(registered(id, 10 + id) for id in (A, B, C)), whole((A, B, C)), minimum_of("orders", "2"))
+
+
+async def test_where_the_log_begins_later_the_snapshot_at_its_start_is_taken_not_the_newest() -> None:
+    """Its epoch is told nowhere: it is looked for. History from there on is kept."""
+    log = Written(end=100, epoch=3)
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A]))
+    oldest, newest = snapshot_of(*as_snapshot()), snapshot_of(*as_snapshot())
+    controllers = Controllers(log, start=100, snapshots={(100, 2): oldest, (102, 3): newest}, piece=97)
+    async with reading(controllers) as reader:
+        controllers.piece = 1 << 20
+        image = await caught_up(reader)
+    history = image.history(ORDERS, 0)
+    assert history is not None
+    assert [step.isr for step in history.steps] == [(A, B, C), (A, B), (A,)]
+
+
+async def test_a_snapshot_comes_in_pieces() -> None:
+    controllers = Controllers(Written(end=100, epoch=3), start=100, snapshots={(100, 3): snapshot_of(*as_snapshot())})
+    controllers.piece = 50
+    async with reading(controllers) as reader:
+        assert isr(await caught_up(reader)) == (A, B, C)
+
+
+async def test_who_slept_until_the_log_was_cut_behind_him_begins_anew() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        controllers.log = Written(end=100, epoch=3)
+        controllers.start, controllers.snapshots = 100, {(100, 3): snapshot_of(*as_snapshot())}
+        controllers.log.add(changed(isr=[A], leader=NO_LEADER))
+        image = await caught_up(reader)
+    assert (isr(image), image.upto) == ((A,), 101)
+
+
+async def test_a_gap_leaves_no_history() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        cut = Written(end=controllers.log.end + 5)
+        cut.add(changed(isr=[A]))
+        controllers.log.data += cut.data
+        controllers.log.firsts.append(len(controllers.log.data))
+        controllers.log.end = cut.end
+        controllers._at = lambda offset: controllers.log.firsts[-2]  # type: ignore[method-assign]
+        why = await reader.caught_up("cluster", WITHIN)
+    assert isinstance(why, Reason)
+    assert "has nothing from offset" in why.message
+
+
+async def test_a_log_that_was_longer_before_is_not_believed() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        controllers.committed = 3
+        why = await reader.caught_up("cluster", WITHIN)
+    assert isinstance(why, Reason)
+    assert "committed up to 3, and was up to" in why.message
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "why"),
+    [
+        (lambda data: data[:-1] + bytes([data[-1] ^ 1]), "checksum"),
+        (lambda data: data[:16] + b"\x01" + data[17:], "another format"),
+        (lambda data: data[:21] + b"\x00\x01" + data[23:], "another format"),
+        (lambda data: data[:8] + b"\xff\xff\xff\xf4" + data[12:], "metadata log"),
+    ],
+    ids=["a bit", "an older format", "compressed", "a size below nothing"],
+)
+async def test_bytes_that_are_not_what_kafka_writes_are_not_believed(
+    spoilt: Callable[[bytes], bytes], why: str
+) -> None:
+    log = created()
+    served = log.firsts[0]
+    log.data = log.data[:served] + spoilt(log.data[served:])
+    told = await refused(Controllers(log))
+    assert told.code == "MetadataLogUnreadable"
+    assert why in told.message
+
+
+async def test_an_answer_that_tells_nothing_new_is_an_error_not_a_loop() -> None:
+    log = created()
+    controllers = Controllers(log, committed=log.end + 10)
+    why = await refused(controllers)
+    assert "told nothing that is committed" in why.message
+    assert len(controllers.asked) < 10
+
+
+async def test_a_snapshot_larger_than_any_is_not_taken_in() -> None:
+    class Boasting(Controllers):
+        def _snapshot(self, part: Any) -> Any:
+            told = Values(error_code=0, size=1 << 40, position=0, unaligned_records=b"x")
+            return Values(error_code=0, topics=[Values(partitions=[told])])
+
+    why = await refused(Boasting(Written(end=100, epoch=3), start=100, snapshots={(100, 3): b""}))
+    assert "FetchSnapshot" in why.message

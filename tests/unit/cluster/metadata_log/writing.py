@@ -1,0 +1,122 @@
+"""A metadata log that a test writes, a batch at a time, in the bytes that controllers write."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from kafka.record.default_records import DefaultRecordBatchBuilder
+from kafka.record.util import calc_crc32c
+
+from kafka_recovery.cluster.metadata_log import batches
+from kafka_recovery.cluster.metadata_log.image import Image
+from kafka_recovery.domain.history import PartitionHistory
+from kafka_recovery.simulator.wire.exchange import Values
+from kafka_recovery.simulator.wire.record_schemas import record
+
+ORDERS = UUID(int=77)
+A, B, C = 1, 2, 3
+DISKS = {id: UUID(int=100 + id) for id in (A, B, C)}
+HOUR = 3_600_000
+NO_LEADER = -1
+
+
+@dataclass
+class Written:
+    """Batches, oldest first; `now` in milliseconds is the controller's clock, and stands still by itself."""
+
+    data: bytes = b""
+    end: int = 0
+    now: int = 1_000_000
+    epoch: int = 1
+    firsts: list[int] = field(default_factory=list)
+
+    def add(self, *values: bytes, control: bool = False) -> int:
+        """One batch; returns the offset of its first record."""
+        first = self.end
+        self.data += batch(first, values, self.now, self.epoch, control=control)
+        self.firsts.append(len(self.data))
+        self.end += len(values)
+        return first
+
+    def pass_time(self, milliseconds: int) -> None:
+        """With the no-ops that idle controllers write, a few seconds apart."""
+        for _ in range(0, milliseconds, 5_000):
+            self.now += 5_000
+            self.add(record("NoOp", 0, Values()))
+
+    def image(self) -> Image:
+        """All of it, folded."""
+        image = Image()
+        for each in batches.read(self.data):
+            image.apply(each)
+        return image
+
+    def history(self) -> PartitionHistory | None:
+        """Of `orders-0`, which has to be readable."""
+        image = self.image()
+        assert image.doubt is None, image.doubt
+        return image.history(ORDERS, 0)
+
+
+def batch(first: int, values: Sequence[bytes], time: int, epoch: int, *, control: bool = False) -> bytes:
+    """A record batch of format 2."""
+    builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 2**30)
+    for place, value in enumerate(values):
+        builder.append(place, time, struct.pack(">hh", 0, 2) if control else None, value, [])
+    data = bytearray(builder.build())
+    struct.pack_into(">q", data, 0, first)
+    struct.pack_into(">i", data, 12, epoch)
+    if control:
+        struct.pack_into(">h", data, 21, 0x20)
+    struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
+    return bytes(data)
+
+
+def created(*, minimum: int | None = 2, replicas: Sequence[int] = (A, B, C)) -> Written:
+    """A log in which brokers A, B and C have registered and `orders-0` was created, all in sync."""
+    log = Written()
+    log.add(b"", control=True)
+    log.add(feature(elr=0))
+    for broker in (A, B, C):
+        log.add(registered(broker, log.end))
+    configs = [] if minimum is None else [minimum_of("orders", str(minimum))]
+    log.add(record("Topic", 0, Values(name="orders", topic_id=ORDERS)), *configs, whole(replicas))
+    return log
+
+
+def feature(*, elr: int) -> bytes:
+    """The level of KIP-966's feature."""
+    return record("FeatureLevel", 0, Values(name="eligible.leader.replicas.version", feature_level=elr))
+
+
+def registered(broker: int, epoch: int, *, incarnation: int | None = None, disk: UUID | None = None) -> bytes:
+    """A broker's process; another one each time, unless its incarnation is named."""
+    known = UUID(int=incarnation if incarnation is not None else 1000 * broker + epoch)
+    return record("RegisterBroker", 3, Values(
+        broker_id=broker, is_migrating_zk_broker=False, incarnation_id=known, broker_epoch=epoch, end_points=[],
+        features=[], rack=None, fenced=True, in_controlled_shutdown=False, log_dirs=[disk or DISKS.get(broker)],
+    ))  # fmt: skip
+
+
+def minimum_of(name: str, value: str | None, *, kind: int = 2) -> bytes:
+    """min.insync.replicas of a topic, or of a broker (4)."""
+    return record("Config", 0, Values(resource_type=kind, resource_name=name, name="min.insync.replicas", value=value))
+
+
+def whole(replicas: Sequence[int], *, isr: Sequence[int] | None = None, leader: int | None = None) -> bytes:
+    """`orders-0`, as it is created or stands in a snapshot."""
+    return record("Partition", 2, Values(
+        partition_id=0, topic_id=ORDERS, replicas=list(replicas), isr=list(isr or replicas), removing_replicas=[],
+        adding_replicas=[], leader=replicas[0] if leader is None else leader, leader_epoch=0, partition_epoch=0,
+        directories=[DISKS.get(id, UUID(int=0)) for id in replicas], leader_recovery_state=0,
+        eligible_leader_replicas=None, last_known_elr=None,
+    ))  # fmt: skip
+
+
+def changed(**fields: Any) -> bytes:
+    """`orders-0` differs in these fields."""
+    return record("PartitionChange", 2, Values(partition_id=0, topic_id=fields.pop("topic_id", ORDERS), **fields))
