@@ -97,6 +97,7 @@ class Image:
     _with_elr: set[Key] = field(default_factory=set)
     _changed: dict[Key, int] = field(default_factory=dict)
     _created: dict[str, int] = field(default_factory=dict)
+    _maybe_clean: list[tuple[Key, int, int]] = field(default_factory=list)
     _held: list[tuple[int, Any]] | None = None
     _elr: bool = False
 
@@ -253,9 +254,7 @@ class Image:
                 self._touch(offset, key, self._partitions[key])
 
     def _register(self, record: Any) -> None:
-        """A member of the ELR that still is one when its registration is applied had shut down cleanly: the controller
-        takes another one out before (KIP-966).
-        """
+        """A member of the ELR that registers may have shut down cleanly: what the batch says of the ELR tells it."""
         id, directories = record.broker_id, frozenset(record.log_dirs or ())
         known = self._brokers.setdefault(id, [])
         known.append(_Registration(record.broker_epoch, record.incarnation_id, directories))
@@ -263,7 +262,7 @@ class Image:
         for key in self._with_elr:
             partition = self._partitions[key]
             if id in partition.elr:
-                partition.clean |= {record.broker_epoch}
+                self._maybe_clean.append((key, id, record.broker_epoch))
 
     def _add_step(self, partition: _Partition, offset: int, *, first: bool) -> None:
         """`first`: of this batch. What the one before says of the minimum is settled now, if it began in sync."""
@@ -290,7 +289,14 @@ class Image:
             partition.whole = False
 
     def _note_steps(self, last: int) -> None:
-        """What this batch changed has its minimum now."""
+        """What this batch changed has its minimum now. Who registered in it had shut down cleanly where it was in the
+        ELR and still is in it, or is back in the ISR: the same batch takes another one out (KIP-966).
+        """
+        for key, id, epoch in self._maybe_clean:
+            partition = self._partitions.get(key)
+            if partition is not None and id in (*partition.elr, *partition.isr) and not partition.recovering:
+                partition.clean |= {epoch}
+        self._maybe_clean.clear()
         for key, since in self._changed.items():
             partition = self._partitions[key]
             steps = partition.steps

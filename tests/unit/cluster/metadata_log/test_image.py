@@ -95,17 +95,19 @@ def test_the_same_process_on_another_disk_is_not_intact() -> None:
 
 
 def test_a_member_of_the_elr_that_registers_and_stays_in_it_had_stopped_cleanly() -> None:
-    """The controller takes one that had not out of the ELR before it registers (KIP-966)."""
-    clean, unclean = created(), created()
-    for log in (clean, unclean):
+    """The controller takes one that had not out of the ELR, in the batch in which it registers (KIP-966)."""
+    clean, unclean, late = created(), created(), created()
+    for log in (clean, unclean, late):
         log.add(feature(elr=1))
         log.add(changed(isr=[A, B]))
         log.add(changed(isr=[A], eligible_leader_replicas=[B]))
     clean.add(registered(B, clean.end))
     unclean.add(changed(eligible_leader_replicas=[]), registered(B, unclean.end + 1))
+    late.add(registered(B, late.end), changed(eligible_leader_replicas=[]))
 
     assert is_intact(BrokerId(B), told(clean))
     assert not is_intact(BrokerId(B), told(unclean))
+    assert not is_intact(BrokerId(B), told(late))
     assert [step.elr for step in told(clean).steps] == [None, (), (B,)]
     assert told(created()).steps[0].elr is None
 
