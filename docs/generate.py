@@ -74,6 +74,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             "cluster/kafka_cluster.py",
             "cluster/metadata.py",
             "cluster/gathering.py",
+            "cluster/metadata_log/reader.py",
             "cluster/membership.py",
         ),
     ),

@@ -63,6 +63,7 @@ HISTORY = pa.struct(
                         pa.field("directory", pa.string()),
                         pa.field("volume", pa.string()),
                         pa.field("boot", pa.string()),
+                        pa.field("incarnation", pa.string()),
                     ]
                 )
             ),
