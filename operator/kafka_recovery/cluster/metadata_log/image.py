@@ -116,7 +116,7 @@ class Image:
 
     def load(self, end: int, epoch: int, batches: Iterable[Batch]) -> None:
         """A snapshot, as one state at its end; it has no history."""
-        last = self.minima.known_since = max(0, end - 1)
+        last = max(0, end - 1)
         values = []
         for batch in batches:
             self.time.advance(last, batch.time)

@@ -60,11 +60,11 @@ class LogTime:
 
 @dataclass(slots=True)
 class Minima:
-    """Every value that min.insync.replicas had, by resource, with the offset from which on. `known_since`: the first
-    offset of the log that was read, or the end of the snapshot that it began with.
+    """Every value that min.insync.replicas had, by resource, with the offset from which on.
+
+    Before its first known value, such as the one in a snapshot, a resource has none: then the lowest there is counts.
     """
 
-    known_since: int = 0
     _values: dict[Resource, list[tuple[int, int | None]]] = field(default_factory=dict)
 
     def set(self, resource: Resource, offset: int, value: str | None) -> None:
@@ -78,8 +78,6 @@ class Minima:
 
     def lowest(self, topic: str, leader: BrokerId | None, since: int, upto: int) -> int:
         """The lowest value in force for `topic` at `leader` at any offset from `since` to `upto`."""
-        if since < self.known_since:
-            return _DEFAULT
         owners = [(TOPIC, topic), *([] if leader is None else [(BROKER, str(leader))]), (BROKER, "")]
         told = [self._values.get(owner, ()) for owner in owners]
         changes = {offset for values in told for offset, _ in values if since < offset <= upto}

@@ -7,7 +7,7 @@ ends. Sources: KIP-595 (the quorum's Fetch, epochs, divergence), KIP-630 (snapsh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -37,6 +37,9 @@ _NEEDS = "CLUSTER_ACTION on the cluster (at the controllers)"
 
 DEADLINE = timedelta(seconds=5)
 """For one request. A controller that stands still keeps its connections, so only a deadline tells."""
+
+READ_APART = 16 * 1024
+"""Bytes that are folded in a thread: so many are some 200 records, and 5 ms."""
 
 LARGEST_SNAPSHOT = 1024 * 1024 * 1024
 """Bytes. 200,000 partitions take some 26 MiB (measured: 130 bytes each)."""
@@ -105,7 +108,7 @@ class MetadataLog:
                 ends = told.diverging_epoch.end_offset
                 self._image.doubt = f"{at}: the metadata log ends at {ends}, and was committed up to {before} before"
             elif told.high_watermark > self._image.upto:
-                await self._threads.call(partial(self._fold, at, told.records))
+                await self._apart(told.records, partial(self._fold, at, told.records))
                 if self._image.upto == before and self._image.doubt is None:
                     raise InvalidAnswer(at, f"Fetch of the metadata log at {before} told nothing that is committed")
             elif goal < self._image.upto:
@@ -127,6 +130,13 @@ class MetadataLog:
                     image.apply(batch)
         except Unreadable as error:
             image.doubt = f"{at}: {error}"
+
+    async def _apart(self, data: Sized | None, fold: Callable[[], None]) -> None:
+        """In a thread, if it takes so long that the loop would stand still."""
+        if data is not None and len(data) > READ_APART:
+            await self._threads.call(fold)
+        else:
+            fold()
 
     async def _fetch(self, cluster_id: str) -> tuple[Address, Any]:
         image = self._image
@@ -191,7 +201,7 @@ class MetadataLog:
             data = await self._snapshot(cluster_id, at, end, epoch)
             if data is not None:
                 image = Image()
-                await self._threads.call(partial(_load, image, end, epoch, bytes(data)))
+                await self._apart(data, partial(_load, image, end, epoch, bytes(data)))
                 self._image = image
                 return
         raise MetadataLogUnavailable(f"{at}: the snapshot that the metadata log begins with is not there any more")
