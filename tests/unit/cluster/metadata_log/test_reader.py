@@ -58,9 +58,19 @@ class Controllers:
     asked: list[tuple[Address, Any]] = field(default_factory=list)
     held: asyncio.Event | None = None
     closed: bool = False
+    under_way: int = 0
+    most_at_once: int = 0
 
     async def ask(self, address: Address, request: Any, versions: Any, deadline: timedelta, attempts: int = 3) -> Any:
         self.asked.append((address, request))
+        self.under_way += 1
+        self.most_at_once = max(self.most_at_once, self.under_way)
+        try:
+            return await self._answer(address, request)
+        finally:
+            self.under_way -= 1
+
+    async def _answer(self, address: Address, request: Any) -> Any:
         if self.held is not None:
             await self.held.wait()
         if address in self.faults:
@@ -240,8 +250,9 @@ async def test_what_was_committed_after_a_reading_began_is_read_by_who_asks_then
         await first
         controllers.log.add(changed(isr=[A]))
         assert controllers.held is not None
-        controllers.held.set()
+        asyncio.get_running_loop().call_later(0.05, controllers.held.set)
         assert isr(await caught_up(log)) == (A,)
+    assert controllers.most_at_once == 1
 
 
 def snapshot_of(*values: bytes) -> bytes:
