@@ -48,6 +48,9 @@ class Said:
 
 Question = asyncio.Task[Said]
 
+_PRESENT = timedelta(seconds=10)
+"""So old an answer at most is a broker's present word: who is listed no more is not asked any more."""
+
 _DISBELIEVED = timedelta(seconds=10)
 """For so long a broker is passed over that claims more than was committed. A deposed controller may have said so."""
 
@@ -90,9 +93,16 @@ class Asking:
         """The newest metadata that it ever said to have applied; -1 if it never did."""
         return self._applied.get(broker, -1)
 
+    def applied_now(self) -> dict[BrokerId, MetadataOffset]:
+        """What each broker says to have applied that answers: who does not can't be held to its word any more."""
+        oldest = loop_time() - _PRESENT.total_seconds()
+        last = self.said.items()
+        answer = {id for (id, _), said in last if said.at >= oldest and isinstance(said.told, ApiVersions)}
+        return {id: offset for id, offset in self._applied.items() if id in answer}
+
     def applied_by_two(self) -> MetadataOffset | None:
-        """The newest metadata that two brokers said to have applied."""
-        newest = heapq.nlargest(2, self._applied.values())
+        """The newest metadata that two brokers say to have applied that answer."""
+        newest = heapq.nlargest(2, self.applied_now().values())
         return newest[1] if len(newest) > 1 else None
 
     def refute(self, at: Place, fault: AheadOfController) -> None:

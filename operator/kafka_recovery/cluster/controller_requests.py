@@ -172,7 +172,7 @@ class ControllerRequests:
                 permit=self.permit,
             )
         except NotSent:
-            self.cluster.forget_route()
+            self.cluster.forget_route(at)
             raise
         return _Answered(answer, at)
 

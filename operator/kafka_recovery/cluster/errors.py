@@ -81,7 +81,8 @@ class StaleMetadata(ClusterError):
             otherwise = (
                 " If this is said of every broker, either all that can be reached from here are cut off from the "
                 "controllers, or brokers claimed more than there is: look at the quorum first (kafka-metadata-quorum "
-                "describe --status). Only where the quorum is whole and has no more, start this program anew."
+                "describe --status). Where the quorum is whole, goes on and has no more, this ends after some minutes "
+                "of looking again; where nothing is written to it, start this program anew."
             )
             return cls(address, applied, behind, otherwise)
         who, lasts = alone
@@ -111,15 +112,23 @@ class MetadataLogUnavailable(ClusterError):
     code = "MetadataLogUnavailable"
 
     @classmethod
-    def still_reading(cls, upto: int, committed: int) -> MetadataLogUnavailable:
-        """It goes on being read."""
+    def not_in_time(cls, upto: int, committed: int, faults: Mapping[Any, Reason]) -> MetadataLogUnavailable:
+        """It goes on being read, or controllers go on being asked. `faults`: of those that told nothing so far."""
+        so_far = f"; {_each(faults)}" if faults else ""
+        if faults or not committed:
+            return cls(f"no controller has told the metadata log yet; look again{so_far}")
         return cls(f"the metadata log is still being read: {upto} of {committed} offsets are done; look again")
+
+    @classmethod
+    def not_committed_yet(cls, address: object, committed: int, before: int) -> MetadataLogUnavailable:
+        """A controller that has just begun to lead does not know what its predecessor had committed (KIP-595)."""
+        known = f"up to offset {committed}" if committed >= 0 else "nowhere"
+        return cls(f"{address} knows the metadata log to be committed {known}, and it was up to {before}; look again")
 
     @classmethod
     def nobody_leads(cls, faults: Mapping[Any, Reason]) -> MetadataLogUnavailable:
         """Each controller that was asked, and why it told nothing."""
-        each = "; ".join(_naming(address, reason.message) for address, reason in faults.items())
-        return cls(f"no controller told the metadata log: {each}")
+        return cls(f"no controller told the metadata log: {_each(faults)}")
 
 
 class ClusterMismatch(ClusterError):
@@ -322,6 +331,10 @@ class Unanswered(ClusterError):
         self.why = why
         self.relay = relay
         super().__init__(f"{request} was sent and may still take effect: {why}")
+
+
+def _each(faults: Mapping[Any, Reason]) -> str:
+    return "; ".join(_naming(address, reason.message) for address, reason in faults.items())
 
 
 def _naming(address: object, message: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -41,11 +42,16 @@ from kafka_recovery.domain.policy import EvidenceRules
 from kafka_recovery.domain.quickly import made_quickly
 from kafka_recovery.domain.reason import Reason
 
-_HISTORY, _LAST_HISTORY = timedelta(seconds=5), timedelta(seconds=0.5)
-"""How long a look waits for the metadata log, which is a request's time behind once it was read."""
-
 _LAST_LOOK = 2
 """Deadlines that a last look may take: one that grows older than that is none."""
+
+
+class _RouteFailed(Exception):
+    """The broker that a look goes through did not tell of the partitions."""
+
+    def __init__(self, fault: ClusterError) -> None:
+        super().__init__(fault)
+        self.fault = fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Gathering:
     scope: Scope
     rules: EvidenceRules
     known: Mapping[TopicPartition, PartitionEvidence]
-    metadata_log: MetadataLog | None = None
+    metadata_log: MetadataLog | Reason | None = None
     epochs: dict[BrokerId, BrokerEpoch] = field(default_factory=dict)
     impostors: dict[BrokerId, Reason] = field(default_factory=dict)
     silent: dict[BrokerId, Reason] = field(default_factory=dict)
@@ -73,9 +79,18 @@ class Gathering:
         within = self._longest
         try:
             async with asyncio.timeout(within.total_seconds()):
-                return await self._evidence()
+                return await self._through_two(loop_time() + within.total_seconds())
         except TimeoutError:
             raise TooLate(within) from None
+
+    async def _through_two(self, until: float) -> Evidence:
+        """Through another broker, if the first one says who there is, and then nothing of the partitions."""
+        with suppress(_RouteFailed):
+            return await self._evidence(until)
+        try:
+            return await self._evidence(until)
+        except _RouteFailed as failed:
+            raise failed.fault from None
 
     @property
     def _longest(self) -> timedelta:
@@ -88,13 +103,13 @@ class Gathering:
             return _LAST_LOOK * self.rules.deadline
         return 2 * (1 + self.rules.attempts) * max(self.rules.deadline, STANDSTILL)
 
-    async def _evidence(self, *, again: bool = False) -> Evidence:
+    async def _evidence(self, until: float, *, again: bool = False) -> Evidence:
         began, deadline = loop_time(), self.rules.deadline
         view = await self.members.look(deadline, in_a_hurry=self.rules.attempts == 1)
         designates = designates_leaders(self.kip_1275.driver, view.at.address, view.said)
         partitions, watermark = await together(self._partitions(view), committed(self.brokers, view, deadline))
         if isinstance(watermark, int) and self.members.refutes(view.at, view.as_of, watermark):
-            return await self._evidence(again=again)
+            return await self._evidence(until, again=again)
         states, missing = _in_scope(self.scope, partitions)
         ids = [state.id for state in states]
         measured = [state for state in states if state.leader is None or self.scope.with_led]
@@ -108,8 +123,8 @@ class Gathering:
             caught_up = await self._partitions(view)
             view = replace(view, as_of=MetadataOffset(watermark - 1))
             if caught_up.states != partitions.states and not again:
-                return await self._evidence(again=True)
-        histories = await self._histories(view, measured)
+                return await self._evidence(until, again=True)
+        histories = await self._histories(view, measured, (until - loop_time()) / 2)
         elr = view.said.finalized_features.get(ELR_FEATURE, 0) > 0
         evidence = [
             _partition(state, replicas.get(state.id, {}), ongoing, configs.get(state.id.topic, TopicConfigs()), elr)
@@ -125,7 +140,11 @@ class Gathering:
 
     async def _partitions(self, view: View) -> Partitions:
         at, wanted = view.at.address, self.scope.partitions
-        return await metadata.describe_partitions(self.brokers, at, wanted, self.rules.deadline)
+        try:
+            return await metadata.describe_partitions(self.brokers, at, wanted, self.rules.deadline)
+        except ClusterError as fault:
+            self.members.forget_route(at)
+            raise _RouteFailed(fault) from fault
 
     async def _replicas(
         self, view: View, states: Sequence[PartitionState]
@@ -198,15 +217,15 @@ class Gathering:
         return ReplicaLogInfo(key) if key is not None and offered else ListOffsets()
 
     async def _histories(
-        self, view: View, measured: Sequence[PartitionState]
+        self, view: View, measured: Sequence[PartitionState], seconds: float
     ) -> Mapping[TopicPartition, PartitionHistory] | Reason | None:
         """What the metadata log tells of these partitions, read after their logs were; None: nobody named controllers.
 
-        It costs a look little: what is not read in time goes on being read for the next one.
+        It takes so many seconds at most, and ends no look: what is not read by then is read for the next one.
         """
-        if self.metadata_log is None or not measured:
-            return None
-        within = min(_LAST_HISTORY if self.rules.attempts == 1 else _HISTORY, self.rules.deadline)
+        if not isinstance(self.metadata_log, MetadataLog) or not measured:
+            return self.metadata_log if isinstance(self.metadata_log, Reason) else None
+        within = min(timedelta(seconds=seconds), self.rules.deadline)
         image = await self.metadata_log.caught_up(view.cluster.cluster_id, within)
         if isinstance(image, Reason):
             return image

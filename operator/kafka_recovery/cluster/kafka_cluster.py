@@ -72,11 +72,11 @@ class KafkaCluster:
         dial: Dial | None = None,
         now: Callable[[], datetime] = _utc_now,
         kip_1275: Kip1275 | None = None,
-        controllers: Controllers | None = None,
+        controllers: Controllers | Reason | None = None,
     ) -> None:
         """`dial`: the way to the brokers, TCP if it is left out. `now`: the wall clock that evidence is dated by.
 
-        `controllers`: where the metadata log is read, for histories; None: there are none.
+        `controllers`: where the metadata log is read, for histories, or why it can't be; None: nobody named any.
         """
         self.kip_1275 = kip_1275 or Kip1275()
         threads = Threads(expected_cluster_id or ", ".join(map(str, bootstrap)))
@@ -84,7 +84,9 @@ class KafkaCluster:
         self._now = now
         self._members = Membership(self.brokers, bootstrap, expected_cluster_id)
         self._pulses = Pulses(self._members)
-        self._metadata_log = None if controllers is None else controllers.metadata_log(threads, dial)
+        self._metadata_log = (
+            controllers.metadata_log(threads, dial) if isinstance(controllers, Controllers) else controllers
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,7 +94,7 @@ class KafkaCluster:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._metadata_log is not None:
+        if isinstance(self._metadata_log, MetadataLog):
             await self._metadata_log.aclose()
         await self._members.aclose()
         await self.brokers.aclose()
@@ -114,15 +116,20 @@ class KafkaCluster:
         ).evidence()
 
     async def read_metadata_log(self, within: timedelta, deadline: timedelta) -> Reason | None:
-        """Read all of it, before a look that can't wait so long; why it was not read, or None.
+        """Read all of it, if there is time: a look does not wait so long. Returns why no history is known now, if so.
 
-        `deadline`: for finding out which cluster this is. Raises ClusterError if no broker says so.
+        `deadline`: for any broker to say which cluster this is, if that is not known; none is waited for that is
+        silent. Raises ClusterError if none does.
         """
-        if self._metadata_log is None:
-            return None
-        view = await self._members.look(deadline)
-        told = await self._metadata_log.caught_up(view.cluster.cluster_id, within)
-        return told if isinstance(told, Reason) else None
+        log = self._metadata_log
+        if not isinstance(log, MetadataLog):
+            return log
+        listing = self._members.listing
+        if listing.cluster_id is None:
+            await listing.views(deadline)
+        assert listing.cluster_id is not None, "somebody has said it"
+        image = await log.caught_up(listing.cluster_id, within)
+        return image if isinstance(image, Reason) else None
 
     async def leaders(
         self, partitions: Sequence[TopicPartition], deadline: timedelta, not_before: MetadataOffset | None = None
@@ -223,8 +230,9 @@ class KafkaCluster:
         A network that is gone for a second has not changed anything.
         """
         until, tries = loop_time() + deadline.total_seconds(), 0
+        at: Address | None
         while True:
-            tries += 1
+            tries, at = tries + 1, None
             try:
                 at, as_of = await through(deadline)
                 found = await metadata.describe_partitions(self.brokers, at, partitions, deadline)
@@ -235,7 +243,7 @@ class KafkaCluster:
                 left = until - loop_time()
                 if tries > 1 and (left <= 0 or not _may_pass(error)):
                     raise
-                self._members.forget_route()
+                self._members.forget_route(at)
                 await asyncio.sleep(0 if tries == 1 else min(_PAUSE, left))
 
     async def pulse(self, deadline: timedelta, *, ask_controller: bool = False) -> Pulse:
@@ -263,21 +271,23 @@ class KafkaCluster:
         )
 
     async def _through_the_newest(self, read: Callable[[Address], Awaitable[T]], deadline: timedelta) -> T:
+        at = None
         try:
-            return await read(await self.route(deadline))
+            at = await self.route(deadline)
+            return await read(at)
         except StaleMetadata:
             raise
         except ClusterError:
-            self._members.forget_route()
+            self._members.forget_route(at)
             return await read(await self.route(deadline))
 
     async def route(self, deadline: timedelta) -> Address:
         """A broker to read metadata from and to reach the controller through."""
         return (await self._members.route(deadline)).address
 
-    def forget_route(self) -> None:
-        """That broker could not be reached: another one is to be found."""
-        self._members.forget_route()
+    def forget_route(self, at: Address) -> None:
+        """This broker could not be reached: another one is to be found."""
+        self._members.forget_route(at)
 
 
 def _may_pass(error: ClusterError) -> bool:

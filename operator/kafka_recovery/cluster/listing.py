@@ -28,6 +28,7 @@ class Listing:
     """One cluster's brokers by what they say of each other; `asking`: by what each says of itself.
 
     `known`: every broker seen so far, also those that are not listed any more. `latest`: those of the last view.
+    `cluster_id`: the expected one, or what the first one said; None: nobody has yet.
     `brief`: how long an answer may take that comes at once, at this distance.
     """
 
@@ -38,7 +39,7 @@ class Listing:
         self.latest: Mapping[BrokerId, BrokerEntry] = {}
         self.brief = AT_ONCE
         self._bootstrap = tuple(bootstrap)
-        self._expected = expected_cluster_id
+        self.cluster_id = expected_cluster_id
         self._turn = 0
 
     async def views(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
@@ -68,9 +69,9 @@ class Listing:
     async def describe(self, at: Address, deadline: timedelta, attempts: int = ATTEMPTS) -> ClusterEntry:
         """The cluster as this broker sees it. Raises ClusterMismatch for another one than expected."""
         cluster = await metadata.describe_cluster(self.brokers, at, deadline, attempts)
-        if self._expected not in (None, cluster.cluster_id):
-            raise ClusterMismatch(at, str(self._expected), cluster.cluster_id)
-        self._expected = cluster.cluster_id
+        if self.cluster_id not in (None, cluster.cluster_id):
+            raise ClusterMismatch(at, str(self.cluster_id), cluster.cluster_id)
+        self.cluster_id = cluster.cluster_id
         self._keep(cluster.brokers)
         return cluster
 

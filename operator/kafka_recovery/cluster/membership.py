@@ -26,6 +26,7 @@ from kafka_recovery.cluster.floor import ALONE, Floor
 from kafka_recovery.cluster.listing import AT_ONCE, NEARLY_NEWEST, Listing
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
+from kafka_recovery.cluster.standing import may_not_be_asked, standing
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset
 from kafka_recovery.domain.reason import Reason
@@ -36,15 +37,14 @@ _NO_OPS_A_SECOND = 2
 _ROUTE_AGE = timedelta(seconds=2)
 """How long the broker with the newest metadata is taken to be that still."""
 
+_PASSED_OVER = timedelta(seconds=10)
+"""How long another broker is chosen rather than one that failed: it may answer a look, and nothing else."""
+
 _POLL = 0.05
 """Seconds between two questions whether a broker has caught up."""
 
 _FAR_AHEAD = 1000
 """Metadata records that at most one other has applied: whoever claims more is held to what the controller committed."""
-
-_NOT_ALLOWED = frozenset({"ClusterAuthorizationFailed"})
-"""Why a quorum may go undescribed for good: DescribeQuorum needs DESCRIBE on the cluster, which not everybody has.
-Whatever else it fails with says that there is no controller to be asked now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class Membership:
         self.floor = Floor()
         self._route: Route | None = None
         self._route_found_at = 0.0
-        self._failed: Address | None = None
+        self._failed: dict[Address, float] = {}
 
     async def aclose(self) -> None:
         """Ask nobody any more."""
@@ -90,10 +90,16 @@ class Membership:
 
     # Going through a broker
 
-    def forget_route(self) -> None:
-        """The broker chosen last failed: next time choose another one, if there is one that knows about as much."""
-        self._failed = self._route.address if self._route else None
-        self._route = None
+    def forget_route(self, at: Address | None = None) -> None:
+        """This broker failed (None: the one chosen last): for a while choose another one that knows about as much."""
+        last = None if self._route is None else self._route.address
+        if failed := at or last:
+            self._failed[failed] = loop_time() + _PASSED_OVER.total_seconds()
+        if failed == last:
+            self._route = None
+
+    def _has_failed(self, at: Address) -> bool:
+        return loop_time() < self._failed.get(at, 0.0)
 
     def goes_through(self, at: Address, cluster: ClusterEntry) -> None:
         """Whoever comes next goes through the broker whose view this is, if it may be gone through."""
@@ -101,7 +107,7 @@ class Membership:
         offset = -1 if entry is None else self.listing.asking.applied_by(entry.id)
         if entry is None or entry.fenced or at in _shared(cluster) or offset < max(0, _number(self.floor.offset)):
             return
-        if self._is_far_ahead(entry, offset):
+        if self._is_far_ahead(entry, offset) or self._has_failed(at):
             return
         self._read(at, MetadataOffset(offset))
         self._route, self._route_found_at = Route(at, MetadataOffset(offset)), loop_time()
@@ -127,7 +133,7 @@ class Membership:
         route = Route(view.at.address, view.as_of)
         watermark = await metadata.quorum_high_watermark(self.brokers, route.address, deadline)
         if isinstance(watermark, Reason):
-            if watermark.code in _NOT_ALLOWED:
+            if may_not_be_asked(watermark):
                 return route
             raise StaleMetadata.behind_controller(route.address, _number(route.as_of), None)
         if self.refutes(view.at, route.as_of, watermark):
@@ -142,6 +148,8 @@ class Membership:
         at, known = route
         while _number(known) < (floor := max(_number(wanted), _number(self.floor.offset))):
             if loop_time() > until:
+                if await self._has_gone_on(at, _number(known)):
+                    continue
                 claim = self.floor.claim
                 alone = (claim.at, ALONE) if claim is not None and claim.offset == floor else None
                 raise StaleMetadata.behind_earlier(at, _number(known), floor, alone)
@@ -150,6 +158,13 @@ class Membership:
             known = applied(await self.brokers.api_versions(at, left))
         self._read(at, known)
         return Route(at, known)
+
+    async def _has_gone_on(self, at: Address, known: int) -> bool:
+        """Whether this broker does after all: the cluster has gone on without what others once claimed."""
+        asking, floor = self.listing.asking, _number(self.floor.shared)
+        if known < floor and (now := await standing(self.brokers, at, asking.applied_now(), BRIEF)):
+            self.floor.doubt(now)
+        return known >= _number(self.floor.shared) < floor
 
     def _read(self, at: Address, as_of: MetadataOffset | None) -> None:
         if as_of is not None:
@@ -170,8 +185,8 @@ class Membership:
 
     def _is_far_ahead(self, entry: BrokerEntry, offset: int) -> bool:
         """Whether it claims to know far more than all others but one (it may be that one), and than is certain."""
-        told = (self.listing.asking.applied_by(id) for id in self.listing.known if id != entry.id)
-        others = heapq.nlargest(2, (other for other in told if other >= 0))
+        told = self.listing.asking.applied_now().items()
+        others = heapq.nlargest(2, (offset for id, offset in told if id != entry.id))
         known = max(others[-1] if others else -1, _number(self.floor.certain))
         return 0 <= known < offset - _FAR_AHEAD
 
@@ -222,10 +237,9 @@ class Membership:
         return View(at, look.versions[place(at)], cluster, versions, faults, route.as_of)
 
     def _chosen(self, alive: Sequence[BrokerEntry], newest: Mapping[Place, int]) -> BrokerEntry:
-        """Who knows the newest; one that has just failed only if nobody else knows about as much."""
-        failed, self._failed = self._failed, None
+        """Who knows the newest; one that failed a moment ago only if nobody else knows about as much."""
         enough = max(newest[place(entry)] for entry in alive) - NEARLY_NEWEST
-        others = [entry for entry in alive if entry.address != failed and newest[place(entry)] >= enough]
+        others = [entry for entry in alive if not self._has_failed(entry.address) and newest[place(entry)] >= enough]
         return max(others or alive, key=lambda entry: (newest[place(entry)], -entry.id))
 
 

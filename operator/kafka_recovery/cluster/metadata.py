@@ -247,6 +247,8 @@ def partition_states(at: Address, topic: Any, partitions: Iterable[Any]) -> Iter
         replicas: tuple[BrokerId, ...] = tuple(partition.replica_nodes)
         if id.partition < 0 or not replicas or len(set(replicas)) != len(replicas) or min(replicas) < 0:
             raise InvalidAnswer(at, f"{id} has the replicas {list(replicas)}, which can't be")
+        if partition.leader_epoch >= _NO_NEXT_EPOCH:
+            raise InvalidAnswer(at, f"{id} has the leader epoch {partition.leader_epoch}, which no other could follow")
         yield _state(
             id=id,
             topic_id=topic_id,
@@ -262,6 +264,8 @@ def partition_states(at: Address, topic: Any, partitions: Iterable[Any]) -> Iter
 
 
 _state = made_quickly(PartitionState)
+_NO_NEXT_EPOCH = 2**31 - 1
+"""Kafka's leader epochs are of 32 bits with a sign, and each election takes the next one."""
 
 
 async def quorum_high_watermark(brokers: Brokers, at: Address, deadline: timedelta) -> int | Reason:

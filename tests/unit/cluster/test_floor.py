@@ -19,6 +19,7 @@ from unit.cluster.play import PATIENCE, SOON, Log, Play, offline
 from unit.cluster.test_membership import looking
 
 LIE = 2**62
+AN_HOUR = timedelta(hours=1)
 ONE, TWO = Address("one", 9092), Address("two", 9092)
 
 
@@ -63,28 +64,26 @@ class TestFloor:
 
     async def test_what_counts_no_more_gives_way_to_what_is_read_now(self) -> None:
         floor = Floor()
-        floor.read(ONE, offset(LIE), offset(LIE))
-        await asyncio.sleep(floors.AGREED.total_seconds() + 1)
+        floor.read(ONE, offset(LIE), offset(80))
+        await asyncio.sleep(floors.ALONE.total_seconds() + 1)
         floor.read(TWO, offset(90), offset(80))
         assert floor.offset == 90
         await asyncio.sleep(floors.ALONE.total_seconds() + 1)
         assert floor.offset == 80
 
-    @pytest.mark.usefixtures("brief")
-    async def test_what_two_brokers_have_applied_counts_longer(self) -> None:
+    async def test_no_time_ends_what_two_brokers_have_applied(self) -> None:
         floor = Floor()
         floor.read(ONE, offset(100), offset(100))
+        await asyncio.sleep(AN_HOUR.total_seconds())
         floor.read(TWO, offset(100), offset(80))
+        await asyncio.sleep(AN_HOUR.total_seconds())
         assert floor.offset == 100
-        await asyncio.sleep(floors.AGREED.total_seconds() + 1)
-        assert floor.offset is None
 
-    @pytest.mark.usefixtures("brief")
-    async def test_what_the_controller_has_committed_counts_for_good(self) -> None:
+    async def test_nor_does_what_is_said_later_end_what_the_controller_has_confirmed(self) -> None:
         floor = Floor()
         floor.read(ONE, offset(LIE), offset(LIE))
         floor.confirm(offset(100))
-        await asyncio.sleep(floors.AGREED.total_seconds() + 1)
+        floor.withdraw(ONE, offset(90))
         assert floor.offset == 100
 
     async def test_two_claims_that_were_proven_wrong_count_no_more(self) -> None:
@@ -193,31 +192,6 @@ class TestBrokersLieAlike:
             assert (await members.current(PATIENCE)).address == play.address(1)
             play.applied |= {2: 100, 3: 100}
             assert (await members.look(SOON)).as_of == 100
-
-    async def test_where_the_controller_may_not_be_asked_it_counts_for_some_minutes_only(self) -> None:
-        play = Play(applied={1: 100, 2: LIE, 3: LIE}, watermark=None)
-        async with looking(play, 1, 2, 3) as members:
-            await members.look(PATIENCE)
-            play.applied |= {2: 100, 3: 100}
-            await refused(members)
-            await asyncio.sleep(floors.AGREED.total_seconds())
-            assert (await members.look(SOON)).as_of == 100
-
-
-class TestWhatTwoBrokersKnow:
-    @pytest.mark.usefixtures("brief")
-    async def test_stays_known_whatever_a_cut_off_controller_says(self) -> None:
-        """The brokers left are on the side of a controller that was deposed, and which says that there is no more."""
-        play = Play(applied={1: 90, 2: 100, 3: 100})
-        async with looking(play, 1, 2, 3) as members:
-            await members.current(PATIENCE)
-            await asyncio.sleep(floors.AGREED.total_seconds() + 1)
-            play.watermark = 91
-            for broker in (2, 3):
-                play.members[broker].roles["ApiVersions"] = lambda heard: heard.cut()
-                play.members[broker].roles["DescribeCluster"] = lambda heard: heard.cut()
-
-            assert "seen at offset 100 before" in await refused(members)
 
 
 class TestFarAhead:

@@ -15,7 +15,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 
 from kafka_recovery.cluster import advancing, metadata
-from kafka_recovery.cluster.errors import InvalidAnswer, StaleMetadata, TooLate
+from kafka_recovery.cluster.errors import BrokerSilent, InvalidAnswer, StaleMetadata, TooLate
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.replica_logs import UNFINISHED
@@ -362,6 +362,91 @@ class TestMembers:
         assert took < (HURRIED.attempts + 1) * SOON.total_seconds() + 0.1
 
 
+class TestRoute:
+    """The broker that a look goes through answers, but not about partitions."""
+
+    async def test_the_look_goes_on_through_another_broker(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
+            began = loop_time()
+            evidence = await gathered(play, HURRIED)
+            took = loop_time() - began
+
+        assert (evidence.cluster.view_from, problem(evidence, 1)) == (2, None)
+        assert took < 2 * SOON.total_seconds()
+
+    async def test_so_does_a_last_look_in_its_time_if_that_broker_stands_still_from_then_on(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            seen = await cluster.gather(ALL_OFFLINE, RULES)
+            freezes(play, 1)
+            rules = EvidenceRules(deadline=timedelta(seconds=5), attempts=1)
+            evidence = await cluster.gather(ALL_OFFLINE, rules, {each.id: each for each in seen.partitions})
+
+        assert (seen.cluster.view_from, evidence.cluster.view_from) == (1, 2)
+        assert (problem(evidence, 1), problem(evidence, 2)) == ("BrokerSilent", None)
+
+    async def test_and_so_if_it_is_asked_again_because_it_was_behind(self) -> None:
+        play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
+        async with play.staged(1, 2, 3):
+
+            def once(heard: Heard) -> Any:
+                play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
+                play.applied |= dict.fromkeys(play.applied, 99)
+                return play.describe_partitions(heard)
+
+            play.members[1].roles["DescribeTopicPartitions"] = once
+            evidence = await gathered(play)
+
+        assert evidence.cluster.view_from == 2
+
+    async def test_nobody_comes_back_to_it_for_a_while(self) -> None:
+        """Not even through a pulse, which asks for nothing that it does not answer."""
+        play = disaster()
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
+            await cluster.gather(ALL_OFFLINE, HURRIED)
+            for _ in range(4):
+                await cluster.pulse(PATIENCE)
+                assert await cluster.route(PATIENCE) == play.address(2)
+                await asyncio.sleep(2.1)
+            await cluster.gather(ALL_OFFLINE, HURRIED)
+            silent = play.members[1].names().count("DescribeTopicPartitions")
+            await asyncio.sleep(10)
+            assert await cluster.route(PATIENCE) == play.address(1)
+
+        assert silent == 1
+
+    async def test_if_another_one_does_not_answer_either_it_is_said_to_be_silent(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2):
+            for member in play.members.values():
+                member.roles["DescribeTopicPartitions"] = lambda heard: None
+            with pytest.raises(BrokerSilent, match="DescribeTopicPartitions"):
+                await gathered(play, HURRIED)
+
+    async def test_the_only_one_there_is_is_asked_again(self) -> None:
+        play = disaster()
+        async with play.staged(1):
+
+            def once(heard: Heard) -> None:
+                play.members[1].roles["DescribeTopicPartitions"] = play.describe_partitions
+
+            play.members[1].roles["DescribeTopicPartitions"] = once
+            assert (await gathered(play, HURRIED)).cluster.view_from == 1
+
+
+def freezes(play: Play, broker: int) -> None:
+    """It stands still, once it is asked about partitions: it takes what it is sent, and answers nothing any more."""
+
+    def freeze(heard: Heard) -> None:
+        roles = play.members[broker].roles
+        roles |= dict.fromkeys(roles, lambda heard: None)
+
+    play.members[broker].roles["DescribeTopicPartitions"] = freeze
+
+
 @asynccontextmanager
 async def slow_pages(pages: int) -> AsyncIterator[KafkaCluster]:
     """Of a cluster with so many partitions, each on a page of its own that comes just in time."""
@@ -420,7 +505,7 @@ class TestLeaders:
         async with play.staged(1, 2), play.cluster() as cluster:
             await cluster.leaders([ORDERS], PATIENCE)
             play.members[1].roles["ApiVersions"] = lambda heard: heard.cut()
-            cluster.forget_route()
+            cluster.forget_route(play.address(1))
             with pytest.raises(StaleMetadata, match="at offset 100 before"):
                 await cluster.leaders([ORDERS], SOON)
             with pytest.raises(StaleMetadata, match="at offset 100 before"):
@@ -454,7 +539,7 @@ class TestLeaders:
             roles = {id: dict(member.roles) for id, member in play.members.items()}
             for member in play.members.values():
                 member.roles = dict.fromkeys(member.roles, lambda heard: heard.cut())
-            cluster.forget_route()
+            cluster.forget_route(play.address(1))
 
             def back() -> None:
                 for id, member in play.members.items():
@@ -491,3 +576,15 @@ class TestLeaders:
 
         assert isinstance(look, Leadership)
         assert look.leader is None
+
+    async def test_who_failed_is_passed_over_and_not_who_was_chosen_meanwhile(self) -> None:
+        play = disaster(watermark=103)
+        async with play.staged(1, 2, 3), play.cluster() as cluster:
+            play.members[1].roles["DescribeTopicPartitions"] = lambda heard: None
+            reading = asyncio.create_task(cluster.leaders([ORDERS], timedelta(seconds=1)))
+            await play.members[1].hears("DescribeTopicPartitions")
+            play.applied |= {2: 102}
+            assert (await cluster.pulse(PATIENCE)).view_from == play.address(2)
+
+            assert isinstance((await reading)[ORDERS], Leadership)
+            assert await cluster.route(PATIENCE) == play.address(2)

@@ -14,7 +14,7 @@ from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import InvalidAnswer
 from kafka_recovery.cluster.security import PLAINTEXT
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from unit.cluster.play import PATIENCE, Play, offline
 from unit.cluster.stage import Heard
 
@@ -108,6 +108,16 @@ async def test_replicas_that_can_not_be_are_no_answer(replicas: tuple[int, ...])
     play.states[state.id] = replace(state, replicas=tuple(map(BrokerId, replicas)))
     async with asking(play) as (brokers, at):
         with pytest.raises(InvalidAnswer, match="which can't be"):
+            await metadata.describe_partitions(brokers, at, None, PATIENCE)
+
+
+async def test_a_leader_epoch_that_no_other_could_follow_is_no_answer() -> None:
+    """The largest number there is: what garbled bytes come to, and two of them alike."""
+    play = Play()
+    state = offline()
+    play.states[state.id] = replace(state, leader_epoch=LeaderEpoch(2**31 - 1))
+    async with asking(play) as (brokers, at):
+        with pytest.raises(InvalidAnswer, match="the leader epoch 2147483647, which no other could follow"):
             await metadata.describe_partitions(brokers, at, None, PATIENCE)
 
 
