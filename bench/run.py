@@ -16,7 +16,7 @@ from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from bench import client, decision, fleet, in_kubernetes, incidents, record, simulated, startup
+from bench import client, decision, fleet, in_kubernetes, incidents, metadata_log, record, simulated, startup
 from bench.results import Result, against, below
 from bench.tables import against_kafka, felt
 from bench.usage import machine
@@ -103,6 +103,7 @@ CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
     "decision": lambda quick: decided(),
     "record": lambda quick: record.run(),
     "startup": lambda quick: startup.run(),
+    "history": lambda quick: metadata_log.run(),
     "simulated": lambda quick: at_scale(50_000, 10, 100) if quick else at_scale(200_000, 60, 400),
     "elections": incidents.run,
     "client": lambda quick: client.run(),
@@ -111,7 +112,7 @@ CHAPTERS: dict[str, Callable[[bool], Iterator[Result]]] = {
 }
 
 
-RECOVERY = ("decision", "record", "startup", "simulated", "elections", "client")
+RECOVERY = ("decision", "record", "startup", "history", "simulated", "elections", "client")
 """The chapters about one recovery: neither a fleet nor Kubernetes."""
 
 

@@ -18,14 +18,13 @@ _MAGIC = 2
 class Batch:
     """Some records that were written at once: (offset, value) each. `time`: the controller's clock, milliseconds.
 
-    `control`: its records are about the quorum, not about the cluster.
+    Of a control batch, which is about the quorum and not about the cluster, no records.
     """
 
     first: int
     last: int
     epoch: int
     time: int
-    control: bool
     values: tuple[tuple[int, bytes], ...]
 
 
@@ -55,4 +54,4 @@ def _batch(batch: DefaultRecordBatch) -> Batch:
     first, last = batch.base_offset, batch.last_offset
     if not 0 <= first <= last or any(not first <= offset <= last for offset, _ in values):
         raise Unreadable(f"metadata log: a batch from offset {first} to {last}")
-    return Batch(first, last, batch.leader_epoch, batch.max_timestamp, batch.is_control_batch, values)
+    return Batch(first, last, batch.leader_epoch, batch.max_timestamp, values)

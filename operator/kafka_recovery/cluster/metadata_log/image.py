@@ -7,7 +7,7 @@ Facts only; `decision` concludes. Sources: KRaft's replay rules (KIP-631), Leade
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -36,7 +36,7 @@ from kafka_recovery.domain.loss_class import LossClass
 _SAME_LEADER, _NOBODY = -2, -1
 _IN_THIS_BATCH = -1
 _RECOVERING = 1
-_UNASSIGNED, _LOST, _MIGRATING = UUID(int=0), UUID(int=1), UUID(int=2)
+_UNASSIGNED, _MIGRATING = UUID(int=0), UUID(int=2)
 _TRANSACTIONS = "__transaction_state"
 
 ELR_FEATURE = "eligible.leader.replicas.version"
@@ -100,9 +100,8 @@ class Image:
     _maybe_clean: list[tuple[Key, int, int]] = field(default_factory=list)
     _held: list[tuple[int, Any]] | None = None
     _elr: bool = False
-
-    def __len__(self) -> int:
-        return len(self._partitions)
+    _doubted: tuple[int, bool] = (-1, False)
+    """At which offset it was last asked whether transactions are in doubt, and what was found."""
 
     def apply(self, batch: Batch) -> None:
         """The next batch of the log. What can't be read, or does not fit what was read before, leaves a doubt for good.
@@ -312,16 +311,7 @@ class Image:
         """The step, with the lowest value that its leader may have gone by at offset `upto`."""
         since = max(self._created.get(partition.topic, 0), self._process_or_hour(step.leader))
         least = self.minima.lowest(partition.topic, step.leader, since, upto)
-        return HistoryStep(
-            step.since,
-            step.leader,
-            step.leader_epoch,
-            step.replicas,
-            step.isr,
-            step.elr,
-            min(least, len(step.replicas)),
-            step.recovering,
-        )
+        return replace(step, min_isr=min(least, len(step.replicas)))
 
     def _process_or_hour(self, leader: BrokerId | None) -> int:
         """From which offset on a leader may still go by a value: since its process began, or for an hour at most."""
@@ -356,17 +346,17 @@ class Image:
                 BrokerId(id),
                 BrokerEpoch(each.epoch),
                 stopped_cleanly=True if each.epoch in partition.clean else None,
-                directory=_directory(lies, each.directories),
+                directory=_directory(lies, each),
                 incarnation=str(each.incarnation),
             )
 
     def _transactions_in_doubt(self) -> bool:
         """Whether a partition that acknowledges transactions has no leader, or was elected uncleanly lately."""
-        keys = self._by_topic.get(_TRANSACTIONS, ())
-        return any(
-            partition.leader == _NOBODY or any(step.recovering for step in partition.steps)
-            for partition in map(self._partitions.__getitem__, keys)
-        )
+        if self._doubted[0] != self.upto:
+            partitions = [self._partitions[key] for key in self._by_topic.get(_TRANSACTIONS, ())]
+            doubted = any(each.leader == _NOBODY or any(step.recovering for step in each.steps) for each in partitions)
+            self._doubted = self.upto, doubted
+        return self._doubted[1]
 
 
 def _process_began(registered: list[_Registration]) -> int | None:
@@ -379,11 +369,14 @@ def _process_began(registered: list[_Registration]) -> int | None:
     return began
 
 
-def _directory(lies: UUID, has: frozenset[UUID]) -> str | None:
-    """Where the broker's process has the replica's log; None: it was not assigned, or the broker tells of none."""
-    if lies in (_UNASSIGNED, _MIGRATING) or not has:
+def _directory(lies: UUID, has: _Registration) -> str | None:
+    """Where the broker's process has the replica's log; None: it was not assigned, or the broker tells of none.
+
+    A process that lacks the assigned directory has the log in one of its others, or nowhere.
+    """
+    if lies in (_UNASSIGNED, _MIGRATING) or not has.directories:
         return None
-    return str(lies) if lies in has else f"not {lies}"
+    return str(lies) if lies in has.directories else f"one of {', '.join(sorted(map(str, has.directories)))}"
 
 
 def _ids(brokers: Iterable[int]) -> tuple[BrokerId, ...]:

@@ -59,7 +59,8 @@ class MetadataLog:
         self._image = Image()
         self._quorum_epoch = 0
         self._committed = 0
-        self._reading: asyncio.Task[None] | None = None
+        self._faults: dict[Address, Reason] = {}
+        self._reading: asyncio.Task[ClusterError | None] | None = None
 
     async def aclose(self) -> None:
         """Stop, and close all connections."""
@@ -69,29 +70,33 @@ class MetadataLog:
         await self._brokers.aclose()
 
     async def caught_up(self, cluster_id: str, within: timedelta) -> Image | Reason:
-        """All that was committed when this was called; or why that can't be had, or not yet. It raises nothing.
+        """All that was committed when this was called; or why that can't be had, or not yet. It raises no ClusterError.
 
-        The image is the log's own, and grows with the next call.
+        The image is the log's own, and grows with the next call: it is to be looked at before anything is awaited.
         """
         until = loop_time() + within.total_seconds()
-        try:
-            if self._reading is not None and not self._reading.done():
-                await self._wait(until)  # it may have asked how far the log reaches before this call
-            self._reading = asyncio.create_task(self._catch_up(cluster_id), name="read the metadata log")
-            await self._wait(until)
-        except ClusterError as error:
+        earlier = self._reading  # one under way may have asked how far the log reaches before this call
+        while (reading := self._reading) is None or reading is earlier or not reading.done():
+            if reading is None or reading.done():
+                reading = asyncio.create_task(self._read(cluster_id), name="read the metadata log")
+                self._reading = reading
+            done, _ = await asyncio.wait({reading}, timeout=max(0.0, until - loop_time()))
+            if not done:
+                return MetadataLogUnavailable.not_in_time(self._image.upto, self._committed, self._faults).reason
+        error = reading.result()
+        if error is not None:
             return error.reason
         if self._image.doubt is not None:
             return Reason("MetadataLogUnreadable", self._image.doubt)
         return self._image
 
-    async def _wait(self, until: float) -> None:
-        """Raises what the reading raised, MetadataLogUnavailable if it is not done in time; it goes on all the same."""
-        assert self._reading is not None
-        done, _ = await asyncio.wait({self._reading}, timeout=max(0.0, until - loop_time()))
-        if not done:
-            raise MetadataLogUnavailable.still_reading(self._image.upto, self._committed)
-        self._reading.result()
+    async def _read(self, cluster_id: str) -> ClusterError | None:
+        """Why it could not be read, which nobody may be waiting to hear any more."""
+        try:
+            await self._catch_up(cluster_id)
+        except ClusterError as error:
+            return error
+        return None
 
     async def _catch_up(self, cluster_id: str) -> None:
         """Up to what was committed at the first answer. Raises ClusterError."""
@@ -99,21 +104,19 @@ class MetadataLog:
         while self._image.doubt is None and (goal is None or self._image.upto < goal):
             before = self._image.upto
             at, told = await self._fetch(cluster_id)
-            if goal is None:
-                goal = told.high_watermark
+            goal = told.high_watermark if goal is None else goal
             self._committed = told.high_watermark
             if told.snapshot_id is not None and told.snapshot_id.end_offset >= 0:
                 await self._load_snapshot(cluster_id, at, told)
             elif told.diverging_epoch is not None and told.diverging_epoch.end_offset >= 0:
                 ends = told.diverging_epoch.end_offset
                 self._image.doubt = f"{at}: the metadata log ends at {ends}, and was committed up to {before} before"
-            elif told.high_watermark > self._image.upto:
+            elif told.high_watermark < before:
+                raise MetadataLogUnavailable.not_committed_yet(at, told.high_watermark, before)
+            else:
                 await self._apart(told.records, partial(self._fold, at, told.records))
-                if self._image.upto == before and self._image.doubt is None:
-                    raise InvalidAnswer(at, f"Fetch of the metadata log at {before} told nothing that is committed")
-            elif goal < self._image.upto:
-                ends = told.high_watermark
-                self._image.doubt = f"{at}: the metadata log is committed up to {ends}, and was up to {before} before"
+            if self._image.upto <= before < goal and self._image.doubt is None:
+                raise InvalidAnswer(at, f"Fetch of the metadata log at {before} told nothing that is committed")
 
     def _fold(self, at: Address, records: bytes | None) -> None:
         """Apply what is committed; what stands behind it may vanish yet."""
@@ -139,6 +142,10 @@ class MetadataLog:
             fold()
 
     async def _fetch(self, cluster_id: str) -> tuple[Address, Any]:
+        """Ask one controller after the other; the one that leads answers. Raises MetadataLogUnavailable.
+
+        An answer to another epoch than the quorum's, or of a controller that does not lead, tells the epoch.
+        """
         image = self._image
 
         def request(epoch: int) -> Any:
@@ -147,40 +154,28 @@ class MetadataLog:
             """
             return fetch(cluster_id, epoch, max(image.upto, _FIRST), image.epoch if image.upto else epoch)
 
-        return await self._of_leader(request, FETCH_VERSIONS, lambda answer: answer.responses, cluster_id)
-
-    async def _of_leader(
-        self,
-        request: Callable[[int], Any],
-        versions: tuple[int, int],
-        topics: Callable[[Any], Sequence[Any]],
-        cluster_id: str,
-    ) -> tuple[Address, Any]:
-        """Ask one controller after the other; the one that leads answers. Raises MetadataLogUnavailable.
-
-        An answer to another epoch than the quorum's, or of a controller that does not lead, tells the epoch.
-        """
-        faults: dict[Address, Reason] = {}
+        self._faults.clear()
         for address in list(self._controllers):
             for _ in range(2):
                 epoch = self._quorum_epoch
                 try:
-                    answer = await self._brokers.ask(address, request(epoch), versions, DEADLINE, attempts=1)
+                    answer = await self._brokers.ask(address, request(epoch), FETCH_VERSIONS, DEADLINE, attempts=1)
                 except ClusterError as error:
-                    faults[address] = error.reason
+                    self._faults[address] = error.reason
                     break
-                code, part = answer.error_code, _only_part(topics(answer))
-                code = code or (part.error_code if part is not None else _NONE)
+                part = _only_part(answer.responses)
+                code = answer.error_code or (part.error_code if part is not None else _NONE)
                 if code == _ANOTHER_CLUSTER:
                     raise ClusterMismatch(address, cluster_id, "another one")
                 if code == _NONE and part is not None:
+                    self._faults.clear()
                     self._ask_first(address)
                     return address, part
-                faults[address] = _refusal(address, code)
+                self._faults[address] = _refusal(address, code)
                 known = self._learn_epoch(part)
                 if code not in (_NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH) or known == epoch:
                     break
-        raise MetadataLogUnavailable.nobody_leads(faults)
+        raise MetadataLogUnavailable.nobody_leads(self._faults)
 
     def _learn_epoch(self, part: Any) -> int:
         leader = getattr(part, "current_leader", None)
@@ -204,7 +199,7 @@ class MetadataLog:
                 await self._apart(data, partial(_load, image, end, epoch, bytes(data)))
                 self._image = image
                 return
-        raise MetadataLogUnavailable(f"{at}: the snapshot that the metadata log begins with is not there any more")
+        raise MetadataLogUnavailable(f"{at}: the snapshot that the metadata log begins with is gone; look again")
 
     async def _snapshot(self, cluster_id: str, at: Address, end: int, epoch: int) -> bytearray | None:
         """A whole snapshot; None: there is none of this name (any more). Raises ClusterError."""
@@ -238,6 +233,8 @@ def _only_part(topics: Iterable[Any] | None) -> Any:
 def _refusal(address: Address, code: int) -> Reason:
     if code in _NOT_A_CONTROLLER:
         return Reason("NotAController", f"{address} is a broker's listener; name the controllers' own")
+    if code == _NONE:
+        return InvalidAnswer(address, "Fetch of the metadata log told of no partition, or of several").reason
     if code == _NOT_LEADER:
         return Reason("NotLeader", f"{address} does not lead the quorum")
     return reason_for(code, f"Fetch of the metadata log at {address}", needs=_NEEDS)

@@ -233,7 +233,13 @@ def test_a_topic_made_anew_has_nothing_of_the_old_ones() -> None:
     log = fell_behind()
     log.add(record("RemoveTopic", 0, Values(topic_id=ORDERS)))
     image = log.image()
-    assert (image.history(ORDERS, 0), len(image)) == (None, 0)
+    assert (image.history(ORDERS, 0), image.doubt) == (None, None)
+    log.add(record("Topic", 0, Values(name="orders", topic_id=UUID(int=78))), whole((A, B, C), topic_id=UUID(int=78)))
+    image = log.image()
+    assert image.history(ORDERS, 0) is None
+    anew = image.history(UUID(int=78), 0)
+    assert anew is not None
+    assert [(step.isr, step.min_isr) for step in anew.steps] == [((A, B, C), 1)]
 
 
 def test_a_partition_that_changes_too_often_to_be_told_whole_is_not_told() -> None:
@@ -327,6 +333,17 @@ def test_what_the_minimum_was_before_a_snapshot_is_not_known_for_an_hour_or_till
     history = image.history(ORDERS, 0)
     assert history is not None
     assert [step.min_isr for step in history.steps] == [2]
+
+
+def test_a_process_that_lacks_the_replicas_directory_shares_a_place_only_with_one_that_has_the_same_directories() -> (
+    None
+):
+    log = fell_behind()
+    for disk in (900, 900, 901):
+        log.add(registered(B, log.end, incarnation=7, disk=UUID(int=disk)))
+    first, same, again, other = [start.directory for start in told(log).starts if start.broker == B]
+    assert same == again
+    assert len({first, same, other}) == 3
 
 
 def test_directories_say_where_a_replica_lies() -> None:

@@ -43,7 +43,8 @@ WITHIN = timedelta(seconds=10)
 class Controllers:
     """A quorum of two, as `Brokers` would ask them. `leads`: who does; `committed` None: all that is written.
 
-    `snapshots`: their bytes, by (end, epoch). `start`: where the log begins. `piece`: bytes of an answer.
+    `snapshots`: their bytes, by (end, epoch). `start`: where the log begins. `piece`: bytes of an answer. `held`: no
+    answer before, of all or of the one that `holds`. `diverges`: where the log ends, by another epoch.
     """
 
     log: Written
@@ -57,6 +58,8 @@ class Controllers:
     piece: int = 1 << 20
     asked: list[tuple[Address, Any]] = field(default_factory=list)
     held: asyncio.Event | None = None
+    holds: Address | None = None
+    diverges: int | None = None
     closed: bool = False
     under_way: int = 0
     most_at_once: int = 0
@@ -71,7 +74,7 @@ class Controllers:
             self.under_way -= 1
 
     async def _answer(self, address: Address, request: Any) -> Any:
-        if self.held is not None:
+        if self.held is not None and self.holds in (None, address):
             await self.held.wait()
         if address in self.faults:
             raise self.faults[address]
@@ -91,6 +94,8 @@ class Controllers:
             told["error_code"] = 74 if part.current_leader_epoch < self.epoch else 75
         elif address != self.leads:
             told["error_code"] = 6
+        elif self.diverges is not None:
+            told["diverging_epoch"] = Values(epoch=self.epoch, end_offset=self.diverges)
         elif part.fetch_offset < self.start:
             newest = max(self.snapshots)
             told["snapshot_id"] = Values(end_offset=newest[0], epoch=newest[1])
@@ -233,14 +238,16 @@ async def test_what_a_controller_refuses_is_said_with_what_to_do(code: int, told
 
 
 async def test_a_log_that_takes_longer_than_a_look_may_goes_on_being_read() -> None:
-    controllers = Controllers(created(), held=asyncio.Event())
+    controllers = Controllers(created())
     async with reading(controllers) as log:
+        await caught_up(log)
+        controllers.held = asyncio.Event()
+        controllers.log.add(changed(isr=[A]))
         why = await log.caught_up("cluster", timedelta(seconds=0.01))
         assert isinstance(why, Reason)
-        assert "still being read" in why.message
-        assert controllers.held is not None
+        assert "still being read: 8 of 8 offsets" in why.message
         controllers.held.set()
-        assert isr(await caught_up(log)) == (A, B, C)
+        assert isr(await caught_up(log)) == (A,)
 
 
 async def test_what_was_committed_after_a_reading_began_is_read_by_who_asks_then() -> None:
@@ -313,14 +320,60 @@ async def test_a_gap_leaves_no_history() -> None:
     assert "has nothing from offset" in why.message
 
 
-async def test_a_log_that_was_longer_before_is_not_believed() -> None:
+async def test_a_controller_that_has_just_begun_to_lead_does_not_know_yet_what_is_committed() -> None:
+    """It tells none, or less than its predecessor: that is no other log, and is over in a moment."""
     controllers = Controllers(created())
     async with reading(controllers) as reader:
         await caught_up(reader)
-        controllers.committed = 3
-        why = await reader.caught_up("cluster", WITHIN)
-    assert isinstance(why, Reason)
-    assert "committed up to 3, and was up to" in why.message
+        for committed in (-1, 3):
+            controllers.committed = committed
+            why = await reader.caught_up("cluster", WITHIN)
+            assert isinstance(why, Reason)
+            assert "it was up to" in why.message
+        controllers.committed = None
+        controllers.log.add(changed(isr=[A]))
+        assert isr(await caught_up(reader)) == (A,)
+
+
+async def test_a_log_that_lacks_what_was_committed_before_is_not_believed() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        controllers.diverges = 3
+        for _ in range(2):
+            why = await reader.caught_up("cluster", WITHIN)
+            assert isinstance(why, Reason)
+            assert "ends at 3, and was committed up to" in why.message
+
+
+async def test_callers_at_once_share_readings_and_nobody_is_told_of_an_earlier_one() -> None:
+    """Two readings side by side would fold the same records into one image, in threads."""
+    controllers = Controllers(created(), held=asyncio.Event())
+    async with reading(controllers) as log:
+        await log.caught_up("cluster", timedelta(seconds=0.01))
+        controllers.log.add(changed(isr=[A]))
+        callers = [asyncio.create_task(caught_up(log)) for _ in range(5)]
+        await asyncio.sleep(0)
+        assert controllers.held is not None
+        controllers.held.set()
+        assert {isr(image) for image in await asyncio.gather(*callers)} == {(A,)}
+    assert controllers.most_at_once == 1
+
+
+async def test_who_waited_in_vain_hears_which_controllers_are_silent_and_the_leader_is_asked_first_from_then_on() -> (
+    None
+):
+    controllers = Controllers(created(), leads=TWO, held=asyncio.Event(), holds=TWO)
+    controllers.faults[ONE] = BrokerSilent(ONE, timedelta(seconds=5), "Fetch")
+    async with reading(controllers) as log:
+        why = await log.caught_up("cluster", timedelta(seconds=0.01))
+        assert isinstance(why, Reason)
+        assert "no controller has told the metadata log yet" in why.message
+        assert "controller-1:9093 did not answer Fetch within 5s" in why.message
+        assert controllers.held is not None
+        controllers.held.set()
+        await caught_up(log)
+    assert [address for address, _ in controllers.asked].count(ONE) == 1
 
 
 @pytest.mark.parametrize(
@@ -350,6 +403,17 @@ async def test_an_answer_that_tells_nothing_new_is_an_error_not_a_loop() -> None
     why = await refused(controllers)
     assert "told nothing that is committed" in why.message
     assert len(controllers.asked) < 10
+
+
+async def test_a_snapshot_that_leads_nowhere_is_an_error_not_a_loop() -> None:
+    controllers = Controllers(created())
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        controllers.log.add(changed(isr=[A]))
+        controllers.start, controllers.snapshots = controllers.log.end, {(5, 4): snapshot_of(*as_snapshot())}
+        why = await reader.caught_up("cluster", WITHIN)
+    assert isinstance(why, Reason)
+    assert "told nothing that is committed" in why.message
 
 
 async def test_a_snapshot_larger_than_any_is_not_taken_in() -> None:
