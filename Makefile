@@ -57,6 +57,7 @@ $(PINNED): | $(BIN)/python
 
 $(INSTALLED): $(PINNED)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m compileall -q operator spark # else a dozen processes of the tests do so side by side
 	@rm -f $(VENV)/.installed-*
 	@touch $@
 

@@ -21,7 +21,7 @@ from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest
 from kafka_recovery.decision import cluster_index, judgement, planner, recheck
 from kafka_recovery.decision.checks import MERITS
 from kafka_recovery.domain.election import ElectionAnswer
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Policy, Rule, TopicSelector
@@ -48,6 +48,7 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.host.disks import SimulatedStorage
 from kafka_recovery.simulator.rehearsal.rehearse import given
 from simulation.defects import Patch, everything_is_lossless, restored_without_comparing
+from simulation.telling import Story
 
 ONE_AFTER_THE_OTHER = (
     Fault(5, Kind.KILL, 2),
@@ -375,3 +376,11 @@ def test_a_defect_in_a_corner_is_caught(corner: Corner, monkeypatch: pytest.Monk
     corner.patch(monkeypatch)
 
     assert corner.caught_by in found(corner.scenario)
+
+
+def test_a_partition_that_never_was_has_no_states() -> None:
+    """Garbled answers name such ones, and the oracle judges what an engine says of them."""
+    story = Story(BrokerId(1))
+    story.run_for(1)
+
+    assert story.chronicle.states(TopicPartition("nobody-made-it", 0), 0.0, 1.0) == ()

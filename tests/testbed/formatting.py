@@ -15,9 +15,9 @@ from pathlib import Path
 import javaproperties
 from kafka.record.util import calc_crc32c
 
-from testbed.distribution import locked
 from testbed.java import Java
 from testbed.layout import CONTROLLER, new_id, write_properties
+from testbed.locks import locked
 from testbed.ports import HOST
 
 PORT = 20_001

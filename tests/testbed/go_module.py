@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from testbed.distribution import cache, locked
+from testbed.distribution import cache
 from testbed.go import Go, GoMissing, found
+from testbed.locks import locked
 
 # Nobody debugs these programs: without what that takes the build is smaller and faster.
 # `-modcacherw`: or else only root could remove the modules again.

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from testbed.debian import ProgramsMissing, ensure, path
-from testbed.distribution import cache, locked
+from testbed.distribution import cache
+from testbed.locks import locked
 
 ROOT = Path(__file__).parents[2]
 CONTENT = ("Dockerfile", "operator", "spark", "requirements", "LICENSE", "README.md", "pyproject.toml")

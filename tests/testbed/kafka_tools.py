@@ -10,8 +10,9 @@ from pathlib import Path
 
 from jgo.maven import MavenContext
 
-from testbed.distribution import Release, cache, fetch, locked
+from testbed.distribution import Release, cache, fetch
 from testbed.java import Java
+from testbed.locks import locked
 
 RELEASE = Release.named("4.0")
 """4.4.0's tools want a jar that no registry has."""

@@ -11,9 +11,11 @@ from pathlib import Path
 import javaproperties
 
 from testbed.ports import HOST
-from testbed.security import Stronghold
+from testbed.security import Mechanism, Stronghold
 
 CONTROLLER = 100
+GUARDED = Mechanism.SCRAM.value
+"""The controller's listener that asks who is there."""
 # Replication and the testbed's own questions go here, so that a fault put before PLAINTEXT blinds clients only.
 INTERNAL = "INTERNAL"
 # For clients; its advertised port may be a proxy's.
@@ -87,6 +89,8 @@ class Layout:
     security: Stronghold | None
     host: str = HOST
     detour: Detour | None = None
+    guarded_controller_port: int | None = None
+    """Where the controller asks who is there, in a cluster with security."""
 
     @property
     def brokers(self) -> tuple[int, ...]:
@@ -95,6 +99,10 @@ class Layout:
     @property
     def controller_address(self) -> str:
         return f"{self.host}:{self.controller_port}"
+
+    @property
+    def guarded_controller_address(self) -> str:
+        return f"{self.host}:{self.guarded_controller_port}"
 
     def controller_properties(self, data: Path) -> dict[str, str]:
         own = {
@@ -108,6 +116,11 @@ class Layout:
                 "listeners": f"{direct},{DETOUR}://{self.host}:{self.detour.port}",
                 "advertised.listeners": f"{direct},{DETOUR}://{HOST}:{self.detour.advertised}",
                 "controller.listener.names": f"CONTROLLER,{DETOUR}",
+            }
+        if self.guarded_controller_port is not None:
+            own |= {
+                "listeners": f"{own['listeners']},{GUARDED}://{self.guarded_controller_address}",
+                "controller.listener.names": f"CONTROLLER,{GUARDED}",
             }
         return self._common(data) | own | dict(self.properties)
 

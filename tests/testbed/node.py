@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 from dataclasses import dataclass
@@ -91,9 +92,10 @@ class Node:
             self.kill()
 
     def freeze(self) -> None:
-        """SIGSTOP: the process stands still, its connections stay open."""
+        """SIGSTOP: the process stands still when this returns, its connections stay open."""
         self._expect(State.RUNNING)
         self._signal(signal.SIGSTOP)
+        self._wait_until_still()
         self._frozen = True
 
     def thaw(self) -> None:
@@ -131,6 +133,12 @@ class Node:
     def _signal(self, number: signal.Signals) -> None:
         assert self._process
         self._process.send_signal(number)
+
+    def _wait_until_still(self) -> None:
+        """A JVM's threads stop one after the other. Those that still run would answer whoever is thawed next."""
+        assert self._process
+        # WEXITED: a process that dies meanwhile never stops. WNOWAIT: its status is left to Popen.
+        os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def _bury(self) -> None:
         if self._process:

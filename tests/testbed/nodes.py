@@ -137,6 +137,7 @@ class Nodes:
             security=self.stronghold,
             host=self._wish.host,
             detour=self._detour(ports, stack),
+            guarded_controller_port=ports.take() if self._wish.security else None,
         )
 
     def _detour(self, ports: Ports, stack: ExitStack) -> Detour | None:

@@ -23,8 +23,9 @@ from urllib.request import ProxyHandler, build_opener
 
 import yaml
 
-from testbed.distribution import cache, locked
+from testbed.distribution import cache
 from testbed.guard import Guard
+from testbed.locks import locked
 from testbed.node import Node, Program
 from testbed.ports import HOST, Ports
 from testbed.waiting import wait_until

@@ -12,7 +12,7 @@ import sys
 import time
 from pathlib import Path
 
-from testbed.distribution import locked
+from testbed.locks import locked
 
 TIMINGS = Path("build/timings.json")
 

@@ -11,9 +11,10 @@ from types import TracebackType
 from typing import Self
 
 from testbed.debian import ensure, path
-from testbed.distribution import cache, locked
+from testbed.distribution import cache
 from testbed.guard import Guard
 from testbed.kubernetes.parts import OWN_SERVICE
+from testbed.locks import locked
 from testbed.node import Node, Program
 from testbed.waiting import wait_until
 
