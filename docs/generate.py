@@ -99,6 +99,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
         (
             *(
                 "kube/clusters/status.py",
+                "kube/clusters/history.py",
                 "kube/clusters/clusters.py",
                 "kube/clusters/opening.py",
                 "kube/watching/watch.py",
@@ -142,6 +143,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "Ready": "observing works; `Unknown` until the first look",
         "KafkaHealthy": "every partition has a leader; tools that wait for a sync don't look at it",
         "Isolated": "the operator does not trust its own view, and changes nothing",
+        "HistoryKnown": "the controllers' metadata log is read: it proves which elections lose nothing",
     },
     "RecoveryPolicy": {"Ready": "it can be read and holds"},
     "PartitionRecovery": {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -229,13 +230,17 @@ PASSWORD = {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name":
 TRUST = {"caSecretRef": {"name": "kafka-ca"}}
 
 
+def author_of_clusters(*secrets: str) -> Said:
+    """The Role of who may write WatchedClusters and get these Secrets."""
+    clusters = {"apiGroups": [GROUP], "resources": ["watchedclusters"], "verbs": ["create", "patch", "get"]}
+    named = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": list(secrets), "verbs": ["get"]}
+    return {"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "author"}, "rules": [clusters, named]}
+
+
 @pytest.fixture
 def author(home: ControlPlane, namespace: str, kubectl: Kubectl) -> Asking:
     """Somebody who may write WatchedClusters and get one Secret, kafka-ca."""
-    clusters = {"apiGroups": [GROUP], "resources": ["watchedclusters"], "verbs": ["create", "patch", "get"]}
-    secret = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": ["kafka-ca"], "verbs": ["get"]}
-    role = {"apiVersion": f"{ROLES}/v1", "kind": "Role", "metadata": {"name": "author"}, "rules": [clusters, secret]}
-    kubectl.apply(role)
+    kubectl.apply(author_of_clusters("kafka-ca"))
     kubectl("create", "rolebinding", "author", "--role=author", "--user=author")
     return person(home, namespace, "author")
 
@@ -272,6 +277,8 @@ def test_nor_can_it_be_named_later(author: Asking) -> None:
         {"tls": {"caSecretRef": None}},
         {"sasl": {"mechanism": "PLAIN"}},
         {"sasl": {"passwordSecretRef": {"key": "other"}}},
+        {"controllers": {"bootstrapServers": ["my-own.example:9093"]}},
+        {"controllers": {"sasl": None}},
     ],
     ids=str,
 )
@@ -279,7 +286,8 @@ def test_somebody_else_s_password_can_t_be_sent_elsewhere_or_less_safely(
     home: ControlPlane, namespace: str, author: Asking, change: Said
 ) -> None:
     administrator = Asking(home.client(), namespace)
-    safely = CLUSTER | {"tls": TRUST, "sasl": PASSWORD | {"mechanism": "SCRAM-SHA-512"}}
+    login: Said = {"tls": TRUST, "sasl": PASSWORD | {"mechanism": "SCRAM-SHA-512"}}
+    safely = CLUSTER | login | {"controllers": {"bootstrapServers": ["c-0.kafka:9093"], **login}}
     administrator.create(CLUSTERS, "prod", safely)
 
     with pytest.raises(Refused, match="author may not get every Secret"):
@@ -295,6 +303,46 @@ def test_what_concerns_no_secret_is_free_and_so_is_giving_one_up(
     author.patch(CLUSTERS, "prod", suspend=True, policyRef={"name": "strict"}, history={"limit": 5})
     author.patch_metadata(CLUSTERS, "prod", labels={"team": "payments"})
     author.patch(CLUSTERS, "prod", sasl=None)
+
+
+@pytest.mark.parametrize(
+    "login",
+    [
+        {"sasl": PASSWORD},
+        {"tls": {"caSecretRef": {"name": "kafka-password"}}},
+        {"tls": {"certSecretRef": {"name": "kafka-password"}}},
+    ],
+    ids=["a password", "authorities", "a certificate"],
+)
+def test_a_secret_for_the_controllers_is_a_secret_like_any_other(author: Asking, login: Said) -> None:
+    with pytest.raises(Refused, match=r"author may not get every Secret .*kafka-password in"):
+        author.create(CLUSTERS, "other", CLUSTER | {"controllers": {"bootstrapServers": ["c-0.kafka:9093"], **login}})
+
+
+MANY = {
+    "tls": {"caSecretRef": {"name": "a"}, "certSecretRef": {"name": "b"}},
+    "sasl": changed(PASSWORD, "passwordSecretRef.name", "c"),
+    "controllers": {
+        "bootstrapServers": ["c-0.kafka:9093"],
+        "tls": {"caSecretRef": {"name": "d"}, "certSecretRef": {"name": "e"}},
+        "sasl": changed(PASSWORD, "passwordSecretRef.name", "f"),
+    },
+}
+
+
+@pytest.mark.parametrize("foreign", [*"abcdef"])
+def test_each_secret_of_many_is_asked_for(
+    home: ControlPlane, namespace: str, kubectl: Kubectl, author: Asking, foreign: str
+) -> None:
+    """The API server grants an expression no more than two such questions."""
+    own = sorted({*"abcdef"} - {foreign})
+    kubectl.apply(author_of_clusters(*own))
+    for name in own:
+        wait_until(f"the right to get {name} holds", partial(may, author, "get", "", "secrets", name), bool)
+
+    with pytest.raises(Refused, match=r"author may not get every Secret .*\(a, b, c, d, e, f in"):
+        author.create(CLUSTERS, "prod", CLUSTER | MANY)
+    Asking(home.client(), namespace).create(CLUSTERS, "prod", CLUSTER | MANY)
 
 
 def test_the_user_of_a_strimzi_ref_is_a_secret_like_any_other(

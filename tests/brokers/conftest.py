@@ -18,12 +18,12 @@ from brokers import forked
 from fidelity import on_brokers
 from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
 from kafka_recovery.cluster.brokers import Address
-from kafka_recovery.cluster.kafka_cluster import KafkaCluster
+from kafka_recovery.cluster.kafka_cluster import Controllers, KafkaCluster
 from kafka_recovery.cluster.security import Security
 from kafka_recovery.cluster.sockets import Dial
 from kafka_recovery.domain.election import ElectionAnswer, Scope
 from kafka_recovery.domain.ids import TopicPartition
-from kafka_recovery.domain.outcome import Report
+from kafka_recovery.domain.outcome import Outcome, Report
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
 from kafka_recovery.recovery.engine import Engine
@@ -77,6 +77,10 @@ SOON = Timing(quarantine=timedelta(seconds=5))
 """Nothing in these tests takes Kafka the minute that an engine waits by itself; `test_crashes.py` has one that does."""
 
 
+LED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
+"""An election of ours was verified; a replica joins the ISR about when it is looked for there."""
+
+
 class Says:
     """Approvals that always answer the same."""
 
@@ -113,7 +117,10 @@ class Interrupted:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """The engine on one real cluster; every call opens connections and the journal anew, as a new process would."""
+    """The engine on one real cluster; every call opens connections and the journal anew, as a new process would.
+
+    `reads_history`: it reads the metadata log at the controller.
+    """
 
     kafka: RealKafka
     journal: Path
@@ -123,6 +130,7 @@ class Recovery:
     after_election: Callable[[], None] = lambda: None
     election_deadline: timedelta = timedelta(seconds=20)
     dial: Dial | None = None
+    reads_history: bool = False
 
     def with_(self, **changes: Any) -> Recovery:
         return replace(self, **changes)
@@ -130,8 +138,13 @@ class Recovery:
     @asynccontextmanager
     async def cluster(self) -> AsyncIterator[KafkaCluster]:
         addresses = [Address.parse(address) for address in self.kafka.bootstrap.split(",")]
-        async with KafkaCluster(addresses, Security(), dial=self.dial) as cluster:
+        async with KafkaCluster(addresses, Security(), dial=self.dial, controllers=self._controllers()) as cluster:
             yield cluster
+
+    def _controllers(self) -> Controllers | None:
+        if not self.reads_history:
+            return None
+        return Controllers([Address.parse(self.kafka.controller_address)], Security())
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Engine]:

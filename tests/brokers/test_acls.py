@@ -40,6 +40,7 @@ EVERYTHING = {
     "identity": (*CLUSTER, "describe_configs"),
     "cluster": (*CLUSTER, "describe"),
     "alter": (*CLUSTER, "alter"),
+    "action": (*CLUSTER, "cluster_action"),
 }
 """The table of docs/acls.md, by a short name."""
 
@@ -52,6 +53,7 @@ PRINCIPALS = {
     "no-configs": {"describe", "read", "cluster", "alter"},
     "no-cluster": {"describe", "read", "configs"},
     "robbed": {"describe", "read", "configs", "cluster", "alter"},
+    "at-controllers": {"action"},
 }
 """Who has which ACLs. READ implies DESCRIBE, ALTER implies DESCRIBE: so those who lack DESCRIBE lack these too."""
 ROBBED_OF = [Acl("User:robbed", *EVERYTHING[acl]) for acl in ("describe", "read", "configs")]
@@ -330,3 +332,42 @@ class TestNotLetIn:
         said = self.refused(command, tmp_path, guarded.address(2, Mechanism.SCRAM), config)
 
         assert "speaks TLS" in said or "security.protocol PLAINTEXT may not fit the listener" in said
+
+
+def explained(guarded: RealKafka, command: Command, tmp_path: Path, at_controllers: Credentials) -> str:
+    """What a principal that may look at the brokers hears, with another login at the controller."""
+    looks = guarded.client_properties(Credentials(Mechanism.SCRAM, "looks", PASSWORD))
+    brokers = ("--bootstrap-server", guarded.bootstrap_for(Mechanism.SCRAM), "--command-config", str(looks))
+    login = ("--controller-config", str(guarded.client_properties(at_controllers)))
+    where = (*brokers, "--bootstrap-controller", guarded.guarded_controller_address, *login)
+    done = command(TOOL, "explain", "orders-0", *where)
+    assert_no_secret(done, tmp_path)
+    assert done.returncode == 0, done.stderr
+    return " ".join(done.stdout.split())
+
+
+def test_with_cluster_action_at_the_controllers_the_history_is_read(
+    guarded: RealKafka, command: Command, tmp_path: Path
+) -> None:
+    told = explained(guarded, command, tmp_path, Credentials(Mechanism.SCRAM, "at-controllers", PASSWORD))
+
+    assert "a history without unclean election: one happened since all replicas were in sync" in told, told
+
+
+def test_without_cluster_action_at_the_controllers_nothing_is_proven_and_the_right_is_named(
+    guarded: RealKafka, command: Command, tmp_path: Path
+) -> None:
+    """The one that may do everything else."""
+    told = explained(guarded, command, tmp_path, Credentials(Mechanism.SCRAM, "recovers", PASSWORD))
+
+    assert "Loss: Unknown" in told
+    assert "CLUSTER_ACTION on the cluster (at the controllers)" in told, told
+
+
+def test_a_wrong_password_at_the_controllers_is_told_and_keeps_nobody_from_looking(
+    guarded: RealKafka, command: Command, tmp_path: Path
+) -> None:
+    told = explained(guarded, command, tmp_path, Credentials(Mechanism.SCRAM, "at-controllers", "not the password"))
+
+    assert "Loss: Unknown" in told
+    assert guarded.guarded_controller_address in told, told

@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
-from brokers.conftest import ON_3_9, SOON, WITHOUT_ELR, Says
-from kafka_recovery.cluster.assignment_order import AssignmentOrderElection
-from kafka_recovery.cluster.brokers import Address
-from kafka_recovery.cluster.kafka_cluster import Controllers, KafkaCluster
-from kafka_recovery.cluster.security import Security
-from kafka_recovery.domain.election import Scope
+from brokers.conftest import LED, ON_3_9, WITHOUT_ELR, Recovery
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
-from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
-from kafka_recovery.recovery.engine import Engine
-from kafka_recovery.recovery.local_storage import local_journal
 from testbed.cluster import RealKafka
 
 pytestmark = pytest.mark.brokers
 
 TWO, ONE, LOWERED = "two-in-sync", "one-in-sync", "lowered-for-a-moment"
-LED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})
-"""Broker 3 joins the ISR about when it is looked for there."""
 BY_ITSELF = Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),))
-
-
-@asynccontextmanager
-async def engine(kafka: RealKafka, journal: Path) -> AsyncIterator[Engine]:
-    """It reads the metadata log at the controller, and nobody would approve anything."""
-    addresses = [Address.parse(address) for address in kafka.bootstrap.split(",")]
-    controllers = Controllers([Address.parse(kafka.controller_address)], Security())
-    async with KafkaCluster(addresses, Security(), controllers=controllers) as cluster:
-        with local_journal(journal, kafka.cluster_id) as kept:
-            yield Engine(cluster, AssignmentOrderElection(cluster), kept, Says(None), BY_ITSELF, timing=SOON)
 
 
 def left_alone(kafka: RealKafka, wait: Callable[[Acknowledged], None]) -> Acknowledged:
@@ -73,7 +51,7 @@ def classes(plan: Plan) -> dict[str, tuple[int | None, LossClass]]:
 
 @pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
 async def test_what_loses_nothing_is_recovered_with_nobody_asked_and_what_may_lose_waits(
-    kafka: RealKafka, tmp_path: Path
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
 ) -> None:
     """Kafka calls all three unclean. Where two had to be in sync, nothing was acknowledged to one alone.
 
@@ -89,14 +67,13 @@ async def test_what_loses_nothing_is_recovered_with_nobody_asked_and_what_may_lo
 
     told = left_alone(kafka, alone)
 
-    async with engine(kafka, tmp_path) as ours:
-        plan = await ours.plan(Scope(None))
-        assert classes(plan) == {
-            TWO: (2, LossClass.LOSSLESS),
-            ONE: (2, LossClass.UNKNOWN),
-            LOWERED: (2, LossClass.UNKNOWN),
-        }
-        report = await ours.recover(Scope(None))
+    ours = recovery(kafka).with_(policy=BY_ITSELF, approver=None, reads_history=True)
+    assert classes(await ours.plan()) == {
+        TWO: (2, LossClass.LOSSLESS),
+        ONE: (2, LossClass.UNKNOWN),
+        LOWERED: (2, LossClass.UNKNOWN),
+    }
+    report = await ours.recover()
 
     outcomes = {topic: report[TopicPartition(topic, 0)].outcome for topic in told.values}
     assert outcomes[TWO] in LED

@@ -174,6 +174,14 @@ def test_the_testbed_asks_nobody_who_is_behind(kafka: RealKafka) -> None:
     assert kafka.describe("orders")[0].leader == 2
 
 
+def test_a_frozen_broker_stands_still_at_once(kafka: RealKafka) -> None:
+    """A leader that went on for a moment would serve a follower that is thawed next."""
+    for broker in kafka.brokers:
+        kafka.freeze(broker)
+        stopped = [pid for pid in kafka.processes if os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)]
+        assert len(stopped) == broker
+
+
 def test_a_topic_is_made_though_those_that_may_be_named_as_controller_stand_still(kafka: RealKafka) -> None:
     for broker in (2, 3):
         kafka.freeze(broker)

@@ -50,21 +50,10 @@ app = typer.Typer(
 )
 
 
-def _target(
-    bootstrap: str,
-    config: Path | None,
-    cluster_id: str | None,
-    driver: Driver,
-    key: int | None,
-    controllers: str | None = None,
-    controller_config: Path | None = None,
-) -> Target:
+def _target(bootstrap: str, config: Path | None, cluster_id: str | None, driver: Driver, key: int | None) -> Target:
     from kafka_recovery.cli.cluster.wiring import Target
 
-    kip_1275 = Kip1275(driver, key)
-    return Target(
-        bootstrap, config, cluster_id, kip_1275=kip_1275, controllers=controllers, controller_config=controller_config
-    )
+    return Target(bootstrap, config, cluster_id, kip_1275=Kip1275(driver, key))
 
 
 def _say_version(asked: bool) -> None:
@@ -130,15 +119,8 @@ def plan(
     """Decide what would be done, and why. Changes nothing."""
     from kafka_recovery.cli.cluster import looking
 
-    target = _target(
-        bootstrap_server,
-        command_config,
-        expect_cluster_id,
-        driver,
-        replica_log_info_api_key,
-        bootstrap_controller,
-        controller_config,
-    )
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = target.reading_at(bootstrap_controller, controller_config)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
     run(lambda _: looking.plan(context.obj, target, policy, which, out, output))
 
@@ -170,15 +152,8 @@ def explain(
     """Say why one partition is decided as it is: each replica, its rank, what it lacks, and what may be lost."""
     from kafka_recovery.cli.cluster import looking
 
-    target = _target(
-        bootstrap_server,
-        command_config,
-        expect_cluster_id,
-        driver,
-        replica_log_info_api_key,
-        bootstrap_controller,
-        controller_config,
-    )
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = target.reading_at(bootstrap_controller, controller_config)
     run(lambda _: looking.explain(context.obj, target, policy, partition, plan, journal, output))
 
 
@@ -228,15 +203,8 @@ def execute(
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
 
-    target = _target(
-        bootstrap_server,
-        command_config,
-        expect_cluster_id,
-        driver,
-        replica_log_info_api_key,
-        bootstrap_controller,
-        controller_config,
-    )
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = target.reading_at(bootstrap_controller, controller_config)
     run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
 
 
@@ -261,15 +229,8 @@ def recover(
     from kafka_recovery.cli.cluster import changing, looking
     from kafka_recovery.cli.cluster.changing import Site
 
-    target = _target(
-        bootstrap_server,
-        command_config,
-        expect_cluster_id,
-        driver,
-        replica_log_info_api_key,
-        bootstrap_controller,
-        controller_config,
-    )
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = target.reading_at(bootstrap_controller, controller_config)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
 
     async def recovered(stop: Interrupts) -> ExitCode:
@@ -296,15 +257,8 @@ def resume(
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
 
-    target = _target(
-        bootstrap_server,
-        command_config,
-        expect_cluster_id,
-        driver,
-        replica_log_info_api_key,
-        bootstrap_controller,
-        controller_config,
-    )
+    target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
+    target = target.reading_at(bootstrap_controller, controller_config)
     run(lambda stop: changing.resume(Site(context.obj, target, journal, output, stop), policy))
 
 

@@ -141,6 +141,7 @@ class Office:
             fingerprint="",
             kafka=cast(Any, None),
             watcher=cast(Any, Seen()),
+            history=cast(Any, None),
             fence=lambda: None,
             metrics=Metrics(),
             policy=RULES,

@@ -123,6 +123,8 @@ def _rankings(path: str, *values: Any, says: str = "") -> list[Case]:
 
 _RULES = [{"name": "pay", "topics": {"prefixes": ["pay-"]}}, {"name": "rest"}]
 _SECRET = {"name": "s"}
+_SASL = {"mechanism": "PLAIN", "username": "Ann Ö.", "passwordSecretRef": {"name": "s", "key": "p"}}
+_CONTROLLERS = {"bootstrapServers": ["c-0.kafka:9093", "[::1]:9093"]}
 
 GOOD = [
     *_policies(
@@ -147,7 +149,11 @@ GOOD = [
     *_clusters("bootstrapServers", ["k:1"], ["10.0.0.1:65535", "[::1]:9092", "K_8-s.example:443"], ["k:9092"] * 64),
     *_clusters("tls", {}, {"caSecretRef": _SECRET}, {"caSecretRef": {"name": "s", "key": "ca.pem"}}),
     *_clusters("tls.certSecretRef", _SECRET, {"name": "s", "certKey": "user.crt", "keyKey": "user.key"}),
-    *_clusters("sasl", {"mechanism": "PLAIN", "username": "Ann Ö.", "passwordSecretRef": {"name": "s", "key": "p"}}),
+    *_clusters("sasl", _SASL),
+    *_clusters("controllers", _CONTROLLERS, {**_CONTROLLERS, "tls": {}}, {**_CONTROLLERS, "sasl": _SASL}),
+    *_strimzi(
+        "controllers", {**_CONTROLLERS, "tls": {"caSecretRef": {"name": "ca"}, "certSecretRef": {"name": "own"}}}
+    ),
     *_strimzi("strimziRef", {"name": "prod"}, {"name": "a.b-c", "listener": "tls", "user": "kafka-recovery"}),
     *_strimzi("strimziRef.name", "n" * 63),
     *_strimzi("strimziRef.listener", "9", "l" * 11),
@@ -231,6 +237,8 @@ BAD = [
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "", "passwordSecretRef": {"name": "s", "key": "p"}}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "a\nb", "passwordSecretRef": {"name": "s", "key": "p"}}),
     *_clusters("sasl", {"mechanism": "PLAIN", "username": "u", "passwordSecretRef": {"name": "s"}}),
+    *_clusters("controllers", {}, {"bootstrapServers": []}, {"bootstrapServers": ["c-0"]}, {"tls": {}}),
+    *_clusters("controllers", {**_CONTROLLERS, "sasl": {**_SASL, "mechanism": "OAUTHBEARER"}}),
     *_clusters("strimziRef", {"name": "prod"}, says="give either bootstrapServers or strimziRef"),
     *_strimzi("strimziRef", GONE, says="give either bootstrapServers or strimziRef"),
     *_strimzi("tls", {}, {"caSecretRef": _SECRET}, says="tls and sasl go with bootstrapServers only"),

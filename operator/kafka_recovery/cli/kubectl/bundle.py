@@ -31,6 +31,12 @@ from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECORDS, RECOVERIES
 
 OPERATORS_PODS = "app.kubernetes.io/name=kafka-recovery-operator"
+_USERS = (
+    ("spec", "sasl", "username"),
+    ("spec", "controllers", "sasl", "username"),
+    ("spec", "strimziRef", "user"),
+)
+"""Where objects name a Kafka user."""
 _LOG_LINES = 20_000
 _LOG_BYTES = 16 * 1024 * 1024
 _METADATA = (
@@ -131,11 +137,16 @@ def support_bundle(session: Session, out: Path | None, operator_namespace: str |
 def without_secrets(obj: Object) -> Object:
     """One of our objects with known metadata only, and without the name of a Kafka user."""
     kept: Object = {key: value for key, value in obj.items() if key in ("apiVersion", "kind", "spec", "status")}
-    spec = kept.get("spec")
-    for part, name in (("sasl", "username"), ("strimziRef", "user")):
-        if isinstance(spec, dict) and isinstance(spec.get(part), dict) and name in spec[part]:
-            kept["spec"] = spec = spec | {part: spec[part] | {name: "(left out)"}}
+    for way in _USERS:
+        kept = _without(kept, *way)
     return kept | {"metadata": _metadata(obj)}
+
+
+def _without(fields: Object, first: str, *rest: str) -> Object:
+    """The same, with "(left out)" for what stands at this place, if anything does."""
+    if first not in fields or (rest and not isinstance(fields[first], dict)):
+        return fields
+    return fields | {first: _without(fields[first], *rest) if rest else "(left out)"}
 
 
 def _metadata(obj: Object) -> Object:

@@ -167,7 +167,10 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         loss = f"worst loss class {details.get('lossClass', '?')}"
         when = "When it was planned: " if incident.finished else ""
         cost = [f"  {when}{details['cost']}"] if details.get("cost") else []
-        yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost)
+        wait = [f"  {details['waiting']}"] if details.get("waiting") and not incident.finished else []
+        yield lines(
+            f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost, *wait
+        )
 
 
 def _unused(incident: Incident, said: Sequence[Object]) -> str:

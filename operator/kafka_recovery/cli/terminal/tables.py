@@ -12,6 +12,7 @@ from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
 from kafka_recovery.decision.returns import before_consent
+from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -68,7 +69,7 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
     return Group(
         lines(f"Plan for cluster {plan.cluster_id}", "", in_a_line(plan, found)),
         cost_table(found),
-        lines(*(() if over else before_consent(plan)), ""),
+        lines(*(() if over else (*elect_or_wait(plan), *before_consent(plan))), ""),
         _decisions(plan, shown),
         lines(*ending),
         _sentences([*reasons, *gone]),

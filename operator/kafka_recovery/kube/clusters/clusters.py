@@ -17,6 +17,8 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.cool_down import CoolDown
+from kafka_recovery.kube.clusters.credentials import usable
+from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, untaken_of, why_not_open
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
@@ -170,6 +172,7 @@ class Clusters:
                 datetime.now(UTC),
                 self._same.doubled(key) or cluster.damaged,
                 cluster.incarnations,
+                cluster.history.problem,
             ),
         )
         return RESYNC if cluster.reachable() else AGAIN
@@ -243,11 +246,15 @@ class Clusters:
         await self._close(key)
         earlier = await self._earlier_recoveries(spec.cluster_id)
         untaken = untaken_of(key, earlier)
-        kafka = KafkaCluster(found.servers, found.security, spec.cluster_id, kip_1275=spec.kip_1275)
+        controllers = await usable(found.controllers)
+        kafka = KafkaCluster(
+            found.servers, found.security, spec.cluster_id, kip_1275=spec.kip_1275, controllers=controllers
+        )
         desk = ClusterDesk(self, key, spec.cluster_id)
         watcher = Watcher(key[1], kafka, desk, SystemClock(), self._pace, others(self.api, spec))
         unread = Reason("NoPolicy", "not read yet")
-        cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, self._fence, self._metrics, unread)
+        history = HistoryFollower(kafka, lambda: self._history_changed(key))
+        cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
         cluster.untaken = untaken
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
@@ -261,6 +268,8 @@ class Clusters:
         self._open[key] = cluster
         with about(cluster=cluster.label):
             cluster.task = asyncio.create_task(watcher.run(), name=f"watcher {key[0]}/{key[1]}")
+            if controllers is not None:
+                history.start(cluster.label)
         cluster.task.add_done_callback(lambda task: self._watcher_ended(cluster, task))
         self._changed(key)
         return cluster
@@ -272,6 +281,14 @@ class Clusters:
             params = {"fieldSelector": "status.outcome!=Recovered"}
             found += await self.api.list_all(RECOVERIES.path(namespace), params=params)
         return [each for each in found if each["spec"]["clusterId"] == cluster_id]
+
+    def _history_changed(self, key: Key) -> None:
+        """Its recoveries look again once there is more to prove."""
+        if cluster := self._open.get(key):
+            self._metrics.history("/".join(key), cluster.history.problem is None)
+            self._soon(key, timedelta(0))
+            if cluster.history.problem is None:
+                self._changed(key)
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
         """A defect of ours ended it: say so, and open the cluster anew."""
@@ -341,7 +358,7 @@ def _is_of(raw: Object, cluster_id: str) -> bool:
     return bool(status) and status.get("clusterId", cluster_id) == cluster_id
 
 
-_WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False"}
+_WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False", "HistoryKnown": "True"}
 
 
 @dataclass(frozen=True, slots=True)

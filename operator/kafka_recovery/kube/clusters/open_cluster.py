@@ -16,6 +16,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.cool_down import CoolDown
+from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.measured import MeasuredCluster, MeasuredElection
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Api, Object
@@ -42,6 +43,7 @@ class OpenCluster:
     fingerprint: str
     kafka: KafkaCluster
     watcher: Watcher
+    history: HistoryFollower
     fence: Callable[[], None]
     metrics: Metrics
     policy: Policy | Reason
@@ -170,6 +172,7 @@ class OpenCluster:
         if self.task:
             self.task.cancel()
             await asyncio.gather(self.task, return_exceptions=True)
+        await self.history.stop()
         await self.last_seen.stop()
         await self.kafka.__aexit__(None, None, None)
 

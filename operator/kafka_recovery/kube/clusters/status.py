@@ -12,6 +12,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
+from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, NOT_READ
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, condition, merged
 from kafka_recovery.kube.watching.waits import WAITS
 from kafka_recovery.kube.watching.watch import BrokerState
@@ -32,7 +33,7 @@ def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime
     return {
         "observedGeneration": generation,
         **{name: old[name] for name in _KEPT if name in old},
-        "conditions": _conditions(why, unknown, unknown, generation, old, now),
+        "conditions": _conditions(why, unknown, unknown, unknown, generation, old, now),
     }
 
 
@@ -46,10 +47,12 @@ def watched(
     now: datetime,
     doubled: Reason | None = None,
     incarnations: Mapping[int, int] = MappingProxyType({}),
+    history: Reason | None = NO_CONTROLLERS,
 ) -> dict[str, Any]:
     """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there.
 
-    `incarnations`: how often each broker had come back before it was watched by this process.
+    `incarnations`: how often each broker had come back before it was watched by this process. `history`: why no ISR
+    history is known, if so.
     """
     ready = doubled or _ready(view, policy)
     status: dict[str, Any] = {
@@ -57,7 +60,7 @@ def watched(
         "observedGeneration": generation,
         **(_brokers(view, old, now, incarnations) if view.pulsed_at is not None or "brokers" not in old else {}),
         "openRecoveries": recoveries,
-        "conditions": _conditions(ready, _healthy(view), _isolation(view), generation, old, now),
+        "conditions": _conditions(ready, _healthy(view), _isolation(view), history, generation, old, now),
     }
     if view.scanned_at is not None:
         status["offlinePartitions"] = len(view.offline)
@@ -135,6 +138,7 @@ def _conditions(
     unready: Reason | None,
     sick: Reason | None,
     isolated: Reason | None,
+    history: Reason | None,
     generation: int,
     old: Mapping[str, Any],
     now: datetime,
@@ -142,16 +146,18 @@ def _conditions(
     ready = unready or Reason("Watching", "it is looked at several times a second")
     health = sick or Reason("AllLed", "every partition has a leader")
     alone = isolated or Reason("Trusted", "what is seen can be relied on")
+    proofs = history or Reason("MetadataLogRead", "plans say which elections are proven to lose nothing")
     said = (
         ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
         ("KafkaHealthy", None if health.code in _UNKNOWN else sick is None, health),
         ("Isolated", None if alone.code in _UNKNOWN else isolated is not None, alone),
+        ("HistoryKnown", None if proofs.code in _UNKNOWN else history is None, proofs),
     )
     new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
     return merged(old.get("conditions", ()), new, now)
 
 
-_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting"})
+_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, NOT_READ.code})
 
 
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:

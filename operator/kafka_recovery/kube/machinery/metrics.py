@@ -108,6 +108,9 @@ class Metrics:
             "offline_partitions", "Partitions without a leader, at the last full look.", "cluster"
         )
         self._isolated = self._gauge("isolated", "1 while the operator's own look can't be trusted, else 0.", "cluster")
+        self._history = self._gauge(
+            "history_known", "1 while the metadata log is read, 0 while it can't be: nothing is proven then.", "cluster"
+        )
         self._last_probe = self._gauge(
             "last_probe_timestamp_seconds", "When the cluster last answered a probe (Unix time).", "cluster"
         )
@@ -184,6 +187,11 @@ class Metrics:
         if offline is not None:
             self._offline.labels(cluster).set(offline)
         self._isolated.labels(cluster).set(isolated)
+
+    def history(self, cluster: str, known: bool) -> None:
+        """Whether the metadata log of a cluster whose controllers were named is read."""
+        self._begin(cluster)
+        self._history.labels(cluster).set(known)
 
     def not_watched(self, cluster: str) -> None:
         """There is such a WatchedCluster, and it can't be opened."""
@@ -300,6 +308,7 @@ class Metrics:
             self._recovery,
             self._offline,
             self._isolated,
+            self._history,
             self._last_probe,
             self._open,
             self._partitions,

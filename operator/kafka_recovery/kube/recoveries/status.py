@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
+from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -58,7 +59,7 @@ class PlanNow:
     """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured.
 
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
-    broker may lose by it, and `cost` the same in a sentence.
+    broker may lose by it, and `cost` the same in a sentence. `waiting`: what may be better than electing.
     """
 
     digest: str
@@ -73,6 +74,7 @@ class PlanNow:
     declines: frozenset[TopicPartition] = frozenset()
     costs: tuple[BrokerCost, ...] = ()
     cost: str = ""
+    waiting: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,7 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
         cost=in_a_line(plan, found),
+        waiting=" ".join(elect_or_wait(plan)),
     )
 
 
@@ -193,7 +196,7 @@ def status_of(known: Known, generation: int, old: Mapping[str, Any], now: dateti
         status["finishedAt"] = old.get("finishedAt") or _instant(now)
     if known.left:
         status["leftOffline"] = left_offline(known.left)
-    if plan := (_plan(known.lasting) if known.lasting else {}) | _cost(known):
+    if plan := (_plan(known.lasting) if known.lasting else {}) | _waiting(known) | _cost(known):
         status["plan"] = plan  # also where the plan is void by now: what was elected may have lost records
     if known.history:
         status["plans"] = [told.as_said() for told in known.history]
@@ -268,6 +271,12 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
         **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),
         **({"cost": _cut(plan.cost)} if plan.cost else {}),
     }
+
+
+def _waiting(known: Known) -> dict[str, str]:
+    """What is better than electing, while somebody is asked: once others lead, it would be bad advice."""
+    asked = known.plan if known.phase is Phase.AWAITING_APPROVAL else None
+    return {"waiting": _cut(asked.waiting)} if asked and asked.waiting else {}
 
 
 def _may_lose(cost: BrokerCost) -> dict[str, Any]:

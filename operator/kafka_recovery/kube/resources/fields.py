@@ -120,6 +120,14 @@ class SaslFields(Fields):
     password_secret_ref: SecretKeyReference
 
 
+class ControllersFields(Fields):
+    """The controllers' own listeners, and how to get in there."""
+
+    bootstrap_servers: Annotated[list[Annotated[str, ADDRESS]], Field(min_length=1, max_length=64)]
+    tls: TlsFields | None = None
+    sasl: SaslFields | None = None
+
+
 class StrimziReference(Fields):
     """A Kafka of Strimzi's in the same namespace, and whom to go in as. Its listeners are named as Strimzi allows."""
 
@@ -144,6 +152,7 @@ class ClusterSpec(Fields):
     strimzi_ref: StrimziReference | None = None
     tls: TlsFields | None = None
     sasl: SaslFields | None = None
+    controllers: ControllersFields | None = None
     policy_ref: Reference | None = None
     authority: Annotated[Authority, OneOf(Authority)] = ABSENT
     driver: Annotated[Driver, OneOf(Driver)] = ABSENT

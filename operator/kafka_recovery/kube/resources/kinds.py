@@ -28,6 +28,7 @@ from kafka_recovery.formats.policy_file import policy_of
 from kafka_recovery.kube.resources.fields import (
     ApprovalSpec,
     ClusterSpec,
+    ControllersFields,
     Envelope,
     HistoryFields,
     RecoverySpec,
@@ -143,6 +144,15 @@ class SaslSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class ControllersSpec:
+    """The controllers' own listeners, all of them, where the metadata log is read. `tls` None: plain text."""
+
+    addresses: tuple[Address, ...]
+    tls: TlsSpec | None = None
+    sasl: SaslSpec | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class StrimziRef:
     """A Kafka of Strimzi's in the same namespace. `listener` None: `strimzi` chooses; `user`: a KafkaUser's name."""
 
@@ -165,6 +175,7 @@ class WatchedCluster:
     """A Kafka cluster, how to get in, and how far the operator may go there. `tls` None: plain text.
 
     `strimzi`: what stands here instead of addresses, `tls` and `sasl`; those are then read from Strimzi's objects.
+    `controllers` None: no election is proven to lose nothing.
     """
 
     meta: Meta
@@ -178,6 +189,7 @@ class WatchedCluster:
     history: History = field(default_factory=History)
     strimzi: StrimziRef | None = None
     kip_1275: Kip1275 = field(default_factory=Kip1275)
+    controllers: ControllersSpec | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +247,7 @@ def read_cluster(obj: object) -> WatchedCluster:
     return WatchedCluster(
         meta,
         cluster_id=spec.cluster_id,
-        bootstrap_servers=tuple(Address.parse(address) for address in spec.bootstrap_servers or ()),
+        bootstrap_servers=_addresses(spec.bootstrap_servers or ()),
         strimzi=StrimziRef(**spec.strimzi_ref.given()) if spec.strimzi_ref else None,
         tls=_tls(spec.tls) if spec.tls else None,
         sasl=_sasl(spec.sasl) if spec.sasl else None,
@@ -244,6 +256,7 @@ def read_cluster(obj: object) -> WatchedCluster:
         suspend=bool(spec.suspend),
         kip_1275=Kip1275(spec.driver or Driver.AUTO, spec.replica_log_info_api_key),
         history=_history(spec.history, name) if spec.history else History(),
+        controllers=_controllers(spec.controllers) if spec.controllers else None,
     )
 
 
@@ -336,6 +349,18 @@ def checked_spec(model: type[Model], envelope: Envelope, name: str) -> Model:
 
 def _refusal(name: str, problems: Sequence[Problem]) -> InvalidDocument:
     return InvalidDocument("\n".join(f"{name}: {written(path)}: {problem}" for path, problem in problems))
+
+
+def _addresses(servers: Sequence[str]) -> tuple[Address, ...]:
+    return tuple(map(Address.parse, servers))
+
+
+def _controllers(fields: ControllersFields) -> ControllersSpec:
+    return ControllersSpec(
+        _addresses(fields.bootstrap_servers),
+        tls=_tls(fields.tls) if fields.tls else None,
+        sasl=_sasl(fields.sasl) if fields.sasl else None,
+    )
 
 
 def _tls(fields: TlsFields) -> TlsSpec:

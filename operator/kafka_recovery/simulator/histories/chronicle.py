@@ -188,11 +188,14 @@ class Chronicle:
         return since
 
     def states(self, id: TopicPartition, since: float, until: float) -> tuple[PartitionState, ...]:
-        """The partition's states by the controller itself that were in force at any moment of this time."""
+        """The partition's states by the controller itself that were in force at any moment of this time.
+
+        None of a partition that never was: a garbled answer may have told an engine of it.
+        """
         log = self.kafka.controllers.log
         found = log.partitions.all_of(id)
         times = [log.time(offset) for offset, _ in found]
-        ends = [*times[1:], float("inf")]
+        ends = [*times, float("inf")][1:]
         return tuple(
             state
             for (_, state), began, end in zip(found, times, ends, strict=True)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from kafka_recovery.cluster.metadata_log.messages import ID
 from kafka_recovery.simulator.model.errors import Error
 from kafka_recovery.simulator.model.grants import Operation
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.requests import ApiVersions, Request, Versions
 from kafka_recovery.simulator.wire.changes import quorum_of
 from kafka_recovery.simulator.wire.exchange import Exchange, Failed, Values
-from kafka_recovery.simulator.wire.metadata_log import ID, Written
+from kafka_recovery.simulator.wire.metadata_log import Written
 
 _CONTROLLERS = 2
 """The endpoint type that a controller describes."""

@@ -18,8 +18,6 @@ from kafka_recovery.simulator.wire.ids import uuid_of
 from kafka_recovery.simulator.wire.record_schemas import fields, record
 from kafka_recovery.simulator.wire.records import ZERO
 
-NAME, ID = "__cluster_metadata", uuid.UUID(int=1)
-
 _LARGEST_BATCH = 500
 _MAGIC, _CONTROL = 2, 0x20
 _EPOCH_AT, _CRC_AT, _ATTRIBUTES_AT = 12, 17, 21

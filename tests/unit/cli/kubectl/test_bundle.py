@@ -60,7 +60,8 @@ def test_no_secret_is_in_it_or_even_asked_for(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes, tmp_path: Path
 ) -> None:
     sasl = {"mechanism": "PLAIN", "username": "kafka-admin", "passwordSecretRef": {"name": "creds", "key": "pw"}}
-    incidents.cluster(sasl=sasl)
+    controllers = {"bootstrapServers": ["c-0:9093"], "sasl": {**sasl, "username": "kafka-admin-at-controllers"}}
+    incidents.cluster(sasl=sasl, controllers=controllers)
     copied = {"kubectl.kubernetes.io/last-applied-configuration": json.dumps({"username": "kafka-admin"})}
     kubernetes.memory.objects[CLUSTERS.path(NAMESPACE, "prod")]["metadata"]["annotations"] = copied
     kubernetes.memory.objects[f"/api/v1/namespaces/{NAMESPACE}/secrets/creds"] = {"metadata": {"name": "creds"}}
@@ -70,6 +71,7 @@ def test_no_secret_is_in_it_or_even_asked_for(
     found = contents(tmp_path / "b.tar.gz")
     (cluster,) = json.loads(found["objects/watchedclusters.json"])
     assert cluster["spec"]["sasl"]["passwordSecretRef"] == {"name": "creds", "key": "pw"}
+    assert cluster["spec"]["controllers"]["sasl"]["passwordSecretRef"] == {"name": "creds", "key": "pw"}
     assert "kafka-admin" not in "".join(found.values())
     assert not any("/secrets" in path for path in kubernetes.asked_for)
 

@@ -74,6 +74,21 @@ def test_an_address_that_is_none_is_named_before_anything_is_sent(address: str) 
     assert "host:port" in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["--bootstrap-controller", "kafka-1"], "--bootstrap-controller: "),
+        (["--controller-config", "reader.properties"], "--controller-config reader.properties: name controllers"),
+        (["--bootstrap-controller", "c:1", "--controller-config", "/nowhere"], "/nowhere: No such file or directory"),
+    ],
+)
+def test_controllers_that_cannot_be_asked_are_refused_before_anything_is_sent(words: list[str], problem: str) -> None:
+    refused = CliRunner().invoke(main.app, [*PLAN, "--bootstrap-server", "kafka-1:9092", *words])
+
+    assert refused.exit_code == 2
+    assert problem in refused.stderr
+
+
 @pytest.mark.parametrize("address", ["kafka-1:99999", "kafka-1:9092,kafka-2:0"])
 def test_a_port_that_does_not_exist_is_said_to_be_what_is_wrong(address: str) -> None:
     refused = CliRunner().invoke(main.app, ["plan", "--partition", "a-1", "--bootstrap-server", address])

@@ -10,8 +10,10 @@ from typing import Any, cast
 import pytest
 
 from kafka_recovery.cluster.errors import InvalidConfiguration
+from kafka_recovery.cluster.kafka_cluster import Controllers
 from kafka_recovery.cluster.security import Protocol
-from kafka_recovery.kube.clusters.credentials import Credentials, SecretForbidden, SecretMissing, credentials
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.clusters.credentials import Credentials, SecretForbidden, SecretMissing, credentials, usable
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.resources.kinds import CLUSTERS, read_cluster
 from testbed.certificates import Authority
@@ -140,6 +142,62 @@ async def test_certificates_that_are_none_are_refused_without_quoting_them(api: 
     assert "aGlkZGVu" not in str(refused.value)
 
 
+# Controllers
+
+AT_CONTROLLERS = {
+    "bootstrapServers": ["controller-0.kafka:9093"],
+    "tls": {"caSecretRef": {"name": "controllers-ca"}},
+    "sasl": {"mechanism": "PLAIN", "username": "bob", "passwordSecretRef": {"name": "controllers-login", "key": "pw"}},
+}
+
+
+@pytest.fixture
+def with_controllers(api: Secrets) -> Secrets:
+    """With what a login at the controllers needs, which is another one."""
+    api.keep("controllers-ca", ca_crt=base64.b64decode(api.objects[f"{SECRETS}/ca"]["data"]["ca.crt"]))
+    api.keep("controllers-login", pw="another-password")
+    return api
+
+
+async def test_controllers_have_a_way_in_of_their_own(with_controllers: Secrets) -> None:
+    found = await read(with_controllers, **SASL, controllers=AT_CONTROLLERS)
+
+    controllers = await usable(found.controllers)
+    assert isinstance(controllers, Controllers)
+    assert [str(each) for each in controllers.addresses] == ["controller-0.kafka:9093"]
+    assert (controllers.security.protocol, found.security.protocol) == (Protocol.SASL_SSL, Protocol.SASL_PLAINTEXT)
+
+
+async def test_brokers_are_reached_though_the_controllers_secret_is_missing(with_controllers: Secrets) -> None:
+    """Then nothing is proven, and everything else goes on."""
+    del with_controllers.objects[f"{SECRETS}/controllers-login"]
+
+    found = await read(with_controllers, **SASL, controllers=AT_CONTROLLERS)
+
+    assert found.controllers == Reason(
+        "SecretMissing",
+        "spec.controllers.sasl.passwordSecretRef: Secret controllers-login is not there; "
+        "create it in the namespace of the WatchedCluster",
+    )
+
+
+async def test_brokers_are_reached_though_the_controllers_certificates_are_none(with_controllers: Secrets) -> None:
+    with_controllers.keep("controllers-ca", ca_crt="-----BEGIN CERTIFICATE-----\naGlkZGVu\n-----END CERTIFICATE-----")
+
+    why = await usable((await read(with_controllers, controllers=AT_CONTROLLERS)).controllers)
+
+    assert isinstance(why, Reason)
+    assert why.message.startswith("spec.controllers: Secret controllers-ca, ca.crt")
+    assert "aGlkZGVu" not in why.message
+
+
+async def test_a_password_at_the_controllers_that_changed_is_noticed(with_controllers: Secrets) -> None:
+    before = (await read(with_controllers, controllers=AT_CONTROLLERS)).fingerprint
+    with_controllers.keep("controllers-login", pw="a-new-one")
+
+    assert (await read(with_controllers, controllers=AT_CONTROLLERS)).fingerprint != before
+
+
 # Fingerprints
 
 
@@ -157,6 +215,7 @@ async def test_a_fingerprint_stays_while_nothing_changes(api: Secrets) -> None:
         {"tls": {"caSecretRef": {"name": "ca"}}},
         {"driver": "designated"},
         {"replicaLogInfoApiKey": 94},
+        {"controllers": {"bootstrapServers": ["kafka-9.kafka:9093"]}},
     ],
     ids=lambda spec: next(iter(spec)),
 )

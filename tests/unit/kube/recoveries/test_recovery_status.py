@@ -219,6 +219,35 @@ def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> N
     )
 
 
+def awaited() -> Known:
+    """A recovery that asks a person about a plan; broker 1, the last of the ISR, is dead."""
+    plan = decide(
+        evidence(partition({1: None, 2: log(20), 3: log(27)})),
+        policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),
+    )
+    return Known(Phase.AWAITING_APPROVAL, WHY, 1, plan=plan_now(plan, "d" * 64, NOON))
+
+
+def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
+    told = status_of(awaited(), 1, {}, NOON)["plan"]["waiting"]
+
+    assert told.startswith("Before another broker leads, see whether broker 1 can be started with its own, intact disk")
+    assert "Never start one of its brokers on an empty or replaced disk" in told
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.AWAITING_APPROVAL])
+def test_nobody_reads_to_start_a_broker_once_the_plan_is_carried_out_or_over(phase: Phase) -> None:
+    """What a broker that comes back alone holds is deleted then."""
+    known = awaited()
+    end = End.RECOVERED if phase is Phase.ENDED else None
+    begun = (known.plan,) if known.plan else ()
+
+    told = status_of(replace(known, phase=phase, end=end, begun=begun), 1, {}, NOON)
+
+    assert told["plan"]["digest"] == "d" * 64
+    assert "waiting" not in told["plan"]
+
+
 # Times
 
 

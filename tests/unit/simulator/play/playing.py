@@ -12,6 +12,7 @@ from typing import Any
 
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.play.server import PlayServer
+from kafka_recovery.simulator.play.stage import named_incident
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,16 @@ def played(
         thread.join(10)
     if not stop[0].cancelled():
         stop[0].result()
+
+
+@contextmanager
+def played_incident(name: str, passwords: Mapping[str, str] | None = None) -> Iterator[Played]:
+    """One of the incidents that `play` has, at the moment at which a person would meet it."""
+    incident = named_incident(name)
+    kafka = incident.staged()
+    kafka.run_until(incident.begins_at)
+    with played(kafka, passwords) as cluster:
+        yield cluster
 
 
 def eventually(condition: Callable[[], bool]) -> None:

@@ -67,6 +67,26 @@ def test_the_divergent_log_is_longer_and_is_not_elected(tmp_path: Path) -> None:
         assert "2 of 2 partitions have a leader that answers" in shown + said
 
 
+PROVEN_ONLY = POLICY.replace("AutoApprove", "AutoApproveLossless")
+
+
+def test_what_the_metadata_log_proves_to_lose_nothing_is_recovered_with_nobody_asked(tmp_path: Path) -> None:
+    """Brokers are no controllers: named as such they tell no history, and the plan says so and elects nobody."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(PROVEN_ONLY)
+    with incident("lossless") as cluster:
+        alive = cluster.bootstrap.partition(",")[2]
+        at = ("--bootstrap-server", alive, "--policy", str(policy))
+        with command("explain", "orders-0", *at, "--bootstrap-controller", alive) as explaining:
+            shown, _ = explaining.communicate(120)
+        assert "name the controllers' own" in " ".join(shown.split())
+        for controllers, led in (((), None), (("--bootstrap-controller", cluster.server.controllers), 2)):
+            journal = ("--journal", str(tmp_path / "journal"))
+            with command("recover", *at, "--all-offline-partitions", *controllers, *journal) as recovering:
+                _, said = recovering.communicate(120)
+            assert cluster.do(lambda: leaders(cluster)) == {"orders-0": led}, said
+
+
 WITH_KIP_1275 = """version: 1
 seed: 2
 brokers: 3

@@ -1,0 +1,105 @@
+"""What is better than electing: which broker to look at first, and where nothing better can come back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.domain.evidence import Replica
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Loss, Plan
+from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import evidence, log, partition
+
+ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
+
+
+def dead(broker: int) -> Replica:
+    return Replica(BrokerId(broker), None, Reason("Unreachable", "connection refused"))
+
+
+def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 0, **facts: Any) -> Plan:
+    """A plan for one partition of each ISR on brokers 1 to 5; the first ones are `proven` Lossless."""
+    names = [TopicPartition("orders", number) for number in range(len(isrs))]
+    elected = {broker: dead(broker) if broker == 1 else log(10) for broker in range(1, 6)}
+    plan = decide(evidence(*(partition(elected, id=id) for id in names)), ANY)
+    assert len(plan.elections) == len(isrs), plan.decisions
+    held = {broker: dead(broker) if broker in away else log(10) for broker in range(1, 6)}
+    seen = [partition(held, id=id, isr=isr, **facts) for id, isr in zip(names, isrs, strict=True)]
+    lossless = Loss(LossClass.LOSSLESS, at_most=0, proof="it was read so")
+    decisions = [
+        replace(each, loss=lossless) if number < proven else each for number, each in enumerate(plan.decisions)
+    ]
+    return replace(plan, evidence=evidence(*seen), decisions=tuple(decisions))
+
+
+NEVER = (
+    "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Once another broker "
+    "leads, copy a broker's directories before you start it."
+)
+
+
+def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
+    first, never = elect_or_wait(planned((1,)))
+    assert first == (
+        "Before another broker leads, see whether broker 1 can be started with its own, intact disk: Kafka can then "
+        "elect it by itself. If Kafka does, nothing has to be approved, and nothing acknowledged with acks=all is lost "
+        "by that unless its host crashed."
+    )
+    assert never == NEVER
+
+
+def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
+    first, then, _ = elect_or_wait(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
+    assert "whether broker 2 can be started" in first
+    assert "(3 of 5 partitions)" in first
+    assert then == "Then broker 1 (1 more), broker 3 (1 more)."
+
+
+def test_brokers_that_are_not_named_are_counted() -> None:
+    _, then, _ = elect_or_wait(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
+    assert then == "Then broker 2 (1 more), broker 3 (1 more) and 1 more broker."
+
+
+def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
+    assert list(elect_or_wait(planned((1,), proven=1))) == [
+        "Waiting gains nothing: the election is proven Lossless, so no broker that is away holds a record acknowledged "
+        "with acks=all that the new leader lacks."
+    ]
+
+
+def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
+    gains_nothing, first, _ = elect_or_wait(planned((1,), (1,), (2,), away=(1, 2), proven=2))
+    assert gains_nothing.startswith("Waiting gains nothing on 2 of 3 partitions: ")
+    assert "whether broker 2 can be started" in first
+    assert "by itself. If" in first, "the one that is left"
+
+
+def test_nothing_is_promised_of_a_broker_that_kafka_would_not_elect() -> None:
+    """Broker 2 left the ISR before; broker 1 is the last known leader, with ELR on."""
+    assert not list(elect_or_wait(planned((), away=(2,), elr=(), last_known_elr=())))
+    first, _ = elect_or_wait(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
+    assert "whether broker 1 can be started" in first
+
+
+def test_where_nobody_is_elected_nothing_is_said() -> None:
+    assert not list(elect_or_wait(decide(evidence(), ANY)))
+
+
+def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_waiting() -> None:
+    plan = planned((1,))
+    bounded = Loss(LossClass.BOUNDED, at_most=3, proof="it was read so")
+    plan = replace(plan, decisions=tuple(replace(each, loss=bounded) for each in plan.decisions))
+
+    first, _ = elect_or_wait(plan)
+
+    assert first.startswith("Before another broker leads, see whether broker 1 ")
+
+
+def test_nobody_is_sent_to_start_a_broker_that_runs() -> None:
+    """A member of the ISR that answers, and is fenced: its heartbeats are what is missing."""
+    assert not list(elect_or_wait(planned((2,), away=(1,))))
