@@ -258,6 +258,8 @@ class Proxy(Server):
                 self._holding += 1
                 self._changed.wait_for(lambda: self._held is None or self._mode is Mode.CUT)
                 self._holding -= 1
+                if self._mode is Mode.CUT:
+                    return b""  # `cut` hangs up a moment after it turns: until then `upstream` would still take it
         return framed
 
 
