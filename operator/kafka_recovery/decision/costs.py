@@ -114,14 +114,17 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     if not elections:
         return "This plan elects nobody, so nothing is lost by it."
     proven = all(each.loss and each.loss.loss_class is LossClass.LOSSLESS for each in elections.values())
-    if found:
-        more = f"; {len(found) - _NAMED} more brokers" if len(found) > _NAMED else ""
-        told = f"Electing as planned may lose {'; '.join(map(_told, found[:_NAMED]))}{more}."
-        doubt = " Nothing acknowledged with acks=all is among it: every election is proven Lossless." if proven else ""
-    else:
+    witnessed = _witnessed(elections.values())
+    if not found:
         told = "Electing as planned deletes no record of any replica: all were read, and no leader lacks any of them."
-        doubt = "" if proven else " Whether an acknowledged record was on none of them is not known."
-    return f"{told}{_witnessed(elections.values())}{doubt}"
+        return (
+            told + witnessed + ("" if proven else " Whether an acknowledged record was on none of them is not known.")
+        )
+    more = f"; {len(found) - _NAMED} more brokers" if len(found) > _NAMED else ""
+    what = "; ".join(map(_told, found[:_NAMED])) + more
+    if proven:
+        return f"What may be lost was not acknowledged with acks=all: {what}.{witnessed}"
+    return f"Electing as planned may lose {what}.{witnessed}"
 
 
 def _witnessed(elections: Iterable[Decision]) -> str:

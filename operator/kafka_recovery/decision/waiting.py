@@ -1,4 +1,4 @@
-"""Whether something better than a plan's elections can be waited for, and which broker to look at first. Words only.
+"""Whether something better than a plan's elections can be waited for, and which broker to repair first. Words only.
 
 What is promised of a broker's return is what `decision.returns` says of it, with its disk named.
 """
@@ -6,9 +6,12 @@ What is promised of a broker's return is what `decision.returns` says of it, wit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
+from kafka_recovery.decision.costs import records
+from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.returns import away, elected_by_kafka
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
@@ -21,13 +24,14 @@ Returns = Mapping[TopicPartition, frozenset[BrokerId]]
 
 
 def elect_or_wait(plan: Plan) -> Iterator[str]:
-    """For whoever consents to the elections of a plan; nothing, where nothing can be said."""
+    """For whoever consents to the elections of a plan, or reads that it has none; empty: nothing can be said."""
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
-    seen = {partition.id: partition for partition in plan.evidence.partitions}
-    unproven = [seen[id] for id in plan.elections if id not in proven]
-    returns = {each.id: frozenset(elected_by_kafka(each)).intersection(away(each)) for each in unproven}
+    leaderless = [each for each in plan.evidence.partitions if each.leader is None]
+    waiting = [each for each in leaderless if each.id not in proven]
+    yield from _stop_first(leaderless, plan.evidence.cluster)
     yield from _nothing_better(len(proven), len(plan.elections))
-    yield from _start_first(returns)
+    yield from _reconnect_first(waiting, plan.evidence.cluster)
+    yield from _start_first({each.id: frozenset(elected_by_kafka(each)).intersection(away(each)) for each in waiting})
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:
@@ -37,6 +41,45 @@ def _nothing_better(proven: int, all: int) -> Iterator[str]:
             f"Waiting gains nothing{where}: the election is proven Lossless, so no broker that is away holds a record "
             "acknowledged with acks=all that the new leader lacks."
         )
+
+
+def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+    """A member that answers with less than others hold: its disk was emptied, replaced, or lost its last writes."""
+    most: dict[BrokerId, list[int]] = {}
+    for each in leaderless:
+        for member in _fenced_members(each, cluster):
+            if lacks := visible_lacks(each, member):
+                most.setdefault(member.broker, []).append(max(lack.records for lack in lacks))
+    for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
+        where = f"{len(lacking):,} partition{'' if len(lacking) == 1 else 's'}"
+        yield (
+            f"DANGER: Kafka can elect broker {broker} by itself on {where} as soon as its heartbeats arrive. It lacks "
+            f"up to {records(sum(lacking))} that other replicas hold there, and they delete these records then. Stop "
+            f"broker {broker} until another broker leads, or copy the others' directories first."
+        )
+
+
+def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+    """A member that answers us and is fenced lacks nothing but heartbeats that reach the controllers."""
+    whole: Counter[BrokerId] = Counter()
+    for each in waiting:
+        whole.update(member.broker for member in _fenced_members(each, cluster) if not visible_lacks(each, member))
+    for broker, partitions in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
+        than = "" if partitions == len(waiting) else f" ({partitions:,} of {len(waiting):,} partitions)"
+        yield (
+            f"Before another broker leads, see why the heartbeats of broker {broker} do not reach the controllers: it "
+            f"runs, and answers. Once they arrive, Kafka can elect it by itself{than}, and no replica that was read "
+            "holds a record that it lacks."
+        )
+
+
+def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iterator[Replica]:
+    """Those that were measured, and that Kafka elects by itself once it hears of them."""
+    members = map(partition.replica, elected_by_kafka(partition))
+    for member in members:
+        seen = cluster.broker(member.broker) if member and member.log else None
+        if member and seen and seen.fenced:
+            yield member
 
 
 def _start_first(returns: Returns) -> Iterator[str]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.waiting import elect_or_wait
-from kafka_recovery.domain.evidence import Replica
+from kafka_recovery.domain.evidence import Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import evidence, log, partition
+from unit.decision.incident import broker, evidence, log, partition
+from unit.decision.incident import dead as away_from_all
 
 ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
 
@@ -103,3 +105,55 @@ def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_wait
 def test_nobody_is_sent_to_start_a_broker_that_runs() -> None:
     """A member of the ISR that answers, and is fenced: its heartbeats are what is missing."""
     assert not list(elect_or_wait(planned((2,), away=(1,))))
+
+
+def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
+    """Broker 1 is the last of the ISR; it answers, and the others hold 27 and 15 records."""
+    brokers = (broker(1, fenced=fenced), broker(2), broker(3))
+    seen = partition({1: member, 2: log(27), 3: log(15)}, **facts)
+    return decide(evidence(seen, brokers=brokers), ANY, waited=timedelta(hours=1))
+
+
+def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_before_anybody_else_leads() -> None:
+    assert list(elect_or_wait(answering(log(30)))) == [
+        "Before another broker leads, see why the heartbeats of broker 1 do not reach the controllers: it runs, and "
+        "answers. Once they arrive, Kafka can elect it by itself, and no replica that was read holds a record that it "
+        "lacks."
+    ]
+
+
+def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
+    """Its disk was replaced. Kafka asks nobody what is on it."""
+    assert list(elect_or_wait(answering(log(0)))) == [
+        "DANGER: Kafka can elect broker 1 by itself on 1 partition as soon as its heartbeats arrive. It lacks up to 27 "
+        "records that other replicas hold there, and they delete these records then. Stop broker 1 until another "
+        "broker leads, or copy the others' directories first."
+    ]
+
+
+def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_proven() -> None:
+    plan = answering(log(0))
+    lossless = Loss(LossClass.LOSSLESS, at_most=0, proof="it was read so")
+    plan = replace(plan, decisions=tuple(replace(each, loss=lossless) for each in plan.decisions))
+
+    danger, gains_nothing = elect_or_wait(plan)
+
+    assert danger.startswith("DANGER: Kafka can elect broker 1 ")
+    assert gains_nothing.startswith("Waiting gains nothing")
+
+
+def test_nothing_is_said_of_a_replica_that_kafka_does_not_elect_or_need_not_wait_for() -> None:
+    assert not list(elect_or_wait(answering(log(30), isr=())))
+    assert not list(elect_or_wait(answering(log(30), fenced=False)))
+    assert not list(elect_or_wait(answering(log(30), leader=BrokerId(2))))
+
+
+def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same() -> None:
+    held = {1: dead(1), 2: dead(2), 3: dead(3)}
+    plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
+    assert not plan.elections
+
+    first, never = elect_or_wait(plan)
+
+    assert "whether broker 2 can be started with its own, intact disk" in first
+    assert never == NEVER

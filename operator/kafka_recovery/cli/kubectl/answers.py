@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from kafka_recovery.cli.kubectl import holds
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
-from kafka_recovery.decision.returns import away, elected_by_kafka
-from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 
@@ -32,26 +30,12 @@ def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     no = f"Refuse:  {refuse} --reason TEXT"
     if why := holds.bounds(session, incident):
         raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""
-        return Ask(("", *_waiting(plan), *_observed(why, plan)), f"{raised}{no}")
-    return Ask(("", *_waiting(plan), _OTHERWISE), f"Approve: {approve}\n{no}")
+        return Ask(("", _WAIT, *_observed(why, plan)), f"{raised}{no}")
+    return Ask(("", _WAIT, _OTHERWISE), f"Approve: {approve}\n{no}")
 
 
+_WAIT = "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
 _OTHERWISE = "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:"
-
-
-def _waiting(plan: Plan) -> Iterator[str]:
-    yield "Wait: what needs approval is not elected until somebody approves, and stays offline that long."
-    if returning := _elected_once_back(plan):
-        yield (
-            f"If broker {' or '.join(map(str, returning))} can be started with its own, intact disk, start it and "
-            "wait: Kafka can elect it by itself. Never start it on an empty or replaced disk while partitions have no "
-            "leader: Kafka would elect it, and the other replicas would delete every record that it lacks."
-        )
-
-
-def _elected_once_back(plan: Plan) -> list[BrokerId]:
-    found = ({*elected_by_kafka(each)}.intersection(away(each)) for each in plan.evidence.partitions)
-    return sorted(frozenset[BrokerId]().union(*found))
 
 
 def _observed(why: Sequence[str], plan: Plan) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,8 +17,11 @@ from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, table, write_result
+from kafka_recovery.cli.terminal.tables import card_table
+from kafka_recovery.decision.card import card
 from kafka_recovery.domain.counts import Whereabouts
-from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.recoveries.plan_history import Became
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.fields import Word
@@ -55,6 +59,7 @@ def _one(session: Session, name: str) -> ExitCode:
     after = list(aftermath(session, incident, next(iter(clusters), None)))
     parts = (
         _heading(incident, clusters, said),
+        _plan(session, incident),
         [lines("", *after)] if after else [],
         _plans(incident),
         _conditions(incident),
@@ -161,16 +166,24 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         f"Partitions: {counts}",
         f"Waits for: {waits_for(incident, _suspended(clusters), _observed(clusters))}",
     )
-    if plan := incident.plan:
-        details = recovery.status["plan"]
-        until = f", looked at again at {plan.expires_at:%H:%M:%S} UTC" if plan.expires_at and incident.asks else ""
-        loss = f"worst loss class {details.get('lossClass', '?')}"
-        when = "When it was planned: " if incident.finished else ""
-        cost = [f"  {when}{details['cost']}"] if details.get("cost") else []
-        wait = [f"  {details['waiting']}"] if details.get("waiting") and not incident.finished else []
-        yield lines(
-            f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}", *cost, *wait
-        )
+
+
+def _plan(session: Session, incident: Incident) -> Iterator[RenderableType]:
+    """Of a plan that waits for somebody all that decides; else what the status tells of it."""
+    if not (plan := incident.plan):
+        return
+    details = incident.recovery.status["plan"]
+    until = f", looked at again at {plan.expires_at:%H:%M:%S} UTC" if plan.expires_at and incident.asks else ""
+    loss = f"worst loss class {details.get('lossClass', '?')}"
+    yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}")
+    if incident.asks:
+        with suppress(ApiError, InvalidDocument):
+            yield Group(lines(""), card_table(card(reading.plan_of(session, incident)[1])))
+            return
+    when = "When it was planned: " if incident.finished else ""
+    cost = [f"  {when}{details['cost']}"] if details.get("cost") else []
+    wait = [f"  {details['waiting']}"] if details.get("waiting") and not incident.finished else []
+    yield lines(*cost, *wait)
 
 
 def _unused(incident: Incident, said: Sequence[Object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -10,9 +10,8 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
-from kafka_recovery.decision.returns import before_consent
-from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.decision.card import BrokerGlance, Card, card
+from kafka_recovery.decision.costs import costs, in_a_line, records
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -20,6 +19,8 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.formats.documents import digest
 
+_BROKERS_SHOWN = 12
+"""So many brokers of a plan are shown to people; `explain` shows the others, a partition at a time."""
 _VERDICT_STYLES = {Verdict.ELECT: "green", Verdict.WAIT: "yellow", Verdict.REFUSE: "red", Verdict.NOTHING: "dim"}
 
 
@@ -55,7 +56,7 @@ def evidence_table(evidence: Evidence) -> RenderableType:
 
 
 def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> RenderableType:
-    """Decisions, waves, loss classes and the digest; at most `rows` decisions (None: all).
+    """What a person needs to decide, then decisions, reasons and the digest; at most `rows` decisions (None: all).
 
     `over`: nothing is elected by it any more, so what could be done before is left out.
     """
@@ -64,12 +65,10 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
     gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
-    summary = [words.verdicts(plan), words.waves(plan), words.loss_classes(plan), f"Digest: {digest(plan)}"]
-    found = costs(plan)
+    summary = [words.waves(plan), f"Digest: {digest(plan)}"]
     return Group(
-        lines(f"Plan for cluster {plan.cluster_id}", "", in_a_line(plan, found)),
-        cost_table(found),
-        lines(*(() if over else (*elect_or_wait(plan), *before_consent(plan))), ""),
+        lines(f"Plan for cluster {plan.cluster_id}", ""),
+        card_table(card(plan, over=over)),
         _decisions(plan, shown),
         lines(*ending),
         _sentences([*reasons, *gone]),
@@ -77,22 +76,45 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
     )
 
 
-def cost_table(found: Sequence[BrokerCost]) -> RenderableType:
-    """What each broker may lose by the elections of a plan; nothing where none loses anything."""
-    if not found:
-        return Group()
-    headings = ("Broker", "May lose", "On", "Unknown on", "Because")
-    rows = (
-        (
-            cost.broker,
-            f"up to {records(cost.records)}" if cost.partitions else "-",
-            words.partitions(cost.partitions),
-            words.partitions(cost.unknown) + (f", {cost.certain:,} offsets at least" if cost.certain else ""),
-            cost.because or "-",
-        )
-        for cost in found
+def card_table(found: Card) -> RenderableType:
+    """What decides, in three parts, and below them one line a broker."""
+    shown = found.brokers[:_BROKERS_SHOWN]
+    hidden = len(found.brokers) - len(shown)
+    ending = [f"… and {hidden} more brokers"] if hidden else []
+    parts = [found.situation, (_heading(found), *found.choice) if found.choice else (), found.after]
+    told = [sentence for part in parts if part for sentence in (*part, "")]
+    headings = ("Broker", "State", "Kafka elects", "Plan elects", "Read", "Deletes on joining")
+    brokers = table(*headings, rows=map(_glance, shown)) if shown else Group()
+    return Group(lines(*told), brokers, lines(*ending, *(("",) if shown else ())))
+
+
+def _heading(found: Card) -> str:
+    return "WAIT OR ELECT?" if any(broker.plan_elects for broker in found.brokers) else "WHAT CAN BRING THEM BACK"
+
+
+def _glance(broker: BrokerGlance) -> tuple[object, ...]:
+    return (
+        broker.broker,
+        broker.state,
+        f"on {broker.kafka_elects:,}" if broker.kafka_elects else "-",
+        f"on {broker.plan_elects:,}" if broker.plan_elects else "-",
+        _logs(broker),
+        _deletes(broker),
     )
-    return Group(lines(""), table(*headings, rows=rows))
+
+
+def _logs(broker: BrokerGlance) -> str:
+    read = broker.replicas - broker.unread
+    found = f"{read:,} of {broker.replicas:,}"
+    return f"{found}, {broker.empty:,} EMPTY" if broker.empty else found
+
+
+def _deletes(broker: BrokerGlance) -> str:
+    cost = broker.cost
+    known = [f"up to {records(cost.records)} on {cost.partitions:,}"] if cost.partitions else []
+    least = f", {cost.certain:,} offsets at least" if cost.certain else ""
+    unknown = [f"unknown on {cost.unknown:,}{least}"] if cost.unknown else []
+    return "; ".join((*known, *unknown)) or "-"
 
 
 def report_table(report: Report, carried_out: Iterable[Plan] = ()) -> RenderableType:

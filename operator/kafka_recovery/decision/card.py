@@ -1,0 +1,238 @@
+"""A plan at a glance, for whoever has to decide about it: what it elects, what that costs, and what each broker holds.
+
+Counted over all partitions of the plan; what is alike is said once. Words and figures only, made from the plan alone.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
+from kafka_recovery.decision.loss import BEST_FIRST
+from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka
+from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.domain.evidence import Broker, PartitionEvidence, ReplicaLog
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.plan import Decision, Plan, Verdict
+
+_NAMED = 4
+"""So many partitions or brokers are named in a sentence; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGlance:
+    """One broker over all partitions that had no leader when the plan was made.
+
+    `replicas`: its copies of them, `unread` and `empty`: how many of these gave no answer, or held no record.
+    `kafka_elects`: partitions that Kafka can have it lead by itself once it is back; `plan_elects`: that the plan does.
+    """
+
+    broker: BrokerId
+    state: str
+    replicas: int
+    unread: int
+    empty: int
+    kafka_elects: int
+    plan_elects: int
+    cost: BrokerCost
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """`situation`: what is offline, who is elected, what that loses. `choice`: whom to repair first, what approves.
+
+    `after`: what comes with the elections. `brokers`: those first whose return decides most.
+    """
+
+    situation: tuple[str, ...]
+    choice: tuple[str, ...]
+    after: tuple[str, ...]
+    brokers: tuple[BrokerGlance, ...]
+
+
+def card(plan: Plan, *, over: bool = False) -> Card:
+    """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
+    elections = [(decision, partition) for decision, partition in _decided(plan) if decision.verdict is Verdict.ELECT]
+    found, elected = costs(plan), [decision for decision, _ in elections]
+    situation = (
+        *_offline(plan, over=over),
+        *_elects(elections),
+        *_proven(elected),
+        *_left_alone(plan),
+        *_empty_leaders(elections),
+        *([in_a_line(plan, found)] if elected else []),
+    )
+    choice = () if over else (*elect_or_wait(plan), *before_consent(plan), *_until_approved(elected))
+    return Card(situation, choice, tuple(_below_minimum(elections)), tuple(_glances(plan, found)))
+
+
+Elections = Sequence[tuple[Decision, PartitionEvidence]]
+
+
+def _decided(plan: Plan) -> Iterator[tuple[Decision, PartitionEvidence]]:
+    seen = {partition.id: partition for partition in plan.evidence.partitions}
+    for decision in plan.decisions:
+        yield decision, seen[decision.id]
+
+
+def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
+    """A plan may also be about partitions that are led already."""
+    offline = [partition.id for partition in plan.evidence.partitions if partition.leader is None]
+    if offline:
+        have = "had" if over else "has" if len(offline) == 1 else "have"
+        when = " when this plan was made" if over else ""
+        yield f"{_count(len(offline))} {have} no leader{when}: {_named(offline)}."
+
+
+def _elects(elections: Elections) -> Iterator[str]:
+    """Whom, and what Kafka calls it: that says nothing of what is lost."""
+    if not elections:
+        return
+    leaders = Counter(decision.leader for decision, _ in elections)
+    told = [f"broker {leader} on {_count(count)}" for leader, count in leaders.most_common(_NAMED)]
+    if len(leaders) > _NAMED:
+        told.append(f"{len(leaders) - _NAMED} more on the others")
+    unclean = sum(map(_is_unclean, elections))
+    which = "that" if unclean == len(elections) else f"{unclean:,} of these elections"
+    yield f"This plan elects {_and(told)}.{f' Kafka calls {which} UNCLEAN.' if unclean else ''}"
+
+
+def _is_unclean(election: tuple[Decision, PartitionEvidence]) -> bool:
+    decision, partition = election
+    return decision.leader not in partition.clean_members
+
+
+def _proven(elected: Sequence[Decision]) -> Iterator[str]:
+    """What is proven of acknowledged records, the worst class first."""
+    by: dict[LossClass, list[Decision]] = {}
+    for decision in elected:
+        by.setdefault(decision.loss.loss_class if decision.loss else LossClass.UNKNOWN, []).append(decision)
+    for kind in reversed(BEST_FIRST):
+        if found := by.get(kind):
+            where = "" if len(by) == 1 else f" on {_count(len(found))}"
+            yield f"{kind}{where}: {_meaning(kind, found)}."
+
+
+def _meaning(kind: LossClass, elected: Sequence[Decision]) -> str:
+    bounds = [each.loss.at_most for each in elected if each.loss and each.loss.at_most is not None]
+    if kind is LossClass.LOSSLESS:
+        return "it is proven that no record acknowledged with acks=all is lost"
+    if kind is LossClass.BOUNDED and len(bounds) == len(elected):
+        return f"it is proven that at most {records(sum(bounds))} acknowledged with acks=all may be lost"
+    if kind is LossClass.BOUNDED:
+        return "the loss of records acknowledged with acks=all is bounded, but not in number"
+    return "nothing proves that no record acknowledged with acks=all is lost"
+
+
+def _left_alone(plan: Plan) -> Iterator[str]:
+    verdicts = Counter(decision.verdict for decision in plan.decisions)
+    left = {verdict: verdicts[verdict] for verdict in (Verdict.REFUSE, Verdict.WAIT) if verdicts[verdict]}
+    if left:
+        told = [f"{verdict} on {_count(count)}" for verdict, count in left.items()]
+        others = " otherwise" if plan.elections else ""
+        yield f"This plan elects nobody{others}: its verdict is {_and(told)}. The reasons stand below."
+    if gone := len(plan.evidence.missing):
+        yield f"{_count(gone)} could not be found: the reasons stand below."
+
+
+def _empty_leaders(elections: Elections) -> Iterator[str]:
+    """Whoever reads `log end 0` at night may not see what it means."""
+    empty: dict[BrokerId, list[TopicPartition]] = {}
+    for decision, partition in elections:
+        copy = partition.replica(decision.leader)
+        if copy is not None and _is_empty(copy.log):
+            empty.setdefault(copy.broker, []).append(decision.id)
+    for leader, ids in sorted(empty.items()):
+        yield (
+            f"EMPTY: broker {leader}, which this plan elects, holds no record of {_named(ids)}. Once it leads, every "
+            "other replica deletes all that it holds there."
+        )
+
+
+def _below_minimum(elections: Elections) -> Iterator[str]:
+    """A leader that was elected uncleanly is alone in the ISR (seen on Kafka 3.9 to 4.4)."""
+    short = [each for each in elections if _is_unclean(each) and (least := each[1].min_isr) and least.value > 1]
+    if short:
+        where = "" if len(short) == len(elections) else f" on {_count(len(short))}"
+        yield (
+            f"Once it is elected, producers with acks=all fail{where} until enough followers have caught up: a leader "
+            "that was elected uncleanly is alone in the ISR at first, and min.insync.replicas asks for more."
+        )
+
+
+def _until_approved(elected: Sequence[Decision]) -> Iterator[str]:
+    asked = sum(decision.needs_approval for decision in elected)
+    if asked and asked == len(elected):
+        yield "Until somebody approves this plan, it changes nothing."
+    elif asked:
+        yield f"Its policy asks a person about {_count(asked)}, and has the other leaders elected with nobody asked."
+
+
+def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
+    """Brokers of which something is to be said, over the partitions that have no leader."""
+    offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
+    copies, unread, empty, kafka = Counter[BrokerId](), Counter[BrokerId](), Counter[BrokerId](), Counter[BrokerId]()
+    for partition in offline:
+        copies.update(partition.assignment)
+        unread.update(away(partition))
+        empty.update(replica.broker for replica in partition.replicas if _is_empty(replica.log))
+        kafka.update(frozenset(elected_by_kafka(partition)).intersection(partition.assignment))
+    leads = Counter(each.leader for each in plan.elections.values() if each.leader is not None)
+    priced = {cost.broker: cost for cost in found}
+    order = sorted(copies, key=lambda id: (-kafka[id], -leads[id], -copies[id], id))
+    for id in order:
+        state = _state(plan.evidence.cluster.broker(id))
+        cost = priced.get(id, BrokerCost(id))
+        yield BrokerGlance(id, state, copies[id], unread[id], empty[id], kafka[id], leads[id], cost)
+
+
+def _is_empty(log: ReplicaLog | None) -> bool:
+    return log is not None and log.end <= log.start
+
+
+def _state(broker: Broker | None) -> str:
+    """How the broker did, by the controllers' metadata and by its own answers."""
+    if broker is None:
+        return "not in the cluster"
+    troubles = {
+        "not registered": broker.registered is False,
+        "fenced": broker.fenced,
+        "stopping": bool(broker.stopping),
+        "silent": not broker.reachable,
+        "cut off from the controllers": broker.metadata_advances is False,
+    }
+    return ", ".join(word for word, holds in troubles.items() if holds) or "up"
+
+
+def _count(partitions: int) -> str:
+    return f"{partitions:,} partition{'' if partitions == 1 else 's'}"
+
+
+def _named(ids: Sequence[TopicPartition]) -> str:
+    """The first ones; neighbours of one topic by the first and the last of them."""
+    told: list[str] = []
+    named = 0
+    for run in _runs(sorted(ids)):
+        if len(told) == _NAMED:
+            return f"{', '.join(told)} and {len(ids) - named:,} more"
+        told.append(", ".join(map(str, run)) if len(run) < 3 else f"{run[0]} to {run[-1]}")
+        named += len(run)
+    return ", ".join(told)
+
+
+def _runs(ordered: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
+    """Partitions of one topic whose numbers follow each other."""
+    first = 0
+    for index, (topic, number) in enumerate(ordered):
+        following = ordered[index + 1] if index + 1 < len(ordered) else None
+        if following != (topic, number + 1):
+            yield ordered[first : index + 1]
+            first = index + 1
+
+
+def _and(told: Sequence[str]) -> str:
+    *first, last = told
+    return f"{', '.join(first)} and {last}" if first else last

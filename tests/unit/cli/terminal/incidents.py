@@ -1,0 +1,194 @@
+"""Incidents as a person on call meets them: the plan of each, and a file with what is shown of it.
+
+PYTHONPATH=operator:spark:tests python -m unit.cli.terminal.incidents    # writes the files anew; read their diff
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from kafka_recovery.cli.terminal.tables import plan_table
+from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.evidence import Evidence, MinInsyncReplicas, PartitionEvidence, Replica
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.policy import Approval, CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.reason import Reason
+from unit.decision.incident import EPOCH, ORDERS, Held, broker, dead, evidence, history, log, partition, step
+
+SHOWN = Path(__file__).parent / "plans_shown"
+WIDTH = 110
+ENOUGH = EvidenceRules(required_answers=RequiredAnswers.ANY)
+BY_HAND = Policy((Rule("everything", evidence=ENOUGH),))
+BY_ITSELF = Policy((Rule("everything", evidence=ENOUGH, approval=Approval.AUTO_LOSSLESS),))
+LONG_AGO = timedelta(hours=1)
+TWO = MinInsyncReplicas(2, "TOPIC_CONFIG")
+ALONE = (step(1, 2, 3), step(1, 2), step(1))
+"""Broker 3 left the ISR, then broker 2: with min.insync.replicas 2 nothing was acknowledged after that."""
+
+
+def silent(id: int) -> Replica:
+    """A copy that nobody could read."""
+    return Replica(BrokerId(id), None, Reason("BrokerSilent", f"broker {id} did not answer within 5s"))
+
+
+def orders(count: int, held: Mapping[int, Held], **facts: Any) -> list[PartitionEvidence]:
+    """Partitions that are all alike."""
+    facts = {"min_isr": TWO, **facts}
+    return [partition(held, id=TopicPartition("orders", number), **facts) for number in range(count)]
+
+
+def planned(seen: Evidence, by: Policy = BY_HAND, **how: Any) -> Plan:
+    """The plan of an incident that began long ago."""
+    return decide(seen, by, waited=how.pop("waited", LONG_AGO), **how)
+
+
+def the_last_member_is_dead() -> Plan:
+    """Two that fell out of the ISR answer."""
+    return planned(evidence(*orders(3, {1: silent(1), 2: log(27), 3: log(15)})))
+
+
+def the_longest_log_is_the_wrong_one() -> Plan:
+    """Broker 1 went on alone in an epoch that the others had left."""
+    held: dict[int, Held] = {1: log(159), 2: silent(2), 3: log(119, (0, 0), (1, 79))}
+    brokers = (broker(1), dead(2), broker(3))
+    return planned(evidence(*orders(2, held, isr=(2,)), brokers=brokers))
+
+
+def nothing_is_lost() -> Plan:
+    """By the metadata log; a person is asked all the same."""
+    told = history(*ALONE, intact=(2, 3))
+    return planned(evidence(*orders(2, {1: silent(1), 2: log(30), 3: log(10)}, history=told)))
+
+
+def nothing_is_lost_and_nobody_is_asked() -> Plan:
+    """The same under a policy that lets what is proven be elected; one topic more is not proven."""
+    held: dict[int, Held] = {1: silent(1), 2: log(30), 3: log(10)}
+    proven = orders(2, held, history=history(*ALONE, intact=(2, 3)))
+    other = partition(held, id=TopicPartition("payments", 0), min_isr=TWO)
+    return planned(evidence(*proven, other), BY_ITSELF)
+
+
+def a_few_records_are_lost_at_most() -> Plan:
+    """A person named the replica that holds less."""
+    told = history(step(1, 2, 3), step(1, 2), step(1), intact=(2, 3))
+    seen = evidence(*orders(1, {1: silent(1), 2: log(30), 3: log(10)}, history=told))
+    return planned(seen, designated={ORDERS: BrokerId(3)})
+
+
+def the_only_copy_is_empty() -> Plan:
+    """It came back with a new disk."""
+    return planned(evidence(*orders(2, {1: silent(1), 2: silent(2), 3: log(0)}), brokers=(dead(1), dead(2), broker(3))))
+
+
+def the_next_in_line_is_empty() -> Plan:
+    """Kafka's own election would take broker 2."""
+    return planned(evidence(*orders(1, {1: silent(1), 2: log(0), 3: log(120)})))
+
+
+def no_copy_lives() -> Plan:
+    """The brokers that answer hold none of it."""
+    brokers = (dead(1), dead(2), dead(3), broker(4))
+    return planned(evidence(*orders(4, {1: silent(1), 2: silent(2), 3: silent(3)}), brokers=brokers))
+
+
+def several_brokers_are_dead() -> Plan:
+    """Which one is to be repaired first depends on all partitions."""
+    held: dict[int, Held] = {1: silent(1), 2: silent(2), 3: log(40)}
+    names = [TopicPartition("orders", number) for number in range(5)]
+    isrs = [(1,), (2,), (2,), (1, 2), (2,)]
+    seen = [partition(held, id=id, isr=isr, min_isr=TWO) for id, isr in zip(names, isrs, strict=True)]
+    return planned(evidence(*seen, brokers=(dead(1), dead(2), broker(3))))
+
+
+def a_member_answers_and_is_fenced() -> Plan:
+    """Its heartbeats do not arrive: Kafka elects it as soon as they do."""
+    brokers = (broker(1, fenced=True), broker(2), broker(3))
+    return planned(evidence(*orders(1, {1: log(30), 2: log(27), 3: log(15)}), brokers=brokers))
+
+
+def the_old_leader_still_leads() -> Plan:
+    """It is cut off from the controllers, and producers may be writing to it."""
+    leads = Replica(BrokerId(1), log(30), None, leads=True)
+    brokers = (broker(1, fenced=True, metadata_advances=False), broker(2), broker(3))
+    return planned(evidence(*orders(1, {1: leads, 2: log(27), 3: log(15)}), brokers=brokers))
+
+
+def a_member_is_back_a_moment_ago() -> Plan:
+    """The rule's patience is not over: the controllers are given time to elect it."""
+    brokers = (broker(1, fenced=True), broker(2), broker(3))
+    seen = evidence(*orders(2, {1: log(30), 2: log(27), 3: log(15)}), brokers=brokers)
+    return planned(seen, waited=timedelta(seconds=3))
+
+
+def a_member_is_back_with_less() -> Plan:
+    """Its disk was replaced: nobody is told to help it."""
+    brokers = (broker(1, fenced=True), broker(2), broker(3))
+    return planned(evidence(*orders(1, {1: log(0), 2: log(27), 3: log(15)}), brokers=brokers))
+
+
+def many_partitions() -> Plan:
+    """Six brokers, two dead; the new leaders are spread over the others."""
+    seen = []
+    for number in range(60):
+        held: dict[int, Held] = {
+            id: silent(id) if id < 3 else log(1000 + number)
+            for id in (1 + number % 2, 3 + number % 4, 3 + (number + 1) % 4)
+        }
+        seen.append(partition(held, id=TopicPartition("orders", number), isr=(1 + number % 2,), min_isr=TWO))
+    return planned(evidence(*seen, brokers=(dead(1), dead(2), *map(broker, range(3, 7)))))
+
+
+def some_are_led_again() -> Plan:
+    """Between the alarm and the look a broker came back."""
+    back, offline = orders(2, {1: silent(1), 2: log(27), 3: log(15)})
+    return planned(evidence(replace(back, leader=BrokerId(2), isr=(BrokerId(2),)), offline))
+
+
+def leader_epochs_are_unknown() -> Plan:
+    """Nothing can be compared but lengths."""
+    held: dict[int, Held] = {1: silent(1), 2: log(27, epochs=None), 3: log(15, epochs=None)}
+    by_length = Policy((replace(BY_HAND.rules[0], candidate_order=CandidateOrder.LONGEST_LOG),))
+    return planned(evidence(*orders(1, held)), by_length)
+
+
+def retention_emptied_the_only_copy() -> Plan:
+    """Its log ends where it starts, and not at 0."""
+    held: dict[int, Held] = {1: silent(1), 2: silent(2), 3: log(500, (int(EPOCH), 500), start=500)}
+    return planned(evidence(*orders(1, held), brokers=(dead(1), dead(2), broker(3))))
+
+
+INCIDENTS: Mapping[str, Callable[[], Plan]] = {
+    each.__name__: each
+    for each in (
+        the_last_member_is_dead, the_longest_log_is_the_wrong_one, nothing_is_lost, nothing_is_lost_and_nobody_is_asked,
+        a_few_records_are_lost_at_most, the_only_copy_is_empty, the_next_in_line_is_empty, no_copy_lives,
+        several_brokers_are_dead, a_member_answers_and_is_fenced, the_old_leader_still_leads,
+        a_member_is_back_a_moment_ago, a_member_is_back_with_less, many_partitions, some_are_led_again,
+        leader_epochs_are_unknown, retention_emptied_the_only_copy,
+    )
+}  # fmt: skip
+
+
+def as_shown(plan: Plan, *, over: bool = False) -> str:
+    """On a terminal, without what differs from machine to machine."""
+    console = Console(width=WIDTH, markup=False, highlight=False, emoji=False, color_system=None)
+    with console.capture() as captured:
+        console.print(plan_table(plan, 8, over=over))
+    return "\n".join(line.rstrip() for line in captured.get().splitlines()) + "\n"
+
+
+def file_of(incident: str) -> Path:
+    """What is shown of it."""
+    return SHOWN / f"{incident}.txt"
+
+
+if __name__ == "__main__":
+    for name, incident in INCIDENTS.items():
+        file_of(name).write_text(as_shown(incident()))
