@@ -80,3 +80,42 @@ async def test_what_loses_nothing_is_recovered_with_nobody_asked_and_what_may_lo
     assert not LED & {outcomes[ONE], outcomes[LOWERED]}
     kept = set(kafka.consume(TWO, 0))
     assert [value for value in told.values[TWO] if value not in kept] == []
+
+
+DEFAULTED = "by-the-default-of-all-brokers"
+REFUSED_BY_BROKER_1 = {
+    ("2", "background.threads"): "2",
+    ("3", "background.threads"): "2",
+    ("", "background.threads"): "4",
+    ("", "min.insync.replicas"): "2",
+}
+"""A broker's threads may be doubled at most. Brokers 2 and 3 take all of it over; broker 1 has one thread (see its
+configuration), so it refuses four, and with them every other setting for all brokers."""
+
+
+@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+async def test_a_setting_for_all_brokers_proves_nothing_where_the_leader_went_on_without_it(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """The metadata log tells of two that have to be in sync; broker 1 acknowledges what it alone holds.
+
+    Takes 20 s: two sessions have to run out, one after the other.
+    """
+    with kafka.configured_brokers(REFUSED_BY_BROKER_1, through=2):
+        kafka.create_topic(DEFAULTED, [[1, 3, 2]])
+        with acknowledging(kafka.bootstrap, (DEFAULTED,)) as told:
+            told.wait_for_more(DEFAULTED)
+            for broker in (3, 2):
+                kafka.freeze(broker)
+                kafka.wait_until_fenced(broker)
+                told.wait_for_more(DEFAULTED)  # after the second one: with broker 1 alone in the ISR
+            kafka.kill(1)
+            for broker in (2, 3):
+                kafka.thaw(broker)
+            kafka.wait_until_unfenced(2, 3)
+            kafka.wait_until_fenced(1)
+
+        ours = recovery(kafka).with_(policy=BY_ITSELF, approver=None, reads_history=True)
+
+        assert classes(await ours.plan()) == {DEFAULTED: (2, LossClass.UNKNOWN)}
+        assert (await ours.recover())[TopicPartition(DEFAULTED, 0)].outcome not in LED

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -271,6 +272,18 @@ class RealKafka:
     def configure_topic(self, name: str, key: str, value: str) -> None:
         """Sets one of its configs, by Kafka's key."""
         topics.configure(self._view.up_to_date(), name, key, value)
+
+    @contextmanager
+    def configured_brokers(self, settings: Mapping[tuple[str, str], str], *, through: int) -> Iterator[None]:
+        """Sets these by broker and key, and removes them in the end; what is for all ("") is checked by `through`."""
+        at = {broker: self.address(int(broker) if broker else through) for broker, _ in settings}
+        try:
+            for (broker, key), value in settings.items():
+                topics.configure(at[broker], broker, key, value, kind=topics.BROKER)
+            yield
+        finally:
+            for broker, key in reversed(list(settings)):
+                topics.configure(at[broker], broker, key, None, kind=topics.BROKER)
 
     def produce(
         self, topic: str, partition: int, count: int, label: str, *, acks: str = "all", patience: float = 20.0

@@ -21,7 +21,8 @@ from testbed.wire import ADMIN_DEADLINE, ADMIN_DEADLINE_MS, Connection, accept
 
 UNCLEAN = 1
 UNKNOWN_TOPIC = 3
-TOPIC, SET = 2, 0
+TOPIC, BROKER = 2, 4
+SET, REMOVE = 0, 1
 
 Setting = str | int | float | bool
 
@@ -63,11 +64,14 @@ def delete(address: str, *names: str) -> None:
             accept(f"DeleteTopics of {deleted.name}", deleted.error_code)
 
 
-def configure(address: str, name: str, key: str, value: str) -> None:
-    """Sets one of the topic's configs; Refused if it is."""
-    kind = IncrementalAlterConfigsRequest.AlterConfigsResource
-    change = kind.AlterableConfig(name=key, config_operation=SET, value=value)
-    resource = kind(resource_type=TOPIC, resource_name=name, configs=[change])
+def configure(address: str, name: str, key: str, value: str | None, *, kind: int = TOPIC) -> None:
+    """Sets one config of the topic, or removes it (None); Refused if it is. For other resources than topics: `kind`.
+
+    The broker that is asked checks it, against what it is itself.
+    """
+    resources = IncrementalAlterConfigsRequest.AlterConfigsResource
+    change = resources.AlterableConfig(name=key, config_operation=SET if value is not None else REMOVE, value=value)
+    resource = resources(resource_type=kind, resource_name=name, configs=[change])
     with Connection(address, ADMIN_DEADLINE) as broker:
         answer = broker.ask(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
     accept(f"IncrementalAlterConfigs of {name}", answer.responses[0].error_code)

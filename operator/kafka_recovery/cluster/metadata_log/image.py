@@ -14,7 +14,7 @@ from uuid import UUID
 from kafka_recovery.cluster.codec import Unreadable
 from kafka_recovery.cluster.metadata import topic_id_text
 from kafka_recovery.cluster.metadata_log.batches import Batch
-from kafka_recovery.cluster.metadata_log.minimum import NAME, TOPIC, LogTime, Minima
+from kafka_recovery.cluster.metadata_log.minimum import NAME, LogTime, Minima
 from kafka_recovery.cluster.metadata_log.records import (
     ABORT_TRANSACTION,
     BEGIN_TRANSACTION,
@@ -36,6 +36,8 @@ from kafka_recovery.domain.loss_class import LossClass
 _SAME_LEADER, _NOBODY = -2, -1
 _IN_THIS_BATCH = -1
 _RECOVERING = 1
+_TOPIC = 2
+"""The resource type of a topic's configuration."""
 _UNASSIGNED, _MIGRATING = UUID(int=0), UUID(int=2)
 _TRANSACTIONS = "__transaction_state"
 
@@ -241,16 +243,14 @@ class Image:
             self._with_elr.discard(key)
             self._changed.pop(key, None)
         self._created.pop(name, None)
-        self.minima.forget((TOPIC, name))
+        self.minima.forget(name)
 
     def _configure(self, offset: int, record: Any) -> None:
-        if record.name != NAME:
+        if record.name != NAME or record.resource_type != _TOPIC:
             return
-        resource = record.resource_type, record.resource_name
-        self.minima.set(resource, offset, record.value)
-        for name in [record.resource_name] if record.resource_type == TOPIC else list(self._by_topic):
-            for key in self._by_topic.get(name, ()):
-                self._touch(offset, key, self._partitions[key])
+        self.minima.set(record.resource_name, offset, record.value)
+        for key in self._by_topic.get(record.resource_name, ()):
+            self._touch(offset, key, self._partitions[key])
 
     def _register(self, record: Any) -> None:
         """A member of the ELR that registers may have shut down cleanly: what the batch says of the ELR tells it."""
@@ -310,7 +310,7 @@ class Image:
     def _with_minimum(self, partition: _Partition, step: HistoryStep, upto: int) -> HistoryStep:
         """The step, with the lowest value that its leader may have gone by at offset `upto`."""
         since = max(self._created.get(partition.topic, 0), self._process_or_hour(step.leader))
-        least = self.minima.lowest(partition.topic, step.leader, since, upto)
+        least = self.minima.lowest(partition.topic, since, upto)
         return replace(step, min_isr=min(least, len(step.replicas)))
 
     def _process_or_hour(self, leader: BrokerId | None) -> int:

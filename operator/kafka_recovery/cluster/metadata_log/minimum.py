@@ -1,35 +1,29 @@
-"""min.insync.replicas as leaders may have held it: a raise is in the log before the leader obeys it.
+"""min.insync.replicas of topics, as leaders may have held it: a raise is in the log before the leader obeys it.
 
 A leader goes on acknowledging by the old value until it has applied the new one, for seconds if it is busy (measured on
 3.9, 4.0 and 4.4). So the lowest counts of all values that were in force since the leader's process began, or, where it
-began long ago, within an hour of the log's own time. What a broker's file says is in no record: it counts as 1.
+began long ago, within an hour of the log's own time.
+
+Only a topic's own value counts, and 1 where it has none. What a broker's file says is in no record. What the log says
+of all brokers, or of one, proves nothing of the leader: a broker takes its dynamic settings over all together or not at
+all, and goes on without them where it refuses any (seen on 3.9 and 4.4).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-
-from kafka_recovery.domain.ids import BrokerId
 
 NAME = "min.insync.replicas"
 SETTLED = timedelta(hours=1)
 """After so long, by the log's own time, a leader counts as having applied a value."""
 
-TOPIC, BROKER = 2, 4
-"""Resource types of configurations."""
-
 _DEFAULT = 1
 _TICK = 1_000
 _LONGEST_STEP = 5_000
 """Milliseconds. Idle controllers write a record every half second, so a longer step is the clock's, not time's."""
-
-Resource = tuple[int, str]
-"""The type and the name of what has a configuration."""
-
 
 @dataclass(slots=True)
 class LogTime:
@@ -60,39 +54,29 @@ class LogTime:
 
 @dataclass(slots=True)
 class Minima:
-    """Every value that min.insync.replicas had, by resource, with the offset from which on.
+    """Every value of its own that a topic's min.insync.replicas had, with the offset from which on.
 
-    Before its first known value, such as the one in a snapshot, a resource has none: then the lowest there is counts.
+    Before its first known value, such as the one in a snapshot, a topic has none.
     """
 
-    _values: dict[Resource, list[tuple[int, int | None]]] = field(default_factory=dict)
+    _values: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
-    def set(self, resource: Resource, offset: int, value: str | None) -> None:
-        """From this offset on. A value that is no number counts as the lowest there is."""
-        told = None if value is None else int(value) if value.isascii() and value.isdigit() else _DEFAULT
-        self._values.setdefault(resource, []).append((offset, told))
+    def set(self, topic: str, offset: int, value: str | None) -> None:
+        """From this offset on. None, or what is no number, counts as the lowest there is."""
+        told = int(value) if value is not None and value.isascii() and value.isdigit() else _DEFAULT
+        self._values.setdefault(topic, []).append((offset, told))
 
-    def forget(self, resource: Resource) -> None:
-        """The resource is gone."""
-        self._values.pop(resource, None)
+    def forget(self, topic: str) -> None:
+        """The topic is gone."""
+        self._values.pop(topic, None)
 
-    def lowest(self, topic: str, leader: BrokerId | None, since: int, upto: int) -> int:
-        """The lowest value in force for `topic` at `leader` at any offset from `since` to `upto`."""
-        owners = [(TOPIC, topic), *([] if leader is None else [(BROKER, str(leader))]), (BROKER, "")]
-        told = [self._values.get(owner, ()) for owner in owners]
-        changes = {offset for values in told for offset, _ in values if since < offset <= upto}
-        return min(_in_force(told, offset) for offset in (since, *changes))
-
-
-def _in_force(told: Sequence[Sequence[tuple[int, int | None]]], offset: int) -> int:
-    """The topic's value, else the broker's, else the cluster's."""
-    for values in told:
-        at = bisect_right(values, offset, key=_offset)
-        value = values[at - 1][1] if at else None
-        if value is not None:
-            return value
-    return _DEFAULT
+    def lowest(self, topic: str, since: int, upto: int) -> int:
+        """The lowest value in force at any offset from `since` to `upto`."""
+        values = self._values.get(topic, ())
+        before, after = (bisect_right(values, offset, key=_offset) for offset in (since, upto))
+        in_force = values[before - 1][1] if before else _DEFAULT
+        return min([in_force, *(value for _, value in values[before:after])])
 
 
-def _offset(change: tuple[int, int | None]) -> int:
+def _offset(change: tuple[int, int]) -> int:
     return change[0]

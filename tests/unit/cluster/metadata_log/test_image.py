@@ -210,15 +210,28 @@ def test_a_lowered_minimum_counts_at_once_and_for_as_long_as_somebody_may_have_g
     ("configured", "expected"),
     [
         ([], 1),
-        ([minimum_of("", "2", kind=4)], 2),
-        ([minimum_of("", "2", kind=4), minimum_of("1", "3", kind=4)], 3),
-        ([minimum_of("", "2", kind=4), minimum_of("2", "3", kind=4)], 2),
-        ([minimum_of("", "many", kind=4)], 1),
-        ([minimum_of("", "9", kind=4)], 3),
+        ([minimum_of("orders", "2")], 2),
+        ([minimum_of("orders", "9")], 3),
+        ([minimum_of("orders", "many")], 1),
+        ([minimum_of("orders", "2"), minimum_of("orders", None)], 1),
+        ([minimum_of("", "2", kind=4)], 1),
+        ([minimum_of("1", "3", kind=4)], 1),
+        ([minimum_of("payments", "2")], 1),
+        ([minimum_of("orders", "2", kind=4)], 1),
     ],
-    ids=["a file's word is in no record", "the cluster's", "the leader's own", "another's", "no number", "above all"],
+    ids=[
+        "a file's word is in no record",
+        "the topic's own",
+        "above all",
+        "no number",
+        "taken back",
+        "the cluster's",
+        "the leader's",
+        "another topic's",
+        "not a topic's",
+    ],
 )
-def test_the_minimum_is_the_topics_else_the_leaders_else_the_clusters_else_one(
+def test_only_what_a_topic_itself_asks_for_is_in_force_at_its_leader_for_sure(
     configured: list[bytes], expected: int
 ) -> None:
     log = created(minimum=None)
