@@ -44,6 +44,8 @@ _TRANSACTIONS = "__transaction_state"
 ELR_FEATURE = "eligible.leader.replicas.version"
 MOST_HELD = 1_000_000
 """Records of one metadata transaction that are held until it ends."""
+MOST_STEPS_IN_ALL = 1_000_000
+"""Steps of all partitions together: some 250 MiB. 200,000 partitions that lost two brokers one by one take 600,000."""
 
 Key = tuple[UUID, int]
 """A partition: its topic's id, and its index."""
@@ -102,6 +104,7 @@ class Image:
     _maybe_clean: list[tuple[Key, int, int]] = field(default_factory=list)
     _held: list[tuple[int, Any]] | None = None
     _elr: bool = False
+    _steps: int = 0
     _doubted: tuple[int, bool] = (-1, False)
     """At which offset it was last asked whether transactions are in doubt, and what was found."""
 
@@ -116,14 +119,17 @@ class Image:
         self.upto, self.epoch = batch.last + 1, batch.epoch
 
     def load(self, end: int, epoch: int, batches: Iterable[Batch]) -> None:
-        """A snapshot, as one state at its end; it has no history."""
+        """A snapshot, as one state at its end; it has no history. `batches` may raise Unreadable."""
         last = max(0, end - 1)
-        values = []
+        trouble = f"the metadata snapshot at offset {end} can't be read"
+        self._all_at_once(self._of_snapshot(last, batches), last, trouble, news=False)
+        self.upto, self.epoch = end, epoch
+
+    def _of_snapshot(self, last: int, batches: Iterable[Batch]) -> Iterator[tuple[int, bytes]]:
         for batch in batches:
             self.time.advance(last, batch.time)
-            values += [(last, value) for _, value in batch.values]
-        self._all_at_once(values, last, f"the metadata snapshot at offset {end} can't be read", news=False)
-        self.upto, self.epoch = end, epoch
+            for _, value in batch.values:
+                yield last, value
 
     def _all_at_once(self, values: Iterable[tuple[int, bytes]], last: int, trouble: str, *, news: bool = True) -> None:
         """Replay these, up to offset `last`, as one change. A topic that is no news was made nobody knows when."""
@@ -141,6 +147,8 @@ class Image:
 
     def _record(self, offset: int, key: int, record: Any) -> None:
         if key == BEGIN_TRANSACTION:
+            if self._held is not None:
+                raise Unreadable("a metadata transaction begins within another")
             self._held = []
         elif key == ABORT_TRANSACTION:
             self._held = None
@@ -164,6 +172,8 @@ class Image:
             case PartitionRecord():
                 self._create(offset, record)
             case TopicRecord():
+                if record.name in self._by_topic:
+                    raise Unreadable(f"topic {record.name} is made twice")
                 self._names[record.topic_id] = record.name
                 self._by_topic[record.name] = []
                 self._created[record.name] = _IN_THIS_BATCH
@@ -239,7 +249,8 @@ class Image:
     def _remove(self, topic_id: UUID) -> None:
         name = self._names.pop(topic_id)
         for key in self._by_topic.pop(name, ()):
-            self._partitions.pop(key, None)
+            gone = self._partitions.pop(key, None)
+            self._steps -= len(gone.steps) if gone else 0
             self._with_elr.discard(key)
             self._changed.pop(key, None)
         self._created.pop(name, None)
@@ -267,6 +278,7 @@ class Image:
         """`first`: of this batch. What the one before says of the minimum is settled now, if it began in sync."""
         steps = partition.steps
         if partition.in_sync:
+            self._steps -= len(steps)
             steps.clear()
             partition.whole = True
         elif first and len(steps) == 1 and partition.whole:
@@ -283,9 +295,13 @@ class Image:
             partition.recovering,
         )
         steps.append(step)
+        self._steps += 1
         if len(steps) > MOST_STEPS:
             del steps[0]
+            self._steps -= 1
             partition.whole = False
+        if self._steps > MOST_STEPS_IN_ALL:
+            raise Unreadable(f"more than {MOST_STEPS_IN_ALL:,} ISR changes since the partitions were last in sync")
 
     def _note_steps(self, last: int) -> None:
         """What this batch changed has its minimum now. Who registered in it had shut down cleanly where it was in the
@@ -351,12 +367,19 @@ class Image:
             )
 
     def _transactions_in_doubt(self) -> bool:
-        """Whether a partition that acknowledges transactions has no leader, or was elected uncleanly lately."""
+        """Whether a partition that acknowledges transactions has no leader, or may have one that lacks some."""
         if self._doubted[0] != self.upto:
             partitions = [self._partitions[key] for key in self._by_topic.get(_TRANSACTIONS, ())]
-            doubted = any(each.leader == _NOBODY or any(step.recovering for step in each.steps) for each in partitions)
-            self._doubted = self.upto, doubted
+            self._doubted = self.upto, any(map(self._may_lack_transactions, partitions))
         return self._doubted[1]
+
+    def _may_lack_transactions(self, partition: _Partition) -> bool:
+        """Elected uncleanly since all were in sync, or as a new process, which may have lost what the old one had."""
+        steps = partition.steps
+        if partition.leader == _NOBODY or not partition.whole or any(step.recovering for step in steps):
+            return True
+        led = {step.leader for step in steps if step.leader is not None}
+        return any(each.epoch > steps[0].since for leader in led for each in self._brokers.get(leader, ()))
 
 
 def _process_began(registered: list[_Registration]) -> int | None:

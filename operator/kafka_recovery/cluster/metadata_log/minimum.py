@@ -25,6 +25,7 @@ _TICK = 1_000
 _LONGEST_STEP = 5_000
 """Milliseconds. Idle controllers write a record every half second, so a longer step is the clock's, not time's."""
 
+
 @dataclass(slots=True)
 class LogTime:
     """The log's own time: what its records' timestamps advance by. A clock that jumps adds little, or nothing."""

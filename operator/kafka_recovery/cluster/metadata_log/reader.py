@@ -41,8 +41,11 @@ DEADLINE = timedelta(seconds=5)
 READ_APART = 16 * 1024
 """Bytes that are folded in a thread: so many are some 200 records, and 5 ms."""
 
-LARGEST_SNAPSHOT = 1024 * 1024 * 1024
+LARGEST_SNAPSHOT = 128 * 1024 * 1024
 """Bytes. 200,000 partitions take some 26 MiB (measured: 130 bytes each)."""
+
+READ_AGAIN, SELDOM = 60.0, 3600.0
+"""Seconds after a doubt until the log is read anew; twice as many each time, up to the second."""
 
 EPOCHS_TRIED = 50
 """The snapshot at the log's start is named by its end alone; its epoch has to be found."""
@@ -61,6 +64,8 @@ class MetadataLog:
         self._committed = 0
         self._faults: dict[Address, Reason] = {}
         self._reading: asyncio.Task[ClusterError | None] | None = None
+        self._patience = READ_AGAIN
+        self._anew_at = 0.0
 
     async def aclose(self) -> None:
         """Stop, and close all connections."""
@@ -92,11 +97,24 @@ class MetadataLog:
 
     async def _read(self, cluster_id: str) -> ClusterError | None:
         """Why it could not be read, which nobody may be waiting to hear any more."""
+        if self._image.doubt is not None:
+            if loop_time() < self._anew_at:
+                return None
+            self._image = Image()
         try:
             await self._catch_up(cluster_id)
         except ClusterError as error:
             return error
+        self._look_again_later()
         return None
+
+    def _look_again_later(self) -> None:
+        """What was doubtful may be one controller's own fault, and another one lead soon. Ever more seldom."""
+        if self._image.doubt is None:
+            self._patience = READ_AGAIN
+        else:
+            self._anew_at = loop_time() + self._patience
+            self._patience = min(2 * self._patience, SELDOM)
 
     async def _catch_up(self, cluster_id: str) -> None:
         """Up to what was committed at the first answer. Raises ClusterError."""
@@ -166,7 +184,8 @@ class MetadataLog:
                 part = _only_part(answer.responses)
                 code = answer.error_code or (part.error_code if part is not None else _NONE)
                 if code == _ANOTHER_CLUSTER:
-                    raise ClusterMismatch(address, cluster_id, "another one")
+                    self._faults[address] = ClusterMismatch(address, cluster_id, "another one").reason
+                    break
                 if code == _NONE and part is not None:
                     self._faults.clear()
                     self._ask_first(address)
@@ -219,7 +238,7 @@ class MetadataLog:
 
 def _load(image: Image, end: int, epoch: int, data: bytes) -> None:
     try:
-        image.load(end, epoch, list(batches.read(data)))
+        image.load(end, epoch, batches.read_snapshot(data))
     except Unreadable as error:
         image.doubt = str(error)
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from kafka_recovery.cluster.metadata_log import batches
+from kafka_recovery.cluster.metadata_log import image as image_module
 from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.decision.intactness import began_uncleanly, is_intact
 from kafka_recovery.decision.loss import replay_elr
@@ -280,12 +281,39 @@ def test_where_transactions_are_acknowledged_by_partitions_without_a_leader_noth
     assert own.transaction_log is None
 
 
+def test_who_comes_back_to_lead_transactions_as_another_process_may_lack_some_until_all_are_in_sync() -> None:
+    log = fell_behind()
+    of_transactions = UUID(int=9)
+    topic = record("Topic", 0, Values(name="__transaction_state", topic_id=of_transactions))
+    log.add(topic, record("Partition", 2, partition_of(of_transactions)))
+    log.add(changed(topic_id=of_transactions, isr=[A], leader=NO_LEADER))
+    log.add(registered(A, log.end))
+    log.add(changed(topic_id=of_transactions, isr=[A], leader=A))
+    assert told(log).transaction_log is LossClass.UNKNOWN
+    log.add(changed(topic_id=of_transactions, isr=[A, B, C]))
+    assert told(log).transaction_log is None
+
+
+def test_more_changes_than_memory_may_hold_leave_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_module, "MOST_STEPS_IN_ALL", 6)
+    log = created()
+    for _ in range(5):
+        log.add(changed(isr=[A, B]), changed(isr=[A]))
+        log.add(changed(isr=[A, B, C]))  # what is in sync again takes no room
+    assert log.image().doubt is None
+    for _ in range(6):
+        log.add(changed(isr=[A, B]))
+    assert "more than 6 ISR changes" in str(log.image().doubt)
+
+
 UNFIT: list[tuple[str, Callable[[], bytes], str]] = [
     ("a kind that is not known", lambda: bytes((1, 99, 0, 0)), "unknown kind 99"),
     ("a version that is not known", lambda: bytes((1, 5, 3)) + changed(isr=[A])[3:], "PartitionChangeRecord v3"),
     ("another frame", lambda: bytes((2,)) + changed(isr=[A])[1:], "begins with 02"),
     ("cut off", lambda: changed(isr=[A, B])[:-2], "PartitionChangeRecord"),
     ("empty", lambda: b"", "begins with nothing"),
+    ("a transaction in another", lambda: BEGIN, "within another"),
+    ("a topic made twice", lambda: record("Topic", 0, Values(name="orders", topic_id=UUID(int=6))), "made twice"),
     ("of a topic that was never made", lambda: changed(topic_id=UUID(int=6), isr=[A]), "does not fit"),
 ]
 
@@ -293,6 +321,8 @@ UNFIT: list[tuple[str, Callable[[], bytes], str]] = [
 @pytest.mark.parametrize(("value", "why"), [(make, why) for _, make, why in UNFIT], ids=[name for name, *_ in UNFIT])
 def test_a_record_that_cannot_be_followed_leaves_no_history_from_there_on(value: Callable[[], bytes], why: str) -> None:
     log = fell_behind()
+    if value() == BEGIN:
+        log.add(BEGIN)
     log.add(value())
     log.add(changed(isr=[A, B, C], leader=A))
     image = log.image()

@@ -13,6 +13,7 @@ import pytest
 
 from kafka_recovery.cluster.brokers import Address
 from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
+from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest
 from kafka_recovery.cluster.metadata_log.reader import MetadataLog
@@ -32,8 +33,10 @@ from unit.cluster.metadata_log.writing import (
     created,
     minimum_of,
     registered,
+    snapshot,
     whole,
 )
+from unit.virtual import taking_no_time
 
 ONE, TWO = Address("controller-1", 9093), Address("controller-2", 9093)
 WITHIN = timedelta(seconds=10)
@@ -262,10 +265,6 @@ async def test_what_was_committed_after_a_reading_began_is_read_by_who_asks_then
     assert controllers.most_at_once == 1
 
 
-def snapshot_of(*values: bytes) -> bytes:
-    return batch(0, values, 1_000_000, 3)
-
-
 def as_snapshot() -> tuple[bytes, ...]:
     """What `created` wrote, as one state."""
     topic = record("Topic", 0, Values(name="orders", topic_id=ORDERS))
@@ -277,7 +276,7 @@ async def test_where_the_log_begins_later_the_snapshot_at_its_start_is_taken_not
     log = Written(end=100, epoch=3)
     log.add(changed(isr=[A, B]))
     log.add(changed(isr=[A]))
-    oldest, newest = snapshot_of(*as_snapshot()), snapshot_of(*as_snapshot())
+    oldest, newest = snapshot(*as_snapshot()), snapshot(*as_snapshot())
     controllers = Controllers(log, start=100, snapshots={(100, 2): oldest, (102, 3): newest}, piece=97)
     async with reading(controllers) as reader:
         controllers.piece = 1 << 20
@@ -288,7 +287,7 @@ async def test_where_the_log_begins_later_the_snapshot_at_its_start_is_taken_not
 
 
 async def test_a_snapshot_comes_in_pieces() -> None:
-    controllers = Controllers(Written(end=100, epoch=3), start=100, snapshots={(100, 3): snapshot_of(*as_snapshot())})
+    controllers = Controllers(Written(end=100, epoch=3), start=100, snapshots={(100, 3): snapshot(*as_snapshot())})
     controllers.piece = 50
     async with reading(controllers) as reader:
         assert isr(await caught_up(reader)) == (A, B, C)
@@ -299,7 +298,7 @@ async def test_who_slept_until_the_log_was_cut_behind_him_begins_anew() -> None:
     async with reading(controllers) as reader:
         await caught_up(reader)
         controllers.log = Written(end=100, epoch=3)
-        controllers.start, controllers.snapshots = 100, {(100, 3): snapshot_of(*as_snapshot())}
+        controllers.start, controllers.snapshots = 100, {(100, 3): snapshot(*as_snapshot())}
         controllers.log.add(changed(isr=[A], leader=NO_LEADER))
         image = await caught_up(reader)
     assert (isr(image), image.upto) == ((A,), 101)
@@ -410,7 +409,7 @@ async def test_a_snapshot_that_leads_nowhere_is_an_error_not_a_loop() -> None:
     async with reading(controllers) as reader:
         await caught_up(reader)
         controllers.log.add(changed(isr=[A]))
-        controllers.start, controllers.snapshots = controllers.log.end, {(5, 4): snapshot_of(*as_snapshot())}
+        controllers.start, controllers.snapshots = controllers.log.end, {(5, 4): snapshot(*as_snapshot())}
         why = await reader.caught_up("cluster", WITHIN)
     assert isinstance(why, Reason)
     assert "told nothing that is committed" in why.message
@@ -424,3 +423,62 @@ async def test_a_snapshot_larger_than_any_is_not_taken_in() -> None:
 
     why = await refused(Boasting(Written(end=100, epoch=3), start=100, snapshots={(100, 3): b""}))
     assert "FetchSnapshot" in why.message
+
+
+@taking_no_time
+async def test_what_was_spoilt_by_one_controller_is_read_anew_later_and_ever_more_seldom() -> None:
+    """Else one bad answer would be no proof until the process is started again."""
+    log = created()
+    whole_one = log.data
+    log.data = whole_one[:-1] + bytes([whole_one[-1] ^ 1])
+    controllers = Controllers(log)
+    async with reading(controllers) as reader:
+        spent = []
+        for _ in range(3):
+            began, asked = loop_time(), len(controllers.asked)
+            while len(controllers.asked) == asked or loop_time() == began:
+                told = await reader.caught_up("cluster", WITHIN)
+                assert isinstance(told, Reason)
+                assert "checksum" in told.message
+                await asyncio.sleep(1)
+            spent.append(loop_time() - began)
+        assert spent[0] < spent[1] < spent[2]
+        log.data = whole_one
+        await asyncio.sleep(3600)
+        assert isr(await caught_up(reader)) == (A, B, C)
+
+
+async def test_an_address_of_another_cluster_is_named_and_passed_by() -> None:
+    for other, own in ((ONE, TWO), (TWO, ONE)):
+        controllers = Controllers(created(), leads=own, refuses={other: 104})
+        async with reading(controllers) as log:
+            assert isr(await caught_up(log)) == (A, B, C)
+
+
+@pytest.mark.parametrize(
+    "cut",
+    [
+        lambda data: data[:-1],
+        lambda data: data[len(snapshot()) // 2 :],
+        lambda data: data[: -len(snapshot()) // 2],
+        lambda data: data + data,
+    ],
+    ids=["its last byte", "its header", "its footer", "told twice"],
+)
+async def test_a_snapshot_that_is_not_one_whole_state_leaves_no_history(cut: Callable[[bytes], bytes]) -> None:
+    spoilt = cut(snapshot(*as_snapshot()))
+    why = await refused(Controllers(Written(end=100, epoch=3), start=100, snapshots={(100, 3): spoilt}))
+    assert why.code == "MetadataLogUnreadable"
+    assert "snapshot" in why.message
+
+
+async def test_a_batch_that_stands_for_more_than_it_holds_is_a_gap() -> None:
+    """The records that are missing in it may be the ones that count."""
+    log = created()
+    first = log.add(changed(isr=[A, B]), minimum_of("orders", "1"), changed(isr=[A]))
+    begins = log.firsts[-2]
+    held = batch(first, [changed(isr=[A])], log.now, log.epoch, stands_for=3)
+    log.data = log.data[:begins] + held
+    log.firsts[-1] = len(log.data)
+    why = await refused(Controllers(log))
+    assert "has not one record for each" in why.message

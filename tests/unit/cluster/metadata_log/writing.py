@@ -22,6 +22,7 @@ A, B, C = 1, 2, 3
 DISKS = {id: UUID(int=100 + id) for id in (A, B, C)}
 HOUR = 3_600_000
 NO_LEADER = -1
+LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER = 2, 3, 4
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Written:
     epoch: int = 1
     firsts: list[int] = field(default_factory=list)
 
-    def add(self, *values: bytes, control: bool = False) -> int:
+    def add(self, *values: bytes, control: int | None = None) -> int:
         """One batch; returns the offset of its first record."""
         first = self.end
         self.data += batch(first, values, self.now, self.epoch, control=control)
@@ -62,24 +63,38 @@ class Written:
         return image.history(ORDERS, 0)
 
 
-def batch(first: int, values: Sequence[bytes], time: int, epoch: int, *, control: bool = False) -> bytes:
-    """A record batch of format 2."""
+def batch(
+    first: int, values: Sequence[bytes], time: int, epoch: int, *, control: int | None = None, stands_for: int = 0
+) -> bytes:
+    """A record batch of format 2; `control`: of records of this type, which are the quorum's own.
+
+    `stands_for`: so many offsets, however few records it holds.
+    """
     builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 2**30)
     for place, value in enumerate(values):
-        builder.append(place, time, struct.pack(">hh", 0, 2) if control else None, value, [])
+        builder.append(place, time, struct.pack(">hh", 0, control) if control else None, value, [])
     data = bytearray(builder.build())
     struct.pack_into(">q", data, 0, first)
     struct.pack_into(">i", data, 12, epoch)
     if control:
         struct.pack_into(">h", data, 21, 0x20)
+    if stands_for:
+        struct.pack_into(">i", data, 23, stands_for - 1)
     struct.pack_into(">I", data, 17, calc_crc32c(memoryview(data)[21:]))
     return bytes(data)
+
+
+def snapshot(*values: bytes) -> bytes:
+    """One state, between a header and a footer."""
+    now, end = 1_000_000, 1 + len(values)
+    head, foot = batch(0, [b""], now, 3, control=SNAPSHOT_HEADER), batch(end, [b""], now, 3, control=SNAPSHOT_FOOTER)
+    return head + (batch(1, values, now, 3) if values else b"") + foot
 
 
 def created(*, minimum: int | None = 2, replicas: Sequence[int] = (A, B, C)) -> Written:
     """A log in which brokers A, B and C have registered and `orders-0` was created, all in sync."""
     log = Written()
-    log.add(b"", control=True)
+    log.add(b"", control=LEADER_CHANGE)
     log.add(feature(elr=0))
     for broker in (A, B, C):
         log.add(registered(broker, log.end))
