@@ -11,7 +11,7 @@ from kafka_recovery.decision.cluster_index import ClusterIndex, back, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
-from kafka_recovery.decision.returns import IF_INTACT
+from kafka_recovery.decision.returns import if_intact
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
@@ -203,7 +203,7 @@ def _clean_member_is_back(planned: Before, seen: PartitionEvidence, there: froze
         return Reason(
             "CleanMemberReturning",
             f"broker {returned[0]}, an ISR or ELR member of {seen.id}, was away when the plan was made and is back "
-            f"now: the controller may elect it by itself, whatever its disk holds; {IF_INTACT}.",
+            f"now: the controller may elect it by itself, whatever its disk holds; {if_intact(seen, returned[0])}.",
         )
 
 
@@ -214,7 +214,8 @@ def _last_known_leader_is_back(planned: Before, seen: PartitionEvidence, there: 
         return Reason(
             "LastKnownLeaderReturning",
             f"broker {leader}, the last known leader of {seen.id}, was away when the plan was made and is back now: "
-            f"the controller elects it by itself once it is unfenced, whatever its disk holds; {IF_INTACT}.",
+            "the controller elects it by itself once it is unfenced, whatever its disk holds; "
+            f"{if_intact(seen, leader)}.",
         )
 
 

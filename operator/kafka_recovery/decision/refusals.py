@@ -25,7 +25,7 @@ from kafka_recovery.decision.conditions import (
     Value,
 )
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE, promised, ranks_by_known_facts
-from kafka_recovery.decision.returns import IF_INTACT, elected_by_kafka
+from kafka_recovery.decision.returns import elected_by_kafka, if_intact
 from kafka_recovery.domain.evidence import PartitionEvidence, Reassignment, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Limits, RequiredAnswers, Rule
@@ -247,7 +247,8 @@ def clean_return(partition: PartitionEvidence, rule: Rule, index: ClusterIndex, 
     where = "ISR" if broker in partition.isr else "ELR"
     seen = "is alive," if broker in index.alive else "answers again, though it is still fenced,"
     return (
-        f"broker {broker} is in the {where} and {seen} so the controller will elect it by itself: {IF_INTACT}. "
+        f"broker {broker} is in the {where} and {seen} so the controller will elect it by itself: "
+        f"{if_intact(partition, broker)}. "
         "On an empty or replaced disk it would be elected as well: stop it then. "
         f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows."
     )
@@ -273,7 +274,8 @@ def last_known_leader_return(partition: PartitionEvidence, rule: Rule, index: Cl
     seen = "is alive" if broker in index.alive else "answers again, though it is still fenced"
     return (
         f"nobody is left in ISR and ELR of {partition.id}, and broker {broker}, its last known leader, {seen}: the "
-        f"controller elects it by itself once it is unfenced, though it stopped uncleanly: {IF_INTACT}. "
+        "controller elects it by itself once it is unfenced, though it stopped uncleanly: "
+        f"{if_intact(partition, broker)}. "
         "On an empty or replaced disk it would be elected as well: stop it then. "
         f"Waited {_seconds(waited)} of the {_seconds(rule.patience)} of patience rule {rule.name} allows."
     )

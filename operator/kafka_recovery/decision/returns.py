@@ -11,12 +11,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.costs import may_hold_more
+from kafka_recovery.decision.loss import replay_elr
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Plan
-
-IF_INTACT = "if its disk is its own and intact and its host did not crash, nothing acknowledged with acks=all is lost"
-"""What may be said of a clean member's return. A crash of the host takes what was not on the disk yet."""
 
 _NAMED = 5
 """So many partitions are named; the others are counted."""
@@ -42,6 +40,31 @@ def elected_by_kafka(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
     return tuple(sorted(partition.clean_members)) or (() if last is None else (last,))
 
 
+def may_lack(partition: PartitionEvidence, broker: BrokerId) -> bool:
+    """Whether a member may lack acknowledged records though its disk is whole: one that stayed behind in the ELR.
+
+    Kafka counts a raise of min.insync.replicas at once, its leader only once it has applied it, and acknowledges alone
+    meanwhile (4.0 and 4.4: hundreds of records lost by clean elections). A history counts it as its leader does.
+    """
+    if broker in partition.isr or broker not in (partition.elr or ()):
+        return False
+    history = partition.history
+    return history is None or not history.steps or broker not in replay_elr(history.steps)
+
+
+def if_intact(partition: PartitionEvidence, broker: BrokerId) -> str:
+    """What may be said of a member's return, as a condition and its consequence."""
+    raised = f", and {_NOT_RAISED}" if may_lack(partition, broker) else ""
+    return (
+        f"if its disk is its own and intact and its host did not crash{raised}, nothing acknowledged with acks=all is "
+        "lost"
+    )
+
+
+_NOT_RAISED = "min.insync.replicas was not raised shortly before it left the ISR"
+OR_RAISED = "or min.insync.replicas was raised shortly before it left the ISR: then another member may hold more"
+
+
 def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
     """What starting each broker that is away does; true also if somebody reads it when another broker leads already."""
     id = partition.id
@@ -49,10 +72,11 @@ def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
     for broker in elected_by_kafka(partition):
         if broker not in absent:
             continue
+        raised = f", {OR_RAISED}" if may_lack(partition, broker) else ""
         yield (
             f"broker {broker} with its own, intact disk, while {id} has no leader: Kafka can elect it by itself, and "
             f"the plan then leaves {id} alone. Nothing acknowledged with acks=all is lost by that, unless the host of "
-            f"broker {broker} crashed: what was not on its disk yet is gone then"
+            f"broker {broker} crashed (what was not on its disk yet is gone then){raised}"
         )
         yield (
             f"broker {broker} on an empty or replaced disk, while {id} has no leader: NEVER. Kafka can elect it all "

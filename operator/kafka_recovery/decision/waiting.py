@@ -6,21 +6,18 @@ What is promised of a broker's return is what `decision.returns` says of it, wit
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from kafka_recovery.decision.costs import records
 from kafka_recovery.decision.loss import visible_lacks
-from kafka_recovery.decision.returns import away, elected_by_kafka
+from kafka_recovery.decision.returns import OR_RAISED, away, elected_by_kafka, may_lack
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 
 _NAMED = 3
 """So many brokers are named; the others are counted."""
-
-Returns = Mapping[TopicPartition, frozenset[BrokerId]]
-"""Of each partition, the brokers that are away, and that Kafka elects by itself once they are back."""
 
 
 def elect_or_wait(plan: Plan) -> Iterator[str]:
@@ -31,7 +28,7 @@ def elect_or_wait(plan: Plan) -> Iterator[str]:
     yield from _stop_first(leaderless, plan.evidence.cluster)
     yield from _nothing_better(len(proven), len(plan.elections))
     yield from _reconnect_first(waiting, plan.evidence.cluster)
-    yield from _start_first({each.id: frozenset(elected_by_kafka(each)).intersection(away(each)) for each in waiting})
+    yield from _start_first(waiting)
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:
@@ -82,16 +79,17 @@ def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iter
             yield member
 
 
-def _start_first(returns: Returns) -> Iterator[str]:
-    ordered = list(_by_gain(returns))
+def _start_first(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
+    ordered = list(_by_gain(waiting))
     if not ordered:
         return
     (first, gain), *others = ordered
-    than = "" if gain == len(returns) else f" ({gain:,} of {len(returns):,} partitions)"
+    than = "" if gain == len(waiting) else f" ({gain:,} of {len(waiting):,} partitions)"
+    raised = f", {OR_RAISED}" if any(first in _returning(each) and may_lack(each, first) for each in waiting) else ""
     yield (
         f"Before another broker leads, see whether broker {first} can be started with its own, intact disk: Kafka can "
         f"then elect it by itself{than}. If Kafka does, nothing has to be approved, and nothing acknowledged with "
-        "acks=all is lost by that unless its host crashed."
+        f"acks=all is lost by that unless its host crashed{raised}."
     )
     if others:
         named = ", ".join(f"broker {broker} ({more:,} more)" for broker, more in others[: _NAMED - 1])
@@ -104,13 +102,22 @@ def _start_first(returns: Returns) -> Iterator[str]:
     )
 
 
-def _by_gain(returns: Returns) -> Iterator[tuple[BrokerId, int]]:
-    """Who brings back most partitions, then who brings back most of the rest, until none is left that can come back."""
-    left = Counter(brokers for brokers in returns.values() if brokers)
+def _returning(partition: PartitionEvidence) -> frozenset[BrokerId]:
+    """The brokers that are away, and that Kafka elects by itself once they are back."""
+    return frozenset(elected_by_kafka(partition)).intersection(away(partition))
+
+
+def _by_gain(waiting: Sequence[PartitionEvidence]) -> Iterator[tuple[BrokerId, int]]:
+    """Who brings back most partitions, then who brings back most of the rest, until none is left that can come back.
+
+    Among equals who surely lacks nothing on most of them.
+    """
+    left = Counter(brokers for each in waiting if (brokers := _returning(each)))
+    lacking = Counter(broker for each in waiting for broker in _returning(each) if may_lack(each, broker))
     while left:
         gains: Counter[BrokerId] = Counter()
         for brokers, partitions in left.items():
             gains.update(dict.fromkeys(brokers, partitions))
-        best = min(gains, key=lambda broker: (-gains[broker], broker))
+        best = min(gains, key=lambda broker: (-gains[broker], lacking[broker], broker))
         yield best, gains[best]
         left = Counter({brokers: partitions for brokers, partitions in left.items() if best not in brokers})

@@ -131,7 +131,7 @@ def test_before_an_election_a_clean_member_is_to_be_started_with_its_own_disk_on
     assert told.starting == (
         "broker 1 with its own, intact disk, while orders-0 has no leader: Kafka can elect it by itself, and the plan "
         "then leaves orders-0 alone. Nothing acknowledged with acks=all is lost by that, unless the host of broker 1 "
-        "crashed: what was not on its disk yet is gone then",
+        "crashed (what was not on its disk yet is gone then)",
         "broker 1 on an empty or replaced disk, while orders-0 has no leader: NEVER. Kafka can elect it all the same, "
         "and the other replicas then delete every record that it lacks",
         "broker 1, once another broker leads orders-0: first copy the directory of orders-0 there. On joining, a "

@@ -9,12 +9,13 @@ from typing import Any
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.evidence import Replica, ReplicaLog
+from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import broker, evidence, log, partition
+from unit.decision.incident import Held, broker, evidence, history, log, partition, step
 from unit.decision.incident import dead as away_from_all
 
 ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
@@ -157,3 +158,35 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
 
     assert "whether broker 2 can be started with its own, intact disk" in first
     assert never == NEVER
+
+
+WITHOUT_ISR: dict[str, Any] = {"isr": (), "elr": (BrokerId(1), BrokerId(2)), "last_known_elr": ()}
+
+
+def in_the_elr(known: PartitionHistory | None = None) -> Plan:
+    """Brokers 1 and 2 are dead, and stayed behind in the ELR, broker 2 as the last one that led."""
+    held: dict[int, Held] = {1: dead(1), 2: dead(2), 3: log(10)}
+    seen = partition(held, history=known, **WITHOUT_ISR)
+    brokers = (away_from_all(1), away_from_all(2), broker(3))
+    return decide(evidence(seen, brokers=brokers, elr_enabled=True), ANY, waited=timedelta(hours=1))
+
+
+def led_by_2(*isr: int, min_isr: int, **changes: Any) -> HistoryStep:
+    return step(*isr, min_isr=min_isr, leader=BrokerId(2), **changes)
+
+
+def test_of_a_member_that_stayed_behind_in_the_elr_less_is_promised() -> None:
+    """Kafka itself loses acknowledged records by electing one, where min.insync.replicas was raised just before."""
+    first, *_ = elect_or_wait(in_the_elr())
+    assert first.endswith(
+        "unless its host crashed, or min.insync.replicas was raised shortly before it left the ISR: then another "
+        "member may hold more."
+    )
+
+
+def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -> None:
+    """By a history in which the leader went on alone with a minimum of 1, broker 1 left too early."""
+    alone = history(led_by_2(1, 2, 3, min_isr=1), led_by_2(1, 2, min_isr=1), led_by_2(2, min_isr=1), intact=(3,))
+    first, *_ = elect_or_wait(in_the_elr(alone))
+    assert "whether broker 2 can be started" in first
+    assert first.endswith("is lost by that unless its host crashed.")
