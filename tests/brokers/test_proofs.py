@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
 from brokers.conftest import LED, ON_3_9, WITHOUT_ELR, Recovery
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.election import Scope
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, Policy, Rule
@@ -119,3 +121,46 @@ async def test_a_setting_for_all_brokers_proves_nothing_where_the_leader_went_on
 
         assert classes(await ours.plan()) == {DEFAULTED: (2, LossClass.UNKNOWN)}
         assert (await ours.recover())[TopicPartition(DEFAULTED, 0)].outcome not in LED
+
+
+EVEN, BEHIND = "equal-logs", "one-log-is-behind"
+MANY = range(12)
+
+
+@pytest.mark.parametrize("kafka", [ON_3_9, WITHOUT_ELR], indirect=True)
+async def test_what_the_copies_that_are_left_prove_of_one_that_left_the_isr_too_early(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """Broker 3 left while two were in sync, so the ISR's history does not speak for it; a person names it all the same.
+
+    Two of three copies are intact, broker 2's and its own. Where both logs are equal, nothing acknowledged is lost;
+    where its log is behind, no more than broker 2 has more. Takes 15 s: two sessions have to run out.
+    """
+    for topic in (EVEN, BEHIND):
+        kafka.create_topic(topic, [[1, 2, 3] for _ in MANY], min_insync_replicas=2)
+    told = {topic: kafka.produce_to(topic, MANY, 20, "all-three") for topic in (EVEN, BEHIND)}
+    kafka.freeze(3)
+    kafka.wait_until_fenced(3)
+    for index, more in kafka.produce_to(BEHIND, MANY, 7, "one-and-two").items():
+        told[BEHIND][index] += more
+    kafka.freeze(2)
+    kafka.wait_until_fenced(2)
+    kafka.kill(1)
+    for broker in (2, 3):
+        kafka.thaw(broker)
+    kafka.wait_until_unfenced(2, 3)
+    kafka.wait_until_fenced(1)
+    named = {TopicPartition(topic, index): BrokerId(3) for topic in told for index in MANY}
+
+    async with recovery(kafka).with_(reads_history=True).engine() as engine:
+        plan = await engine.plan(Scope(tuple(named)), named)
+        report = await engine.execute(plan)
+
+    for id, decision in plan.elections.items():
+        assert report[id].outcome in LED, report[id]
+        assert decision.loss is not None
+        assert decision.loss.at_most is not None, decision.loss
+        lost = set(told[id.topic][id.partition]) - set(kafka.consume(id.topic, id.partition))
+        assert len(lost) <= decision.loss.at_most, (id, lost, decision.loss)
+    ways = Counter((id.topic, each.leader, each.loss.loss_class) for id, each in plan.elections.items() if each.loss)
+    assert ways == {(EVEN, 3, LossClass.LOSSLESS): len(MANY), (BEHIND, 3, LossClass.BOUNDED): len(MANY)}
