@@ -55,27 +55,33 @@ class Card:
 
 def card(plan: Plan, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
-    elections = [(decision, partition) for decision, partition in _decided(plan) if decision.verdict is Verdict.ELECT]
-    found, elected = costs(plan), [decision for decision, _ in elections]
-    situation = (
-        *_offline(plan, over=over),
-        *_elects(elections),
-        *_proven(elected),
-        *_left_alone(plan),
-        *_empty_leaders(elections),
-        *([in_a_line(plan, found)] if elected else []),
+    elections = _elections(plan)
+    choice = (*elect_or_wait(plan), *before_consent(plan), *_until_approved([decision for decision, _ in elections]))
+    return Card(
+        (*_offline(plan, over=over), *in_brief(plan)),
+        () if over else choice,
+        tuple(_below_minimum(elections)),
+        tuple(_glances(plan, costs(plan))),
     )
-    choice = () if over else (*elect_or_wait(plan), *before_consent(plan), *_until_approved(elected))
-    return Card(situation, choice, tuple(_below_minimum(elections)), tuple(_glances(plan, found)))
+
+
+def in_brief(plan: Plan) -> Iterator[str]:
+    """Whom it elects, what Kafka calls that, what is proven, and what may be lost: true whenever it is read."""
+    elections = _elections(plan)
+    yield from _elects(elections)
+    yield from _proven([decision for decision, _ in elections])
+    yield from _left_alone(plan)
+    yield from _empty_leaders(elections)
+    if elections:
+        yield in_a_line(plan, costs(plan))
 
 
 Elections = Sequence[tuple[Decision, PartitionEvidence]]
 
 
-def _decided(plan: Plan) -> Iterator[tuple[Decision, PartitionEvidence]]:
+def _elections(plan: Plan) -> Elections:
     seen = {partition.id: partition for partition in plan.evidence.partitions}
-    for decision in plan.decisions:
-        yield decision, seen[decision.id]
+    return [(decision, seen[id]) for id, decision in plan.elections.items()]
 
 
 def _offline(plan: Plan, *, over: bool) -> Iterator[str]:

@@ -181,7 +181,7 @@ def _plan(session: Session, incident: Incident) -> Iterator[RenderableType]:
             yield Group(lines(""), card_table(card(reading.plan_of(session, incident)[1])))
             return
     when = "When it was planned: " if incident.finished else ""
-    cost = [f"  {when}{details['cost']}"] if details.get("cost") else []
+    cost = [f"  {when}{details['summary']}"] if details.get("summary") else []
     wait = [f"  {details['waiting']}"] if details.get("waiting") and not incident.finished else []
     yield lines(*cost, *wait)
 

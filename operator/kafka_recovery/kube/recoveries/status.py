@@ -9,7 +9,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
+from kafka_recovery.decision.card import in_brief
+from kafka_recovery.decision.costs import BrokerCost, costs
 from kafka_recovery.decision.waiting import elect_or_wait
 from kafka_recovery.domain.counts import STILL_TO_COME, Counts, Stage, Whereabouts, counted
 from kafka_recovery.domain.ids import TopicPartition
@@ -59,7 +60,7 @@ class PlanNow:
     """The plan that is executed or waits for its approval. `expires_at`: until when an approval of it is honoured.
 
     `elects` and `declines`: the partitions that it elects leaders of, and those that it refuses. `costs`: what each
-    broker may lose by it, and `cost` the same in a sentence. `waiting`: what may be better than electing.
+    broker may lose by it; `summary`: what decides, in sentences. `waiting`: what may be better than electing.
     """
 
     digest: str
@@ -73,7 +74,7 @@ class PlanNow:
     elects: frozenset[TopicPartition] = frozenset()
     declines: frozenset[TopicPartition] = frozenset()
     costs: tuple[BrokerCost, ...] = ()
-    cost: str = ""
+    summary: str = ""
     waiting: str = ""
 
 
@@ -170,7 +171,7 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         elects=frozenset(plan.elections),
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
-        cost=in_a_line(plan, found),
+        summary=" ".join(in_brief(plan)),
         waiting=" ".join(elect_or_wait(plan)),
     )
 
@@ -269,7 +270,7 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
         **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),
-        **({"cost": _cut(plan.cost)} if plan.cost else {}),
+        **({"summary": _cut(plan.summary)} if plan.summary else {}),
     }
 
 
