@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
-from kafka_recovery.decision.loss import BEST_FIRST
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records, why_unknown
+from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka
 from kafka_recovery.decision.waiting import elect_or_wait
-from kafka_recovery.domain.evidence import Broker, PartitionEvidence, ReplicaLog
+from kafka_recovery.domain.evidence import Broker, PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -28,6 +28,7 @@ class BrokerGlance:
 
     `replicas`: its copies of them, `unread` and `empty`: how many of these gave no answer, or held no record.
     `kafka_elects`: partitions that Kafka can have it lead by itself once it is back; `plan_elects`: that the plan does.
+    `cost` and `kafka_cost`: what it deletes if the plan elects others, and if Kafka elects whom it can.
     """
 
     broker: BrokerId
@@ -38,6 +39,7 @@ class BrokerGlance:
     kafka_elects: int
     plan_elects: int
     cost: BrokerCost
+    kafka_cost: BrokerCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,8 @@ class Card:
 def card(plan: Plan, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
     elections = _elections(plan)
-    choice = (*elect_or_wait(plan), *before_consent(plan), *_until_approved([decision for decision, _ in elections]))
+    asked = _until_approved([decision for decision, _ in elections])
+    choice = (*before_consent(plan), *elect_or_wait(plan), *_silence(elections), *asked)
     return Card(
         (*_offline(plan, over=over), *in_brief(plan)),
         () if over else choice,
@@ -154,7 +157,8 @@ def _empty_leaders(elections: Elections) -> Iterator[str]:
     for leader, ids in sorted(empty.items()):
         yield (
             f"EMPTY: broker {leader}, which this plan elects, holds no record of {_named(ids)}. Once it leads, every "
-            "other replica deletes all that it holds there."
+            "other replica deletes ALL that it holds there. See first whether any other copy can be had: start its "
+            "broker with its own disk, and plan again."
         )
 
 
@@ -163,18 +167,34 @@ def _below_minimum(elections: Elections) -> Iterator[str]:
     short = [each for each in elections if _is_unclean(each) and (least := each[1].min_isr) and least.value > 1]
     if short:
         where = "" if len(short) == len(elections) else f" on {_count(len(short))}"
+        asked = sorted({each.min_isr.value for _, each in short if each.min_isr})
         yield (
             f"Once it is elected, producers with acks=all fail{where} until enough followers have caught up: a leader "
-            "that was elected uncleanly is alone in the ISR at first, and min.insync.replicas asks for more."
+            "that was elected uncleanly is alone in the ISR at first, and min.insync.replicas is "
+            f"{' or '.join(map(str, asked))}."
+        )
+
+
+def _silence(elections: Elections) -> Iterator[str]:
+    """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
+    silent = sorted({broker for _, partition in elections for broker in away(partition)})
+    if silent:
+        told = [f"broker {broker}" for broker in silent[:_NAMED]]
+        told += [f"{len(silent) - _NAMED} more"] if len(silent) > _NAMED else []
+        dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
+        yield (
+            f"Silent is not stopped: before you approve, make sure that {_and(told)} {dead} until you have copied what "
+            f"is on {them}. If not, clients may be writing to {them} still, and what the new leader lacks is deleted "
+            "there as soon as the network is back."
         )
 
 
 def _until_approved(elected: Sequence[Decision]) -> Iterator[str]:
     asked = sum(decision.needs_approval for decision in elected)
     if asked and asked == len(elected):
-        yield "Until somebody approves this plan, it changes nothing."
+        yield "This plan changes nothing before somebody approves it. Kafka may elect a member by itself at any time."
     elif asked:
-        yield f"Its policy asks a person about {_count(asked)}, and has the other leaders elected with nobody asked."
+        yield f"Its policy asks a person about {_count(asked)}; the other leaders are elected even if nobody approves."
 
 
 def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
@@ -187,12 +207,34 @@ def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
         empty.update(replica.broker for replica in partition.replicas if _is_empty(replica.log))
         kafka.update(frozenset(elected_by_kafka(partition)).intersection(partition.assignment))
     leads = Counter(each.leader for each in plan.elections.values() if each.leader is not None)
-    priced = {cost.broker: cost for cost in found}
+    priced, by_kafka = {cost.broker: cost for cost in found}, _if_kafka_elects(offline)
     order = sorted(copies, key=lambda id: (-kafka[id], -leads[id], -copies[id], id))
     for id in order:
         state = _state(plan.evidence.cluster.broker(id))
         cost = priced.get(id, BrokerCost(id))
-        yield BrokerGlance(id, state, copies[id], unread[id], empty[id], kafka[id], leads[id], cost)
+        then = by_kafka.get(id, BrokerCost(id))
+        yield BrokerGlance(id, state, copies[id], unread[id], empty[id], kafka[id], leads[id], cost, then)
+
+
+def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, BrokerCost]:
+    """What each broker deletes if Kafka elects a member that is back: of several, the one that costs it most."""
+    found: dict[BrokerId, BrokerCost] = {}
+    for partition in offline:
+        members = [member for id in elected_by_kafka(partition) if (member := partition.replica(id))]
+        for replica in partition.replicas if members else ():
+            so_far = found.get(replica.broker, BrokerCost(replica.broker))
+            others = [member for member in members if member is not replica]
+            if any(why_unknown(replica, member.log) or member.log is None for member in others):
+                found[replica.broker] = replace(so_far, unknown=so_far.unknown + 1)
+            elif most := max((_lacking(partition, member, replica) for member in others), default=0):
+                more = replace(so_far, records=so_far.records + most, partitions=so_far.partitions + 1)
+                found[replica.broker] = more
+    return found
+
+
+def _lacking(partition: PartitionEvidence, leader: Replica, replica: Replica) -> int:
+    """How many records of the replica the leader lacks, as far as both were read."""
+    return sum(lack.records for lack in visible_lacks(partition, leader) if lack.broker == replica.broker)
 
 
 def _is_empty(log: ReplicaLog | None) -> bool:

@@ -66,7 +66,7 @@ class _Sums:
             broker = replica.broker
             if broker == decision.leader:
                 continue
-            if why := _why_unknown(replica, leader):
+            if why := why_unknown(replica, leader):
                 self._unknown[broker] += 1
                 self._certain[broker] += lacking.get(broker, 0)
                 self._because.setdefault(broker, Counter())[why] += 1
@@ -91,7 +91,7 @@ class _Sums:
         )
 
 
-def _why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
+def why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
     """Why nobody can tell what this replica loses; empty: it can be told."""
     if replica.log is None:
         return f"its copy could not be read: {replica.problem.code if replica.problem else 'no answer'}"
@@ -105,7 +105,7 @@ def may_hold_more(decision: Decision, partition: PartitionEvidence) -> frozenset
     lacking = {lack.broker for lack in decision.loss.lacks} if decision.loss else set()
     leader = next(replica.log for replica in partition.replicas if replica.broker == decision.leader)
     others = (replica for replica in partition.replicas if replica.log and replica.broker != decision.leader)
-    return frozenset(each.broker for each in others if each.broker in lacking or _why_unknown(each, leader))
+    return frozenset(each.broker for each in others if each.broker in lacking or why_unknown(each, leader))
 
 
 def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
@@ -116,7 +116,7 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     proven = all(each.loss and each.loss.loss_class is LossClass.LOSSLESS for each in elections.values())
     witnessed = _witnessed(elections.values())
     if not found:
-        told = "Electing as planned deletes no record of any replica: all were read, and no leader lacks any of them."
+        told = "Electing as planned deletes no record that was read: all answered, and no leader lacks any of them."
         return (
             told + witnessed + ("" if proven else " Whether an acknowledged record was on none of them is not known.")
         )

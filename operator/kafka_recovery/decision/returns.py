@@ -119,8 +119,8 @@ def before_consent(plan: Plan) -> Iterator[str]:
         brokers = _brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
-            f"To save what a new leader may lack: while {_partitions(list(lacking))} {has} no leader, copy {its} on "
-            f"{brokers}. Once another broker leads, every record that the leader lacks is deleted there."
+            f"While {_partitions(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save what a "
+            "new leader may lack: whoever leads next, what that leader lacks is deleted there within seconds."
         )
 
 

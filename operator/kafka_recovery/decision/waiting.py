@@ -29,14 +29,20 @@ def elect_or_wait(plan: Plan) -> Iterator[str]:
     yield from _nothing_better(len(proven), len(plan.elections))
     yield from _reconnect_first(waiting, plan.evidence.cluster)
     yield from _start_first(waiting)
+    if any(map(_returning, leaderless)):
+        yield (
+            "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Where "
+            "another broker leads by then, by Kafka's choice or by a plan, first copy the directories of what it "
+            "leads: on joining, a broker deletes every record that the leader lacks."
+        )
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:
     if proven:
         where = "" if proven == all else f" on {proven:,} of {all:,} partitions"
         yield (
-            f"Waiting gains nothing{where}: the election is proven Lossless, so no broker that is away holds a record "
-            "acknowledged with acks=all that the new leader lacks."
+            f"Waiting saves nothing that was acknowledged with acks=all{where}: the election is proven Lossless. It "
+            "can save only what a broker that is away acknowledged with acks=1 or acks=0."
         )
 
 
@@ -50,9 +56,10 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) 
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
         where = f"{len(lacking):,} partition{'' if len(lacking) == 1 else 's'}"
         yield (
-            f"DANGER: Kafka can elect broker {broker} by itself on {where} as soon as its heartbeats arrive. It lacks "
-            f"up to {records(sum(lacking))} that other replicas hold there, and they delete these records then. Stop "
-            f"broker {broker} until another broker leads, or copy the others' directories first."
+            f"DANGER: stop broker {broker} NOW. Kafka can elect it by itself on {where} at any moment, and it lacks up "
+            f"to {records(sum(lacking))} that other replicas hold there: they would delete these. Then see whether its "
+            "own volume is only not mounted, and start it with that. Approve the election of another broker only if "
+            "that volume is lost: what it alone holds was not read."
         )
 
 
@@ -88,18 +95,19 @@ def _start_first(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
     raised = f", {OR_RAISED}" if any(first in _returning(each) and may_lack(each, first) for each in waiting) else ""
     yield (
         f"Before another broker leads, see whether broker {first} can be started with its own, intact disk: Kafka can "
-        f"then elect it by itself{than}. If Kafka does, nothing has to be approved, and nothing acknowledged with "
-        f"acks=all is lost by that unless its host crashed{raised}."
+        f"then elect it by itself{than}, which needs no approval. Nothing acknowledged with acks=all is lost by that, "
+        f"unless its host crashed{raised}."
+    )
+    yield (
+        "Did its host crash or lose power, or was its volume detached by force or set back? If so, or if nobody knows, "
+        "first copy the partitions' directories on the brokers that run: the end of its log may be gone, and they "
+        "delete every record that it lacks once Kafka elects it."
     )
     if others:
         named = ", ".join(f"broker {broker} ({more:,} more)" for broker, more in others[: _NAMED - 1])
         rest = len(others) - (_NAMED - 1)
         more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
         yield f"Then {named}{more_of_them}."
-    yield (
-        "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Once another "
-        "broker leads, copy a broker's directories before you start it."
-    )
 
 
 def _returning(partition: PartitionEvidence) -> frozenset[BrokerId]:

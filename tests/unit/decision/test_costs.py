@@ -50,8 +50,11 @@ def test_a_longer_log_of_another_branch_is_what_its_broker_may_lose_and_the_dead
 @pytest.mark.parametrize(
     ("held", "told"),
     [
-        ((DIVERGED,), "while orders-0 has no leader, copy its directory on broker 3."),
-        ((DIVERGED, LONGER, DIVERGED), "while orders-0, orders-2 have no leader, copy their directories on broker 3."),
+        ((DIVERGED,), "While orders-0 has no leader, first of all copy its directory on broker 3,"),
+        (
+            (DIVERGED, LONGER, DIVERGED),
+            "While orders-0, orders-2 have no leader, first of all copy their directories on broker 3,",
+        ),
     ],
 )
 def test_a_living_copy_that_is_to_be_cut_can_be_saved_before_anybody_consents(
@@ -60,8 +63,8 @@ def test_a_living_copy_that_is_to_be_cut_can_be_saved_before_anybody_consents(
     (said,) = before_consent(planned(*held))
 
     assert said == (
-        f"To save what a new leader may lack: {told} Once another broker leads, every record that the leader lacks is "
-        "deleted there."
+        f"{told} to save what a new leader may lack: whoever leads next, what that leader lacks is deleted there "
+        "within seconds."
     )
 
 
@@ -69,7 +72,7 @@ def test_a_living_copy_that_can_not_be_compared_can_be_saved_as_well() -> None:
     """Nobody knows what it holds: that nothing is seen to be lacking says nothing of it."""
     (said,) = before_consent(planned({1: DEAD, 2: log(27, (0, 0)), 3: log(15, epochs=None)}))
 
-    assert "copy its directory on broker 3." in said
+    assert "first of all copy its directory on broker 3," in said
 
 
 def test_where_no_leader_lacks_anything_there_is_nothing_to_be_saved() -> None:

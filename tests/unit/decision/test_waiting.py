@@ -41,51 +41,59 @@ def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 
 
 
 NEVER = (
-    "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Once another broker "
-    "leads, copy a broker's directories before you start it."
+    "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Where another broker "
+    "leads by then, by Kafka's choice or by a plan, first copy the directories of what it leads: on joining, a broker "
+    "deletes every record that the leader lacks."
+)
+CRASHED = (
+    "Did its host crash or lose power, or was its volume detached by force or set back? If so, or if nobody knows, "
+    "first copy the partitions' directories on the brokers that run: the end of its log may be gone, and they delete "
+    "every record that it lacks once Kafka elects it."
 )
 
 
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
-    first, never = elect_or_wait(planned((1,)))
+    first, crashed, never = elect_or_wait(planned((1,)))
     assert first == (
         "Before another broker leads, see whether broker 1 can be started with its own, intact disk: Kafka can then "
-        "elect it by itself. If Kafka does, nothing has to be approved, and nothing acknowledged with acks=all is lost "
-        "by that unless its host crashed."
+        "elect it by itself, which needs no approval. Nothing acknowledged with acks=all is lost by that, unless its "
+        "host crashed."
     )
+    assert crashed == CRASHED
     assert never == NEVER
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
-    first, then, _ = elect_or_wait(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
+    first, _, then, _ = elect_or_wait(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert "whether broker 2 can be started" in first
     assert "(3 of 5 partitions)" in first
     assert then == "Then broker 1 (1 more), broker 3 (1 more)."
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
-    _, then, _ = elect_or_wait(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
+    _, _, then, _ = elect_or_wait(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
     assert then == "Then broker 2 (1 more), broker 3 (1 more) and 1 more broker."
 
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
     assert list(elect_or_wait(planned((1,), proven=1))) == [
-        "Waiting gains nothing: the election is proven Lossless, so no broker that is away holds a record acknowledged "
-        "with acks=all that the new leader lacks."
+        "Waiting saves nothing that was acknowledged with acks=all: the election is proven Lossless. It can save only "
+        "what a broker that is away acknowledged with acks=1 or acks=0.",
+        NEVER,
     ]
 
 
 def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
-    gains_nothing, first, _ = elect_or_wait(planned((1,), (1,), (2,), away=(1, 2), proven=2))
-    assert gains_nothing.startswith("Waiting gains nothing on 2 of 3 partitions: ")
+    gains_nothing, first, _, _ = elect_or_wait(planned((1,), (1,), (2,), away=(1, 2), proven=2))
+    assert gains_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 2 of 3 partitions: ")
     assert "whether broker 2 can be started" in first
-    assert "by itself. If" in first, "the one that is left"
+    assert "by itself, which" in first, "the one that is left"
 
 
 def test_nothing_is_promised_of_a_broker_that_kafka_would_not_elect() -> None:
     """Broker 2 left the ISR before; broker 1 is the last known leader, with ELR on."""
     assert not list(elect_or_wait(planned((), away=(2,), elr=(), last_known_elr=())))
-    first, _ = elect_or_wait(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
+    first, *_ = elect_or_wait(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
     assert "whether broker 1 can be started" in first
 
 
@@ -98,7 +106,7 @@ def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_wait
     bounded = Loss(LossClass.BOUNDED, at_most=3, proof="it was read so")
     plan = replace(plan, decisions=tuple(replace(each, loss=bounded) for each in plan.decisions))
 
-    first, _ = elect_or_wait(plan)
+    first, *_ = elect_or_wait(plan)
 
     assert first.startswith("Before another broker leads, see whether broker 1 ")
 
@@ -126,9 +134,10 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert list(elect_or_wait(answering(log(0)))) == [
-        "DANGER: Kafka can elect broker 1 by itself on 1 partition as soon as its heartbeats arrive. It lacks up to 27 "
-        "records that other replicas hold there, and they delete these records then. Stop broker 1 until another "
-        "broker leads, or copy the others' directories first."
+        "DANGER: stop broker 1 NOW. Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 "
+        "records that other replicas hold there: they would delete these. Then see whether its own volume is only not "
+        "mounted, and start it with that. Approve the election of another broker only if that volume is lost: what it "
+        "alone holds was not read."
     ]
 
 
@@ -139,8 +148,8 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
 
     danger, gains_nothing = elect_or_wait(plan)
 
-    assert danger.startswith("DANGER: Kafka can elect broker 1 ")
-    assert gains_nothing.startswith("Waiting gains nothing")
+    assert danger.startswith("DANGER: stop broker 1 NOW.")
+    assert gains_nothing.startswith("Waiting saves nothing")
 
 
 def test_nothing_is_said_of_a_replica_that_kafka_does_not_elect_or_need_not_wait_for() -> None:
@@ -154,7 +163,7 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
     assert not plan.elections
 
-    first, never = elect_or_wait(plan)
+    first, _, never = elect_or_wait(plan)
 
     assert "whether broker 2 can be started with its own, intact disk" in first
     assert never == NEVER
@@ -189,4 +198,4 @@ def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -
     alone = history(led_by_2(1, 2, 3, min_isr=1), led_by_2(1, 2, min_isr=1), led_by_2(2, min_isr=1), intact=(3,))
     first, *_ = elect_or_wait(in_the_elr(alone))
     assert "whether broker 2 can be started" in first
-    assert first.endswith("is lost by that unless its host crashed.")
+    assert first.endswith("is lost by that, unless its host crashed.")

@@ -11,7 +11,7 @@ from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.card import BrokerGlance, Card, card
-from kafka_recovery.decision.costs import costs, in_a_line, records
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -83,7 +83,7 @@ def card_table(found: Card) -> RenderableType:
     ending = [f"… and {hidden} more brokers"] if hidden else []
     parts = [found.situation, (_heading(found), *found.choice) if found.choice else (), found.after]
     told = [sentence for part in parts if part for sentence in (*part, "")]
-    headings = ("Broker", "State", "Kafka elects", "Plan elects", "Read", "Deletes on joining")
+    headings = ("Broker", "State", "Kafka elects", "Plan elects", "Read", "Plan deletes", "Kafka deletes")
     brokers = table(*headings, rows=map(_glance, shown)) if shown else Group()
     return Group(lines(*told), brokers, lines(*ending, *(("",) if shown else ())))
 
@@ -99,7 +99,8 @@ def _glance(broker: BrokerGlance) -> tuple[object, ...]:
         f"on {broker.kafka_elects:,}" if broker.kafka_elects else "-",
         f"on {broker.plan_elects:,}" if broker.plan_elects else "-",
         _logs(broker),
-        _deletes(broker),
+        _deletes(broker.cost),
+        _deletes(broker.kafka_cost),
     )
 
 
@@ -109,8 +110,7 @@ def _logs(broker: BrokerGlance) -> str:
     return f"{found}, {broker.empty:,} EMPTY" if broker.empty else found
 
 
-def _deletes(broker: BrokerGlance) -> str:
-    cost = broker.cost
+def _deletes(cost: BrokerCost) -> str:
     known = [f"up to {records(cost.records)} on {cost.partitions:,}"] if cost.partitions else []
     least = f", {cost.certain:,} offsets at least" if cost.certain else ""
     unknown = [f"unknown on {cost.unknown:,}{least}"] if cost.unknown else []

@@ -192,8 +192,8 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     assert "Unknown (visibly lacking 12 records)" in designated
     said = " ".join(designated.split())
     assert "Electing as planned may lose up to 12 records that broker 2 holds" in said
-    assert "while orders-17 has no leader, copy its directory on broker 2." in said
-    assert "To save" not in chosen
+    assert "While orders-17 has no leader, first of all copy its directory on broker 2, to save" in said
+    assert "first of all copy" not in chosen
     assert (
         "Warning: orders-17: broker 3 was designated, but is worse than broker 2 by EpochFirst, "
         "and visibly lacks 12 records of its log from offset 15 on\n"

@@ -66,7 +66,7 @@ def test_what_may_be_lost_is_said_before_the_table_and_by_broker(
 
     head, _, table = shown.partition("Partition  Verdict")
     assert COST.replace("1 partition", "2 partitions") in one_line(head)
-    assert row(head, "1").startswith("1 fenced, silent on 2 - 0 of 2 unknown on 2")
+    assert row(head, "1").startswith("1 on 2 - 0 of 2 unknown on 2 -")
     assert "orders-17" in table
 
 

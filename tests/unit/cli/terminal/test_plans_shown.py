@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -44,3 +45,10 @@ def test_once_nothing_is_elected_by_it_nobody_is_told_what_to_do_before() -> Non
     assert "3 partitions had no leader when this plan was made" in shown
     for advice in ("WAIT OR ELECT?", "Before another broker leads", "Until somebody approves"):
         assert advice not in shown
+
+
+def test_the_docs_show_what_is_shown() -> None:
+    shown = file_of("the_longest_log_is_the_wrong_one").read_text()
+    card = shown.split("\n\n", 1)[1].split("\nPartition  Verdict")[0].rstrip()
+
+    assert card in (Path(__file__).parents[4] / "docs" / "commands.md").read_text()
