@@ -34,7 +34,7 @@ from unit.cluster.stage import OFFERED, Heard, StagedBroker, api_versions
 
 PATIENCE = timedelta(seconds=10)
 SOON = timedelta(milliseconds=600)
-TOPIC_ID = uuid.UUID(int=7)
+TOPIC_ID = uuid.UUID(int=77)
 """Of every topic `t`: a play has but one that Fetch is asked about."""
 
 _DESCRIBE_CLUSTER = 60

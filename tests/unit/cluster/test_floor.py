@@ -86,6 +86,16 @@ class TestFloor:
         floor.withdraw(ONE, offset(90))
         assert floor.offset == 100
 
+    async def test_what_was_confirmed_is_not_taken_back_by_those_that_have_applied_less(self) -> None:
+        """Whoever had applied the most has died; those that are left agree upon less, which the controller confirms."""
+        floor = Floor()
+        floor.read(ONE, offset(100), offset(100))
+        floor.confirm(offset(100))
+        floor.read(TWO, offset(LIE), offset(90))
+        floor.confirm(offset(90))
+        floor.withdraw(TWO, offset(90))
+        assert floor.offset == 100
+
     async def test_two_claims_that_were_proven_wrong_count_no_more(self) -> None:
         floor = Floor()
         floor.read(ONE, offset(LIE), offset(LIE))

@@ -123,6 +123,16 @@ class TestGathering:
         assert [problem(evidence, broker) for broker in (1, 2, 3)] == [None, "LogDirOffline", None]
         assert replica(evidence, 2).log
 
+    async def test_members_of_an_elr_that_the_cluster_does_not_keep_are_none(self) -> None:
+        """Whether the controller elects them is said by the level of its feature (KIP-966), not by their being told."""
+        play = disaster()
+        play.states[ORDERS] = offline(elr=(BrokerId(2),), last_known_elr=(BrokerId(3),))
+        async with play.staged(1, 2, 3):
+            (partition,) = (await gathered(play)).partitions
+
+        assert (partition.elr, partition.last_known_elr) == (None, None)
+        assert partition.clean_members == {1}
+
 
 class TestTooMany:
     async def test_pages_that_show_more_than_any_cluster_has_are_not_gone_on_with(

@@ -252,6 +252,27 @@ class TestBrokerEpoch:
         assert [part.replicas[0].log for part in evidence.partitions] == [None, None]
         assert {problem.code for problem in problems if problem} == {"BrokerRestarted"}
 
+    async def test_nor_has_one_that_told_of_some_partitions_before_it_fell_silent_and_was_restarted(self) -> None:
+        """What it told first is the word of a process that is gone; what the next one holds, nobody has measured."""
+        play = Play(log_info={2: KEY})
+        short, long = TopicPartition("orders", 0), TopicPartition("orders", 1)
+        play.add(offline(short, replicas=(2,)), b2=Log(10))
+        play.add(offline(long, replicas=(2,)), b2=Log(27, [(0, 0), (2, 10), (4, 20)]))
+
+        def dies(heard: Heard) -> Any:
+            if {part.partition for topic in heard.message.topics for part in topic.partitions} != {long.partition}:
+                return play.fetch(2, heard)
+            play.epochs[2] = 50
+            return None
+
+        async with play.staged(2):
+            play.members[2].roles["Fetch"] = dies
+            evidence = await gathered(play)
+
+        assert [part.replicas[0].log for part in evidence.partitions] == [None, None]
+        problems = [part.replicas[0].problem for part in evidence.partitions]
+        assert {problem.code for problem in problems if problem} == {"BrokerRestarted"}
+
 
 def _refused(play: Play, heard: Heard) -> Any:
     answer = play.fetch(2, heard)

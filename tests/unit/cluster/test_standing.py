@@ -15,7 +15,7 @@ import pytest
 from kafka_recovery.cluster.floor import Floor
 from kafka_recovery.cluster.membership import Membership
 from kafka_recovery.cluster.pulse import Pulses
-from kafka_recovery.cluster.standing import APPLIED_ON, COMMITTED_ON, Standing
+from kafka_recovery.cluster.standing import APPLIED_ON, COMMITTED_ON, Standing, standing
 from kafka_recovery.domain.ids import BrokerId
 from unit.cluster.play import PATIENCE, SOON, Play
 from unit.cluster.stage import Heard
@@ -95,6 +95,12 @@ async def claimed(
         await Pulses(members).take(PATIENCE)
         dies(play, *dead)
         yield Rest(members, play)
+
+
+async def test_what_is_committed_ends_below_the_high_watermark() -> None:
+    play = Play(applied={1: 100}, watermark=101)
+    async with looking(play, 1) as members:
+        assert await standing(members.brokers, play.address(1), {}, SOON) == Standing({}, offset(100))
 
 
 class TestLiarsThatDied:

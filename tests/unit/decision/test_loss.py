@@ -232,6 +232,16 @@ def test_the_process_that_was_measured_has_to_be_the_one_that_the_history_knows_
     assert (loss.loss_class is LossClass.LOSSLESS) is proven
 
 
+@pytest.mark.parametrize(("told", "proven"), [(1, False), (500, True)])
+def test_of_a_broker_that_stopped_cleanly_and_came_back_the_new_process_has_to_be_the_one_that_was_measured(
+    told: int, proven: bool
+) -> None:
+    cluster = evidence(brokers=(broker(2), broker(3, epoch=BrokerEpoch(told)))).cluster
+    starts = (started(1, 1), started(2, 1), started(3, 1), started(3, 500, stopped_cleanly=True))
+    loss = lossof(BEHIND, 3, history(*IN_ELR, starts=starts), cluster)
+    assert (loss.loss_class is LossClass.LOSSLESS) is proven
+
+
 # Intact, concluded from starts
 
 

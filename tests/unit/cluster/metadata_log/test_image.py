@@ -179,6 +179,21 @@ def test_a_raised_minimum_counts_once_the_leader_is_a_process_that_began_after_i
     assert minima(log) == [2, 2, 2]
 
 
+def test_a_raised_minimum_does_not_count_for_a_leader_that_only_registered_anew() -> None:
+    """The controller lost it for a moment. It is the same process, and may not have applied the raise yet."""
+    log = created(minimum=1)
+    (first,) = [start for start in told(log).starts if start.broker == A]
+    assert first.incarnation is not None
+    log.add(minimum_of("orders", "2"))
+    log.add(registered(A, log.end, incarnation=UUID(first.incarnation).int))
+    log.add(changed(isr=[A, B, C], leader=A))
+    log.add(changed(isr=[A, B]))
+    log.add(changed(isr=[A]))
+
+    assert minima(log) == [1, 1, 1]
+    assert replay_elr(told(log).steps) == {A}
+
+
 def test_a_raised_minimum_counts_an_hour_later_by_the_logs_own_time() -> None:
     log = created(minimum=1)
     log.add(minimum_of("orders", "2"))

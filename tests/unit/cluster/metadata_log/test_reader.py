@@ -99,9 +99,11 @@ class Controllers:
             told["error_code"] = 6
         elif self.diverges is not None:
             told["diverging_epoch"] = Values(epoch=self.epoch, end_offset=self.diverges)
-        elif part.fetch_offset < self.start:
+        elif self._is_cut_before(part.fetch_offset, part.last_fetched_epoch):
             newest = max(self.snapshots)
             told["snapshot_id"] = Values(end_offset=newest[0], epoch=newest[1])
+        elif (ends := self._ends(part.last_fetched_epoch)) < part.fetch_offset:
+            told["diverging_epoch"] = Values(epoch=part.last_fetched_epoch, end_offset=ends)
         else:
             told["records"] = self.log.data[self._at(part.fetch_offset) :][: self.piece]
         return Values(error_code=0, responses=[Values(partitions=[Values(**told)])])
@@ -109,6 +111,18 @@ class Controllers:
     @property
     def end(self) -> int:
         return self.log.end if self.committed is None else self.committed
+
+    def _is_cut_before(self, offset: int, epoch: int) -> bool:
+        """Whether the log does not hold what comes before: at its start it has to be the snapshot there (KIP-630)."""
+        return offset < self.start or (offset == self.start > 0 and (offset, epoch) not in self.snapshots)
+
+    def _ends(self, epoch: int) -> int:
+        """Where an epoch ends in the log, which has begun the quorum's own one (KIP-595); 0: it has none of it."""
+        ends = {known: end for end, known in self.snapshots}
+        for each in split(self.log):
+            first, last = int.from_bytes(each[:8]), int.from_bytes(each[23:27])
+            ends[int.from_bytes(each[12:16])] = first + last + 1
+        return (ends | {self.epoch: self.log.end}).get(epoch, 0)
 
     def _at(self, offset: int) -> int:
         """Where the batch with this offset begins; batches of one record each, but for the ones of `created`."""
@@ -215,6 +229,32 @@ async def test_another_controller_takes_over_and_a_silent_one_is_passed_by() -> 
         asked = len(controllers.asked)
         await caught_up(log)
     assert [address for address, _ in controllers.asked[asked:]] == [TWO]
+
+
+async def test_it_goes_on_after_the_records_that_a_new_leader_wrote() -> None:
+    """Whoever names a wrong epoch of the record before is told that the logs diverge, and could believe none."""
+    controllers = Controllers(created())
+    async with reading(controllers) as log:
+        await caught_up(log)
+        controllers.epoch = controllers.log.epoch = 9
+        for members in ((A, B), (A,)):
+            controllers.log.add(changed(isr=members))
+            assert isr(await caught_up(log)) == members
+
+
+async def test_controllers_that_came_back_with_an_older_log_and_went_on_are_not_believed() -> None:
+    """Their disks were restored from a backup: what they committed since is not what follows on what was read."""
+    controllers = Controllers(created())
+    async with reading(controllers) as log:
+        controllers.log.add(changed(isr=[A]))
+        await caught_up(log)
+        controllers.log = created()
+        controllers.epoch = controllers.log.epoch = 9
+        for _ in range(3):
+            controllers.log.add(changed(isr=[A, B]))
+        why = await log.caught_up("cluster", WITHIN)
+    assert isinstance(why, Reason)
+    assert "and was committed up to" in why.message
 
 
 async def test_where_nobody_leads_each_controllers_answer_is_told() -> None:

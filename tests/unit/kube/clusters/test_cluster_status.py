@@ -86,8 +86,9 @@ def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
     found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, status(), LATER)
 
     assert found.keys() == {"observedGeneration", "conditions", "clusterId", "brokerStates", "lastProbe"}
-    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "Isolated")] == [
+    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "Isolated", "HistoryKnown")] == [
         ("False", "SecretMissing"),
+        ("Unknown", "NotWatched"),
         ("Unknown", "NotWatched"),
         ("Unknown", "NotWatched"),
     ]
