@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,28 +17,22 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.credentials import usable
+from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, untaken_of, why_not_open
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, others, way_in
-from kafka_recovery.kube.machinery.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import Requeue
-from kafka_recovery.kube.resources.kinds import (
-    API_VERSION,
-    CLUSTERS,
-    RECOVERIES,
-    WatchedCluster,
-    read_cluster,
-)
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
-from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
-from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
+from kafka_recovery.kube.watching.watcher import Pace, Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.timing import Timing
 
@@ -359,49 +352,6 @@ def _is_of(raw: Object, cluster_id: str) -> bool:
 
 
 _WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False", "HistoryKnown": "True"}
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterDesk:
-    """Port `Desk`: what the watcher of one cluster asks and tells."""
-
-    clusters: Clusters
-    key: Key
-    cluster_id: str
-
-    def policy(self) -> Policy | None:
-        """The policy of now; None: observe only."""
-        return self.clusters.policy(self.key)
-
-    def open(self) -> Mapping[TopicPartition, str]:
-        """Partitions in open recoveries of this cluster, by the recovery's name."""
-        return self.clusters.claims(self.key)
-
-    def changed(self, view: WatchView) -> None:
-        """Something is not as it was."""
-        self.clusters.seen(self.key, view)
-
-    async def open_incident(self, incident: Incident) -> None:
-        """Have a PartitionRecovery for it; one of that name that is there already will do. Raises NotOpened."""
-        namespace, name = self.key
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": RECOVERIES.kind,
-            "metadata": {"name": incident.name, "namespace": namespace},
-            "spec": {
-                "clusterRef": {"name": name},
-                "clusterId": self.cluster_id,
-                "scope": {"partitions": incident.scope},
-            },
-        }
-        try:
-            await self.clusters.api.create(RECOVERIES.path(namespace), body)
-        except AlreadyExists:
-            return
-        except ApiError as error:
-            raise NotOpened(str(error)) from error
-        self.clusters.opened((namespace, incident.name))
-        _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
 
 
 def _of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:
