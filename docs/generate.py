@@ -100,6 +100,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             *(
                 "kube/clusters/status.py",
                 "kube/clusters/history.py",
+                "kube/clusters/held.py",
                 "kube/clusters/clusters.py",
                 "kube/clusters/opening.py",
                 "kube/watching/watch.py",
