@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError
-from kafka_recovery.kube.resources.kinds import API_VERSION, RECOVERIES
+from kafka_recovery.kube.machinery.api import FIELD_MANAGER, AlreadyExists, ApiError
+from kafka_recovery.kube.resources.kinds import API_VERSION, CLUSTER_LABEL, RECOVERIES, WATCHED_LABEL, label_value
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.watcher import NotOpened, WatchView
@@ -41,13 +41,21 @@ class ClusterDesk:
         """Something is not as it was."""
         self.clusters.seen(self.key, view)
 
+    def _labels(self) -> Mapping[str, str]:
+        """For people who look for them; nothing here relies on these."""
+        return {
+            "app.kubernetes.io/managed-by": FIELD_MANAGER,
+            WATCHED_LABEL: label_value(self.key[1]),
+            CLUSTER_LABEL: label_value(self.cluster_id),
+        }
+
     async def open_incident(self, incident: Incident) -> None:
         """Have a PartitionRecovery for it; one of that name that is there already will do. Raises NotOpened."""
         namespace, name = self.key
         body = {
             "apiVersion": API_VERSION,
             "kind": RECOVERIES.kind,
-            "metadata": {"name": incident.name, "namespace": namespace},
+            "metadata": {"name": incident.name, "namespace": namespace, "labels": self._labels()},
             "spec": {
                 "clusterRef": {"name": name},
                 "clusterId": self.cluster_id,
