@@ -38,8 +38,10 @@ RECORDS = "recoveryrecords.kafka-recovery.dev"
 
 @pytest.fixture
 def eve(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubectl:
-    """She has `edit`, with what our roles add to it, once the controller has added it."""
+    """She has `edit`, with what our roles add to it where they were asked to, once the controller has added it."""
     kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / "rbac" / "people.yaml"))
+    asked = "rbac.authorization.k8s.io/aggregate-to-edit=true"
+    kubectl("label", "--overwrite", "clusterrole", "kafka-recovery-responder", asked)
     kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve")
     hers = control_plane.kubectl(control_plane.user("eve", namespace=namespace))
     opens = ("auth", "can-i", "create", "partitionrecoveries.kafka-recovery.dev")

@@ -95,7 +95,7 @@ def run(
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.", min=0, max=65535)] = 9090,
     liveness: Annotated[
         str,
-        typer.Option(help="URL of the liveness endpoint, such as http://:8080/healthz on all addresses; empty: none."),
+        typer.Option(help="URL of the liveness endpoint; none without; http://:8080/healthz: all addresses."),
     ] = "",
     log_format: Annotated[LogFormat, typer.Option(help="One JSON object a line, or plain text.")] = LogFormat.PLAIN,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
