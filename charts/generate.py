@@ -22,7 +22,9 @@ GENERATED = (*DEFINITIONS.glob("templates/*.yaml"), *OPERATOR.glob("files/**/*.*
 TABLE = re.compile(r"(?<=<!-- values -->\n).*?(?=<!-- /values -->)", re.DOTALL)
 KEPT = """\
 metadata:
+  {{- if .Values.keep }}
   annotations: {helm.sh/resource-policy: keep}
+  {{- end }}
   labels: {app.kubernetes.io/part-of: kafka-recovery}
 """
 

@@ -100,6 +100,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
             *(
                 "kube/clusters/status.py",
                 "kube/clusters/history.py",
+                "kube/clusters/held.py",
                 "kube/clusters/clusters.py",
                 "kube/clusters/opening.py",
                 "kube/watching/watch.py",
@@ -144,8 +145,11 @@ CONDITIONS: dict[str, dict[str, str]] = {
         "KafkaHealthy": "every partition has a leader; tools that wait for a sync don't look at it",
         "Isolated": "the operator does not trust its own view, and changes nothing",
         "HistoryKnown": "the controllers' metadata log is read: it proves which elections lose nothing",
+        "OrdersAltered": "recoveries of it have begun, and may have altered assignment orders; a deletion waits",
+        "Reconciling": "it is not `Ready`, for a minute at most: what is missing may come by itself",
+        "Stalled": "it is not `Ready`, and needs somebody; until it is, or its spec is another one",
     },
-    "RecoveryPolicy": {"Ready": "it can be read and holds"},
+    "RecoveryPolicy": {"Ready": "it can be read and holds", "Reconciling": "never", "Stalled": "it can't be read"},
     "PartitionRecovery": {
         "Ready": "it has ended well",
         "Reconciling": "it is being worked at, or waits",

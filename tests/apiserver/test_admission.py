@@ -385,7 +385,7 @@ def test_somebody_else_s_kafka_user_can_t_be_sent_elsewhere_or_less_safely(
 READ = ("get", "list", "watch")
 ADMISSION = "admissionregistration.k8s.io"
 ALLOWED: list[tuple[tuple[str, ...], str, str, str]] = [
-    (READ, GROUP, "watchedclusters", ""),
+    ((*READ, "patch"), GROUP, "watchedclusters", ""),  # its finalizer
     (READ, GROUP, "recoverypolicies", ""),
     (READ, GROUP, "recoveryapprovals", ""),
     ((*READ, "create", "patch", "delete"), GROUP, "partitionrecoveries", ""),
@@ -408,7 +408,7 @@ DENIED: list[tuple[tuple[str, ...], str, str, str]] = [
     (("get", "list", "create", "patch", "delete"), "", "configmaps", ""),
     (("create", "update", "patch", "delete"), GROUP, "recoveryapprovals", ""),
     (("approve",), GROUP, "partitionrecoveries", ""),
-    (("create", "update", "patch", "delete"), GROUP, "watchedclusters", ""),
+    (("create", "update", "delete"), GROUP, "watchedclusters", ""),
     (("create", "update", "patch", "delete"), GROUP, "recoverypolicies", ""),
     (("list", "watch", "create", "patch", "delete"), "", "secrets", ""),
     (("update",), "coordination.k8s.io", "leases", "somebody-else-s"),

@@ -38,8 +38,10 @@ RECORDS = "recoveryrecords.kafka-recovery.dev"
 
 @pytest.fixture
 def eve(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubectl:
-    """She has `edit`, with what our roles add to it, once the controller has added it."""
+    """She has `edit`, with what our roles add to it where they were asked to, once the controller has added it."""
     kubectl("apply", "--server-side", "--force-conflicts", "-f", str(MANIFESTS / "rbac" / "people.yaml"))
+    asked = "rbac.authorization.k8s.io/aggregate-to-edit=true"
+    kubectl("label", "--overwrite", "clusterrole", "kafka-recovery-responder", asked)
     kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve")
     hers = control_plane.kubectl(control_plane.user("eve", namespace=namespace))
     opens = ("auth", "can-i", "create", "partitionrecoveries.kafka-recovery.dev")
@@ -153,6 +155,30 @@ def test_nobody_opens_a_recovery_that_looks_as_if_its_orders_were_altered(eve: K
     later = ("patch", "prec", "hers", "--type=merge", "-p")
     assert refused(eve, *later, f'{{"metadata": {{"finalizers": ["{FINALIZER}"]}}}}')
     assert not refused(eve, *later, '{"spec": {"suspend": true}}')
+
+
+def test_nobody_holds_a_watched_cluster_with_the_operator_s_finalizer(
+    control_plane: ControlPlane, namespace: str, kubectl: Kubectl
+) -> None:
+    """Only an operator would take it off again."""
+    rights = ("create", "role", "clusters", "--verb=create,patch,get", "--resource=watchedclusters.kafka-recovery.dev")
+    kubectl(*rights)
+    kubectl("create", "rolebinding", "clusters", "--role=clusters", "--user=gus")
+    gus = control_plane.kubectl(control_plane.user("gus", namespace=namespace))
+    spec = {"clusterId": "abc", "bootstrapServers": ["127.0.0.1:1"]}
+    plain = {"apiVersion": incidents.API_VERSION, "kind": "WatchedCluster", "metadata": {"name": "his"}, "spec": spec}
+    held = plain | {"metadata": {"name": "his", "finalizers": [FINALIZER]}}
+    holds = ("auth", "can-i", "create", "watchedclusters.kafka-recovery.dev")
+    wait_until("the role holds", lambda: gus.attempt(*holds).returncode, lambda code: code == 0)
+
+    wait_until("the policy is at work", lambda: refused(gus, "create", "--dry-run=server", "-f", "-", given=held), bool)
+    assert not refused(gus, "create", "-f", "-", given=plain)
+    later = ("patch", "wkc", "his", "--type=merge", "-p")
+    assert refused(gus, *later, f'{{"metadata": {{"finalizers": ["{FINALIZER}"]}}}}')
+    assert not refused(gus, *later, '{"spec": {"suspend": true}}')
+
+    kubectl(*later, f'{{"metadata": {{"finalizers": ["{FINALIZER}"]}}}}')
+    assert not refused(gus, *later, '{"metadata": {"finalizers": null}}'), "the emergency way out is whoever's it is"
 
 
 def test_not_even_an_administrator_changes_what_one_tells(kubectl: Kubectl, forgery: Object) -> None:

@@ -136,6 +136,39 @@ def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored
     wait_until("its journal is collected", lambda: journal(kubectl, doomed["uid"]), lambda kept: not kept, COLLECTED)
 
 
+def test_a_watched_cluster_deleted_in_the_middle_waits_for_the_next_operator(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    """Half a minute: the next operator waits for what the dead one may have asked."""
+    accident(kafka)
+    operator = start("--no-lease")
+    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
+    caught_in_the_middle(kafka, operator)
+    kubectl("delete", "wkc", "prod", "--wait=false")
+    operator.kill()
+    held = kubectl.api.get("wkc", "prod")["metadata"]
+    assert (bool(held["deletionTimestamp"]), held["finalizers"]) == (True, [incidents.FINALIZER])
+    elected = _led(kafka)
+
+    operator.start()
+    wait_until("it says so", lambda: _of_prod(kubectl), lambda said: said == "DeletionWaits")
+    wait_until("it is gone", lambda: kubectl.api.listed("watchedclusters"), lambda left: not left, QUARANTINED)
+
+    assert set(orders(kafka, "orders").values()) <= ORIGINAL
+    assert _led(kafka) <= elected + 1, "what the dead one asked for, and no more"
+    ours = only_recovery(kubectl)
+    assert not ours["status"].get("finished")
+
+
+def _of_prod(kubectl: Kubectl) -> str:
+    found = [each for each in kubectl.api.listed("watchedclusters") if each["metadata"]["name"] == "prod"]
+    return incidents.reason(found[0], "OrdersAltered") if found else "gone"
+
+
+def _led(kafka: RealKafka) -> int:
+    return sum(state.leader is not None for state in kafka.describe("orders").values())
+
+
 def test_told_to_end_in_the_middle_it_ends_its_wave_first(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
     accident(kafka)
     operator = start("--no-lease")

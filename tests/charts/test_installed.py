@@ -225,7 +225,7 @@ def test_the_operator_may_read_the_secrets_that_are_named_and_approve_nothing(
 def test_who_may_edit_a_namespace_opens_recoveries_and_neither_approves_nor_writes_rules(
     control_plane: ControlPlane, namespace: str, kubectl: Kubectl, install: Install, defined: None
 ) -> None:
-    install()
+    install(clusterRoles={"aggregateToEdit": True})
     kubectl("create", "rolebinding", "eve-edits", "--clusterrole=edit", "--user=eve")
     eve = Asking(control_plane.client(control_plane.user("eve", namespace=namespace)), namespace)
     wait_until("the roles are aggregated", lambda: _created(eve), bool)

@@ -26,6 +26,10 @@ OF_ITS_POD: Object = {
     "nodeSelector": {"kubernetes.io/arch": "amd64"},
     "tolerations": [{"key": "dedicated", "operator": "Exists", "effect": "NoSchedule"}],
     "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [ZONE]}}},
+    "dnsPolicy": "None",
+    "dnsConfig": {"nameservers": ["10.0.0.10"], "searches": ["kafka.example.com"]},
+    "hostAliases": [{"ip": "10.0.3.7", "hostnames": ["broker-1.example.com"]}],
+    "terminationGracePeriodSeconds": 60,
     "topologySpreadConstraints": [SPREAD | {"labelSelector": {"matchLabels": {"app.kubernetes.io/name": NAME}}}],
 }
 OF_ITS_CONTAINER: Object = {
@@ -42,6 +46,10 @@ EVERYTHING: Object = {
     **OF_ITS_CONTAINER,
     "volumes": [{"name": "evidence", "persistentVolumeClaim": {"claimName": "evidence"}}],
     "podLabels": {"team": "kafka"},
+    "commonLabels": {"example.com/cost": "4711"},
+    "podSecurityContext": {"fsGroupChangePolicy": "OnRootMismatch"},
+    "extraArgs": ["--log-level=WARNING"],
+    "probes": {"liveness": {"periodSeconds": 20}},
     "podAnnotations": {"example.com/owner": "kafka"},
     "serviceAccount": {"annotations": {"example.com/role": "evidence"}},
     "image": {"pullSecrets": ["registry", "mirror"]},
@@ -255,7 +263,7 @@ def test_ports_that_are_asked_are_ports_that_answer(charts: Helm) -> None:
     assert f"--metrics-port={ports['metrics']}" in container["args"]
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         asked = container[probe]["httpGet"]
-        assert f"--liveness=http://0.0.0.0:{ports[asked['port']]}{asked['path']}" in container["args"]
+        assert f"--liveness=http://:{ports[asked['port']]}{asked['path']}" in container["args"]
 
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["defaults", "all"])
@@ -294,6 +302,62 @@ def test_what_is_said_of_its_pod_stands_in_its_pod(charts: Helm) -> None:
     assert OF_ITS_CONTAINER["volumeMounts"][0] in container["volumeMounts"]
     assert container["resources"]["limits"] == {"memory": "2Gi"}
     assert only(objects, "ServiceAccount")["metadata"]["annotations"] == {"example.com/role": "evidence"}
+    assert (
+        template["spec"]["securityContext"].items()
+        >= {"fsGroupChangePolicy": "OnRootMismatch", "runAsNonRoot": True}.items()
+    )
+    assert container["args"][-1] == "--log-level=WARNING", "the last word holds"
+    assert container["livenessProbe"].items() >= {"periodSeconds": 20, "timeoutSeconds": 5}.items()
+    assert all(each["metadata"]["labels"]["example.com/cost"] == "4711" for each in objects)
+
+
+def test_a_second_release_in_a_namespace_shares_no_name_with_the_first(charts: Helm) -> None:
+    """Nor the Lease, or it would stand by for ever."""
+    apart: Object = {"admissionPolicies": {"create": False}, "clusterRoles": {"create": False}}
+    everything = EVERYTHING | apart | {"watchNamespaces": ["*"]}
+    everything["fleet"] = {"enabled": False, "resultsPrefixes": []}
+    first, second = (charts.rendered(OPERATOR, **(everything | more)) for more in ({}, {"fullnameOverride": "second"}))
+    called = [{(each["kind"], each["metadata"]["name"]) for each in objects} for objects in (first, second)]
+
+    assert not called[0] & called[1]
+    assert "--name=second" in list(
+        only(second, "Deployment", "second")["spec"]["template"]["spec"]["containers"][0]["args"]
+    )
+    home = rules(second, "Role", "second-home")
+    assert {name for rule in home for name in rule.get("resourceNames", ())} == {"second"}
+    bound = [each["subjects"] for each in second if each["kind"].endswith("RoleBinding")]
+    assert {subject["name"] for subjects in bound for subject in subjects} == {"second"}
+    assert only(second, "Deployment", "second")["spec"]["template"]["spec"]["serviceAccountName"] == "second"
+
+
+def test_the_switch_of_a_release_with_another_name_is_the_platform_s(charts: Helm) -> None:
+    platform = rules(charts.rendered(OPERATOR, fullnameOverride="second"), "ClusterRole", "kafka-recovery-platform")
+
+    assert [rule["resourceNames"] for rule in platform if "resourceNames" in rule] == [["second"]]
+
+
+def test_an_account_that_is_there_already_is_only_used(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, serviceAccount={"create": False, "name": "theirs"})
+
+    assert names(objects, "ServiceAccount") == []
+    assert pod(objects)["serviceAccountName"] == "theirs"
+    bound = [each["subjects"] for each in objects if each["kind"].endswith("RoleBinding")]
+    assert {subject["name"] for subjects in bound for subject in subjects} == {"theirs"}
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_who_may_edit_a_namespace_may_open_recoveries_only_if_asked_for(charts: Helm, asked: bool) -> None:
+    objects = charts.rendered(OPERATOR, clusterRoles={"aggregateToEdit": asked})
+
+    labels = only(objects, "ClusterRole", "kafka-recovery-responder")["metadata"]["labels"]
+    assert labels.get("rbac.authorization.k8s.io/aggregate-to-edit") == ("true" if asked else None)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_definitions_stay_unless_somebody_says_otherwise(charts: Helm, keep: bool) -> None:
+    said = [each["metadata"].get("annotations") for each in charts.rendered(DEFINITIONS, keep=keep)]
+
+    assert said == [{"helm.sh/resource-policy": "keep"} if keep else None] * 6
 
 
 # What others look at

@@ -61,6 +61,16 @@ def test_alerts_of_just_anybody_are_not_heard(charts: Helm, alerts: dict[str, An
         ({"monitoring": {"monitor": "Yes"}}, "at '/monitoring/monitor': value must be one of"),
         ({"admissionPolicies": {"serviceAccountsThatMayApprove": ["']+['"]}}, "serviceAccountsThatMayApprove/0"),
         ({"env": {"A": "b"}}, "at '/env': got object, want array"),
+        ({"extraArgs": ["rescan"]}, "at '/extraArgs/0': 'rescan' does not match"),
+        ({"fullnameOverride": "Second"}, "at '/fullnameOverride': 'Second' does not match"),
+        ({"commonLabels": {"app.kubernetes.io/name": "x"}}, "invalid propertyName 'app.kubernetes.io/name'"),
+        ({"podSecurityContext": {"runAsNonRoot": False}}, "invalid propertyName 'runAsNonRoot'"),
+        ({"serviceAccount": {"create": False}}, "at '/serviceAccount/name': minLength"),
+        ({"terminationGracePeriodSeconds": 5}, "at '/terminationGracePeriodSeconds': minimum: got 5, want 25"),
+        (
+            {"probes": {"liveness": {"httpGet": {}}}},
+            "at '/probes/liveness': additional properties 'httpGet' not allowed",
+        ),
     ],
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
 )

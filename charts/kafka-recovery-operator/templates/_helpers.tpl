@@ -1,3 +1,18 @@
+{{/* What all objects of this release are called, the Lease and the ConfigMap that suspends it too. */}}
+{{- define "kafka-recovery.name" -}}
+{{- .Values.fullnameOverride | default "kafka-recovery-operator" -}}
+{{- end -}}
+
+{{/* The account it runs as. */}}
+{{- define "kafka-recovery.account" -}}
+{{- .Values.serviceAccount.name | default (include "kafka-recovery.name" .) -}}
+{{- end -}}
+
+{{/* Who reads the admission policies, by a name of its own in the whole cluster. */}}
+{{- define "kafka-recovery.reader" -}}
+kafka-recovery-admission-reader-{{ .Release.Namespace }}{{ with .Values.fullnameOverride }}-{{ . }}{{ end }}
+{{- end -}}
+
 {{- define "kafka-recovery.selector" -}}
 app.kubernetes.io/name: kafka-recovery-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -9,6 +24,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/part-of: kafka-recovery
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The objects of .file, a copy of one in manifests/, as JSON: what is said there is said nowhere else. */}}
@@ -72,6 +90,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- $operator := dict "root" . "file" "rbac/operator.yaml" "name" "kafka-recovery-operator" -}}
 {{- range (include "kafka-recovery.rules" $operator | fromJson).rules -}}
 {{- if or (has "coordination.k8s.io" .apiGroups) (has "configmaps" .resources) -}}
+{{- if .resourceNames -}}
+{{- $_ := set . "resourceNames" (list (include "kafka-recovery.name" $)) -}}
+{{- end -}}
 {{- $rules = append $rules . -}}
 {{- end -}}
 {{- end -}}
@@ -80,7 +101,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- define "kafka-recovery.subject" -}}
 - kind: ServiceAccount
-  name: kafka-recovery-operator
+  name: {{ include "kafka-recovery.account" . }}
   namespace: {{ .Release.Namespace }}
 {{- end -}}
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import re
-import socket
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
-from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
-from urllib.parse import urlsplit
 
 import durationpy
 import typer
@@ -29,6 +24,7 @@ from kafka_recovery.kube.machinery.logs import LogFormat, set_up
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import Operator, Settings
 from kafka_recovery.kube.process.lease import Leader, found_configuration
+from kafka_recovery.kube.process.liveness import Liveness
 from kafka_recovery.kube.process.places import Place, WrongPlace, check_existence, check_names
 from kafka_recovery.kube.resources.fields import NAME
 from kafka_recovery.kube.webhook.credentials import BadCredentials
@@ -40,9 +36,6 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger(__name__)
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
-
-_LET_GO = 0.02
-"""Seconds until the port of the liveness probe is free for kopf; the standard library takes half a second."""
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 
@@ -100,7 +93,10 @@ def run(
         Path | None, typer.Option(help="PEM file of the CA whose clients alone are let in (mTLS).")
     ] = None,
     metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.", min=0, max=65535)] = 9090,
-    liveness: Annotated[str, typer.Option(help="URL of the liveness endpoint; empty: none.")] = "",
+    liveness: Annotated[
+        str,
+        typer.Option(help="URL of the liveness endpoint; none without; http://:8080/healthz: all addresses."),
+    ] = "",
     log_format: Annotated[LogFormat, typer.Option(help="One JSON object a line, or plain text.")] = LogFormat.PLAIN,
     log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
 ) -> None:
@@ -123,7 +119,6 @@ def run(
         authority=authority,
         probe=_duration("--probe", probe),
         rescan=_duration("--rescan", rescan),
-        liveness=liveness or None,
         export=_export(evidence, evidence_every, evidence_keep) if evidence else None,
         results=_prefixes(fleet_results or ()),
         webhook=_webhook(webhook_port, webhook_token_file, webhook_tls_cert, webhook_tls_key, webhook_client_ca),
@@ -135,15 +130,17 @@ def run(
         except OSError as error:
             raise typer.BadParameter(f"{metrics_port}: {error.strerror}", param_hint="--metrics-port") from None
     leader = Leader(name, own, duration=lease_duration, configuration=configuration) if lease else None
-    with _answering(liveness):
+    probed = Liveness()
+    with _answering(probed, liveness):
         if leader:
             leader.acquire()
-    if leader is None:
-        _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
-    metrics.leading(True)
-    operator = Operator(settings, metrics, leader.fence if leader else unfenced)
-    collect_seldom()
-    status = operator.run()
+        else:
+            _LOG.warning("runs without a Lease: see that there is no other operator for these namespaces")
+        metrics.leading(True)
+        operator = Operator(settings, metrics, leader.fence if leader else unfenced)
+        probed.loop_age = operator.loop_age
+        collect_seldom()
+        status = operator.run()
     if leader and operator.clean:  # else it runs out by itself: what is still at work may act
         leader.release()
     _exit(status)
@@ -212,42 +209,15 @@ def _checked(places: Sequence[Place]) -> client.Configuration:
 
 
 @contextmanager
-def _answering(liveness: str) -> Iterator[None]:
-    """Answer the liveness probe while another process holds the Lease: kopf does so only once it runs."""
-    if not liveness:
+def _answering(liveness: Liveness, url: str) -> Iterator[None]:
+    """Answer the liveness probe, if there is to be one. Raises BadParameter."""
+    with ExitStack() as stack:
+        if url:
+            try:
+                stack.enter_context(liveness.told(url))
+            except (OSError, ValueError) as error:
+                raise typer.BadParameter(f"{url!r}: {error}", param_hint="--liveness") from None
         yield
-        return
-    try:
-        place = urlsplit(liveness)
-        if place.scheme != "http" or not place.hostname or not place.port:
-            raise ValueError("write it as http://0.0.0.0:8080/healthz")
-        ipv6 = ":" in place.hostname
-        server = (_LivenessV6 if ipv6 else ThreadingHTTPServer)((place.hostname, place.port), _Alive)
-    except (OSError, ValueError) as error:
-        raise typer.BadParameter(f"{liveness!r}: {error}", param_hint="--liveness") from None
-    thread = threading.Thread(target=server.serve_forever, args=(_LET_GO,), name="liveness")
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-class _LivenessV6(ThreadingHTTPServer):
-    address_family = socket.AF_INET6
-
-
-class _Alive(BaseHTTPRequestHandler):
-    """Whoever asks is told that the process lives."""
-
-    def do_GET(self) -> None:
-        self.send_response(HTTPStatus.OK)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        """A probe is no news."""
 
 
 def _own_namespace() -> str:

@@ -63,7 +63,6 @@ class Settings:
     rescan: timedelta = timedelta(seconds=30)
     connections: int = CONNECTIONS
     workers: int = 8
-    liveness: str | None = None
     export: Export | None = None
     webhook: Webhook | None = None
     results: Prefixes = NONE
@@ -77,7 +76,7 @@ class Operator:
         self._settings = settings
         self._metrics = metrics
         self._fence = fence
-        self._beat = time.monotonic()
+        self._beat: float | None = None
         self._stamps: dict[tuple[Kind, Key], tuple[object, ...]] = {}
         self._tasks: list[asyncio.Task[Any]] = []
         self._session: aiohttp.ClientSession | None = None
@@ -103,7 +102,6 @@ class Operator:
                 settings=settings,
                 namespaces=self._settings.namespaces,
                 clusterwide=not self._settings.namespaces,
-                liveness_endpoint=self._settings.liveness,
             )
         except Exception:  # noqa: BLE001 - the Lease is given back also then
             _LOG.critical("the operator ends: it met an error of its own", exc_info=True)
@@ -115,7 +113,6 @@ class Operator:
         on.login(registry=registry)(self._login)
         on.startup(registry=registry)(self._start)
         on.cleanup(registry=registry)(self._stop)
-        on.probe(id="loop_age_s", registry=registry)(self._loop_age)
         for kind, seen in (
             (CLUSTERS, self._cluster_seen),
             (POLICIES, self._policy_seen),
@@ -151,6 +148,7 @@ class Operator:
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
             claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
             at_work=lambda cluster: self._recoveries.at_work(cluster),  # noqa: PLW0108
+            is_restored=lambda recovery: self._recoveries.is_restored(recovery),  # noqa: PLW0108
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
         )
@@ -230,13 +228,18 @@ class Operator:
         self.clean = not left
 
     async def _heartbeat(self) -> None:
-        while True:
-            self._beat = time.monotonic()
-            self._clusters.beat()
-            await asyncio.sleep(0.5)
+        try:
+            while True:
+                self._beat = time.monotonic()
+                self._clusters.beat()
+                await asyncio.sleep(0.5)
+        finally:
+            self._beat = None
 
-    async def _loop_age(self, **_: Any) -> float:
-        return round(time.monotonic() - self._beat, 2)
+    def loop_age(self) -> float | None:
+        """Seconds since the event loop went round; None: it has not begun, or ends. Any thread may ask."""
+        beat = self._beat
+        return None if beat is None else time.monotonic() - beat
 
     # What kopf sees
 

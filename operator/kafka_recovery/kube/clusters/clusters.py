@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -18,28 +17,23 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters import status as cluster_status
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.credentials import usable
+from kafka_recovery.kube.clusters.desk import ClusterDesk
+from kafka_recovery.kube.clusters.held import WAITS, HeldClusters
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.clusters.opening import NOT_OPEN, untaken_of, why_not_open
 from kafka_recovery.kube.clusters.same_kafka import SameKafka
 from kafka_recovery.kube.clusters.strimzi import StrimziPending, others, way_in
-from kafka_recovery.kube.machinery.api import AlreadyExists, Api, ApiError, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import Api, ApiError, Conflict, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import Requeue
-from kafka_recovery.kube.resources.kinds import (
-    API_VERSION,
-    CLUSTERS,
-    RECOVERIES,
-    WatchedCluster,
-    read_cluster,
-)
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, WatchedCluster, read_cluster
 from kafka_recovery.kube.resources.objects import Key, Objects
-from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import name_from, outages_left
-from kafka_recovery.kube.watching.watcher import NotOpened, Pace, Watcher, WatchView
+from kafka_recovery.kube.watching.watcher import Pace, Watcher, WatchView
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.timing import Timing
 
@@ -72,6 +66,7 @@ class Clusters:
         opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
         at_work: Callable[[Key], bool] = lambda cluster: False,
+        is_restored: Callable[[Key], bool] = lambda recovery: False,
         last_seen: Callable[[str], LastSeen] = lambda cluster_id: LastSeen(),
         timing: Timing | None = None,
     ) -> None:
@@ -86,6 +81,7 @@ class Clusters:
         self.opened = opened
         self.claims = claims
         self._at_work = at_work
+        self._held = HeldClusters(api, is_restored)
         self._last_seen = last_seen
         self._timing = timing or Timing()
         self._open: dict[Key, OpenCluster] = {}
@@ -148,13 +144,13 @@ class Clusters:
             if not self._is_needed(key):
                 await self._close(key)
                 self._metrics.not_watched("/".join(key))
-            old = raw.get("status", {})
-            await self._write(
-                raw, cluster_status.unopened(reason, raw["metadata"]["generation"], old, datetime.now(UTC))
-            )
+            altered = await self._altered(key, raw)
+            old, generation = raw.get("status", {}), raw["metadata"]["generation"]
+            await self._write(raw, cluster_status.unopened(reason, generation, old, datetime.now(UTC), altered))
             return AGAIN
         self._problems.pop(key, None)
         await self._read_policy(cluster)
+        altered = await self._altered(key, raw)
         old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
         view = cluster.watcher.view
         was_well = _of(old.get("conditions", ()), "Ready").get("status") == "True"
@@ -173,9 +169,13 @@ class Clusters:
                 self._same.doubled(key) or cluster.damaged,
                 cluster.incarnations,
                 cluster.history.problem,
+                altered,
             ),
         )
-        return RESYNC if cluster.reachable() else AGAIN
+        return RESYNC if cluster.reachable() and not cluster.only_restores else AGAIN
+
+    async def _altered(self, key: Key, raw: Object) -> Reason:
+        return await self._held.altered(key, raw, at_work=self._at_work(key))
 
     def _is_needed(self, key: Key) -> bool:
         """Whether a cluster stays open that can't be opened again: a recovery of it may have altered orders.
@@ -223,7 +223,7 @@ class Clusters:
     def _kept(self, cluster: OpenCluster, spec: WatchedCluster, raw: Object) -> OpenCluster:
         """The same connection; recoveries hear at once that something else is wanted of it, such as to go on."""
         changed = cluster.spec.meta.generation != spec.meta.generation
-        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, None
+        cluster.spec, cluster.raw, cluster.only_restores = spec, raw, _leaving(spec)
         if changed:
             self._changed(cluster.key)
         return cluster
@@ -256,7 +256,7 @@ class Clusters:
         history = HistoryFollower(kafka, lambda: self._history_changed(key))
         cluster = OpenCluster(spec, raw, found.fingerprint, kafka, watcher, history, self._fence, self._metrics, unread)
         cluster.timing, cluster.last_seen = self._timing, self._last_seen(spec.cluster_id)
-        cluster.untaken = untaken
+        cluster.untaken, cluster.only_restores = untaken, _leaving(spec)
         cluster.cool_down = self._cool_downs.setdefault(spec.cluster_id, CoolDown())
         if _is_of(raw, spec.cluster_id):
             cluster.cool_down.remember(raw["status"])
@@ -306,7 +306,9 @@ class Clusters:
     async def _read_policy(self, cluster: OpenCluster) -> None:
         before = cluster.policy
         name = cluster.spec.policy_name
-        if name is None:
+        if cluster.only_restores:
+            cluster.policy = cluster.only_restores
+        elif name is None:
             cluster.policy = Reason("NoPolicy", "spec.policyRef is not set: the cluster is observed only")
         else:
             try:
@@ -345,11 +347,19 @@ class Clusters:
         for kind in _WELL:
             before = _of(raw.get("status", {}).get("conditions", ()), kind)
             after = _of(status["conditions"], kind)
-            if after and before.get("reason") != after["reason"] and after["status"] != "Unknown":
+            known = after.get("status") != "Unknown" and (kind != cluster_status.ALTERED or after["reason"] == WAITS)
+            if after and before.get("reason") != after["reason"] and known:
                 warn = after["status"] != _WELL[kind]
                 with about(cluster=f"{meta['namespace']}/{meta['name']}"):
                     _LOG.log(logging.WARNING if warn else logging.INFO, "%s: %s", after["reason"], after["message"])
                 await self._events.say(raw, "Warning" if warn else "Normal", after["reason"], "Watch", after["message"])
+
+
+def _leaving(spec: WatchedCluster) -> Reason | None:
+    """Why nothing more is begun with a cluster that is being deleted."""
+    if spec.meta.deleting_since is None:
+        return None
+    return Reason("WatchedClusterDeleted", "it is being deleted: altered orders are restored, no more")
 
 
 def _is_of(raw: Object, cluster_id: str) -> bool:
@@ -358,50 +368,14 @@ def _is_of(raw: Object, cluster_id: str) -> bool:
     return bool(status) and status.get("clusterId", cluster_id) == cluster_id
 
 
-_WELL = {"Ready": "True", "KafkaHealthy": "True", "Isolated": "False", "HistoryKnown": "True"}
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterDesk:
-    """Port `Desk`: what the watcher of one cluster asks and tells."""
-
-    clusters: Clusters
-    key: Key
-    cluster_id: str
-
-    def policy(self) -> Policy | None:
-        """The policy of now; None: observe only."""
-        return self.clusters.policy(self.key)
-
-    def open(self) -> Mapping[TopicPartition, str]:
-        """Partitions in open recoveries of this cluster, by the recovery's name."""
-        return self.clusters.claims(self.key)
-
-    def changed(self, view: WatchView) -> None:
-        """Something is not as it was."""
-        self.clusters.seen(self.key, view)
-
-    async def open_incident(self, incident: Incident) -> None:
-        """Have a PartitionRecovery for it; one of that name that is there already will do. Raises NotOpened."""
-        namespace, name = self.key
-        body = {
-            "apiVersion": API_VERSION,
-            "kind": RECOVERIES.kind,
-            "metadata": {"name": incident.name, "namespace": namespace},
-            "spec": {
-                "clusterRef": {"name": name},
-                "clusterId": self.cluster_id,
-                "scope": {"partitions": incident.scope},
-            },
-        }
-        try:
-            await self.clusters.api.create(RECOVERIES.path(namespace), body)
-        except AlreadyExists:
-            return
-        except ApiError as error:
-            raise NotOpened(str(error)) from error
-        self.clusters.opened((namespace, incident.name))
-        _LOG.warning("opened recovery %s of %d offline partitions", incident.name, len(incident.partitions))
+_WELL = {
+    "Ready": "True",
+    "KafkaHealthy": "True",
+    "Isolated": "False",
+    "HistoryKnown": "True",
+    cluster_status.ALTERED: "False",
+}
+"""Of orders that are altered the recovery tells; here only that a deletion waits for them."""
 
 
 def _of(conditions: Sequence[Mapping[str, Any]], kind: str) -> Mapping[str, Any]:

@@ -18,10 +18,12 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.cool_down import CoolDown
 from kafka_recovery.kube.clusters.history import HistoryFollower
 from kafka_recovery.kube.clusters.measured import MeasuredCluster, MeasuredElection
+from kafka_recovery.kube.journal.facts import RecordsApi
+from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.orphans import orphaned
 from kafka_recovery.kube.machinery.api import Api, Object
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.resources.kinds import WatchedCluster
+from kafka_recovery.kube.resources.kinds import CLUSTERS, WatchedCluster
 from kafka_recovery.kube.watching.incidents import unruled
 from kafka_recovery.kube.watching.last_seen import LastSeen
 from kafka_recovery.kube.watching.outages import Outage, outages_left, outages_seen
@@ -79,6 +81,10 @@ class OpenCluster:
     def measured(self) -> Cluster:
         """The cluster as engines and approvals look at it."""
         return MeasuredCluster(self.kafka, self.metrics, self.label, self.last_seen)
+
+    def finalizer(self, api: RecordsApi) -> OrderFinalizer:
+        """Ours on the WatchedCluster, for a run that begins."""
+        return OrderFinalizer(api, CLUSTERS, *self.key, self.spec.meta.uid)
 
     def isolated(self) -> Reason | None:
         """Why our own look at this cluster can't be trusted, if it can't, or its orders be taken for the original."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import Api, Conflict, NotFound
-from kafka_recovery.kube.machinery.conditions import condition, merged
+from kafka_recovery.kube.machinery.conditions import Standing, merged, standing
 from kafka_recovery.kube.machinery.work_queue import Requeue
 from kafka_recovery.kube.resources.kinds import POLICIES, read_policy
 from kafka_recovery.kube.resources.objects import Key
@@ -30,10 +31,11 @@ class Policies:
                 policy = read_policy(raw)
                 status["digest"] = policy.digest
                 count = len(policy.policy.rules)
-                ready = condition("Ready", True, "Valid", f"{count} {'rule' if count == 1 else 'rules'}", generation)
+                how, why = Standing.DONE, Reason("Valid", f"{count} {'rule' if count == 1 else 'rules'}")
             except InvalidDocument as invalid:
-                ready = condition("Ready", False, "Invalid", str(invalid), generation)
-            status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), [ready], datetime.now(UTC))
+                how, why = Standing.STUCK, Reason("Invalid", str(invalid))
+            said = standing(how, why.code, why.message, generation)
+            status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), said, datetime.now(UTC))
             await self._api.apply_status(path, raw, status)
         except Conflict as lost:
             raise Requeue from lost

@@ -12,8 +12,9 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
+from kafka_recovery.kube.clusters.held import NONE_ALTERED
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, NOT_READ
-from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, condition, merged
+from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
 from kafka_recovery.kube.watching.waits import WAITS
 from kafka_recovery.kube.watching.watch import BrokerState
 from kafka_recovery.kube.watching.watcher import WatchView
@@ -21,19 +22,28 @@ from kafka_recovery.kube.watching.watcher import WatchView
 FIRST = 10
 """So many topics are named, and so many whom partitions wait for."""
 
+PATIENCE = timedelta(minutes=1)
+"""So long what is not ready may be under way: a Secret, a policy or a Kafka may come in the next moment. Tools that
+wait for it then see it fail, and not their own time-out."""
+
+ALTERED = "OrdersAltered"
+"""The type of the condition that says why a deletion would wait."""
+
 _KEPT = ("clusterId", "brokerStates", "lastProbe", "lastAutomaticElection")
 _SIGHTS = ("clusterId", "brokers", "brokerStates", "offlinePartitions", "lastProbe")
 
 _CONNECTING = Reason("Connecting", "no broker has answered yet")
 
 
-def unopened(why: Reason, generation: int, old: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+def unopened(
+    why: Reason, generation: int, old: Mapping[str, Any], now: datetime, altered: Reason = NONE_ALTERED
+) -> dict[str, Any]:
     """The status of a cluster that can't even be looked at. What was known before stays, and how old that is."""
     unknown = Reason("NotWatched", "it is not being looked at: see Ready")
     return {
         "observedGeneration": generation,
         **{name: old[name] for name in _KEPT if name in old},
-        "conditions": _conditions(why, unknown, unknown, unknown, generation, old, now),
+        "conditions": _conditions(why, unknown, unknown, unknown, altered, generation, old, now),
     }
 
 
@@ -48,6 +58,7 @@ def watched(
     doubled: Reason | None = None,
     incarnations: Mapping[int, int] = MappingProxyType({}),
     history: Reason | None = NO_CONTROLLERS,
+    altered: Reason = NONE_ALTERED,
 ) -> dict[str, Any]:
     """The status of a cluster that is being watched. `doubled`: why another WatchedCluster should not be there.
 
@@ -60,7 +71,7 @@ def watched(
         "observedGeneration": generation,
         **(_brokers(view, old, now, incarnations) if view.pulsed_at is not None or "brokers" not in old else {}),
         "openRecoveries": recoveries,
-        "conditions": _conditions(ready, _healthy(view), _isolation(view), history, generation, old, now),
+        "conditions": _conditions(ready, _healthy(view), _isolation(view), history, altered, generation, old, now),
     }
     if view.scanned_at is not None:
         status["offlinePartitions"] = len(view.offline)
@@ -139,6 +150,7 @@ def _conditions(
     sick: Reason | None,
     isolated: Reason | None,
     history: Reason | None,
+    altered: Reason,
     generation: int,
     old: Mapping[str, Any],
     now: datetime,
@@ -147,16 +159,36 @@ def _conditions(
     health = sick or Reason("AllLed", "every partition has a leader")
     alone = isolated or Reason("Trusted", "what is seen can be relied on")
     proofs = history or Reason("MetadataLogRead", "plans say which elections are proven to lose nothing")
+    how = _standing(unready, generation, old, now)
     said = (
         ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
         ("KafkaHealthy", None if health.code in _UNKNOWN else sick is None, health),
         ("Isolated", None if alone.code in _UNKNOWN else isolated is not None, alone),
         ("HistoryKnown", None if proofs.code in _UNKNOWN else history is None, proofs),
+        ("Reconciling", how is Standing.WORKING, ready),
+        ("Stalled", how is Standing.STUCK, ready),
+        (ALTERED, altered.code != NONE_ALTERED.code, altered),
     )
     new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
     return merged(old.get("conditions", ()), new, now)
 
 
+def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], now: datetime) -> Standing:
+    """What is wrong with the object itself needs a person at once; all else may pass by itself, but not for ever.
+
+    What was stuck stays so until it is ready, or wanted otherwise: that its reason changes is no progress.
+    """
+    if unready is None:
+        return Standing.DONE
+    told = {each.get("type"): each for each in old.get("conditions", ())}
+    before = {kind: told[kind] for kind in ("Reconciling", "Stalled") if told.get(kind, {}).get("status") == "True"}
+    known = {kind: each for kind, each in before.items() if each.get("observedGeneration") == generation}
+    waits = known.get("Reconciling")
+    late = waits and now - datetime.fromisoformat(waits["lastTransitionTime"]) >= PATIENCE
+    return Standing.STUCK if unready.code in _WRONG or "Stalled" in known or late else Standing.WORKING
+
+
+_WRONG = frozenset({"InvalidSpec", "InvalidConfiguration", "InvalidPolicy"})
 _UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, NOT_READ.code})
 
 

@@ -1,4 +1,8 @@
-"""The finalizer that stands while an assignment order may be altered: a PartitionRecovery waits for its restoration."""
+"""The finalizer that stands while an assignment order may be altered: who carries it waits for its restoration.
+
+A PartitionRecovery carries it from the beginning of a run to its end, and its WatchedCluster with it: that says how the
+Kafka is reached in which the orders are restored.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +10,46 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from kafka_recovery.kube.journal.facts import RecordsApi, RecoveryRef, unwritable
+from kafka_recovery.kube.journal.facts import RecordsApi, unwritable
 from kafka_recovery.kube.machinery.api import ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.resources.kinds import FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.kinds import FINALIZER, Kind
 from kafka_recovery.recovery.ports import JournalUnwritable
 
 
 @dataclass(frozen=True, slots=True)
 class OrderFinalizer:
-    """Our own entry among one recovery's finalizers; others' stay. Raises JournalUnwritable."""
+    """Our own entry among one object's finalizers; others' stay. Raises JournalUnwritable."""
 
     api: RecordsApi
+    kind: Kind
     namespace: str
-    recovery: RecoveryRef
+    name: str
+    uid: str
 
     ATTEMPTS: Final = 10
     """How often somebody else may have written the object between our reading and writing it."""
 
-    async def put_on(self) -> None:
-        """From now on the recovery can't be deleted before we are done. One that is being deleted takes no more."""
+    async def put_on(self) -> Object:
+        """From now on the object can't be deleted before we are done. One that is being deleted takes no more."""
         seen = await self._change(lambda there: [*there, FINALIZER] if FINALIZER not in there else there)
         if seen is None:
-            raise JournalUnwritable(f"{self._name} is gone (it had uid {self.recovery.uid}): nothing of it is begun")
+            raise JournalUnwritable(f"{self._name} is gone (it had uid {self.uid}): nothing of it is begun")
+        return seen
 
-    async def take_off(self) -> None:
-        """Nothing of the recovery is left to undo. One that is gone is fine."""
-        await self._change(lambda there: [each for each in there if each != FINALIZER])
+    async def take_off(self) -> Object | None:
+        """Nothing is left to undo. An object that is gone is fine."""
+        return await self._change(lambda there: [each for each in there if each != FINALIZER])
 
     async def _change(self, wanted: Callable[[Sequence[str]], Sequence[str]]) -> Object | None:
-        """The recovery with the finalizers wanted; None: it is gone, or another one has its name."""
-        path = RECOVERIES.path(self.namespace, self.recovery.name)
+        """The object with the finalizers wanted; None: it is gone, or another one has its name."""
+        path = self.kind.path(self.namespace, self.name)
         for _ in range(self.ATTEMPTS):
             try:
                 seen = await self.api.get(path)
                 meta = seen["metadata"]
                 there = meta.get("finalizers") or []
                 finalizers = wanted(there)
-                if meta["uid"] != self.recovery.uid:
+                if meta["uid"] != self.uid:
                     return None
                 if finalizers == there:
                     return seen
@@ -60,4 +67,4 @@ class OrderFinalizer:
 
     @property
     def _name(self) -> str:
-        return f"PartitionRecovery {self.namespace}/{self.recovery.name}"
+        return f"{self.kind.kind} {self.namespace}/{self.name}"

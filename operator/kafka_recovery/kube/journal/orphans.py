@@ -20,6 +20,7 @@ from kafka_recovery.kube.journal.facts import (
     FACT_LABEL,
     NAME,
     OWNED_LABEL,
+    PART,
     PLAN,
     Fact,
     Facts,
@@ -126,8 +127,9 @@ async def orphaned(
     """Journals of this cluster with an unfinished run, or a damaged one, and without their recovery; oldest first.
 
     `living_uids` spares questions only: who is not among them is looked up again, for it may be younger than they are.
+    Any note that nobody owns will do: that it began may be labelled as owned, which says nothing (see `is_unfinished`).
     """
-    found = await _unowned(api, namespace, cluster_id, f",{FACT_LABEL} in (begun,finished)")
+    found = await _unowned(api, namespace, cluster_id, f",{FACT_LABEL} notin (plan,{PART})")
     return [
         OrphanedJournal(api, namespace, recovery, cluster_id, each)
         for recovery, each in found.items()
@@ -150,7 +152,9 @@ async def prune(
         old = [each for each in by_plan(facts) if not is_unfinished(each) and _youngest(each) < before]
         if old and recovery.uid not in living_uids and await _is_gone(api, namespace, recovery):
             kept = Facts(api, namespace, recovery, cluster_id)
-            for of_plan in old:
+            whole = by_plan([*facts, *(note for note in await kept.notes() if note.owned)])
+            open_ = {each[0].plan for each in whole if is_unfinished(each)}
+            for of_plan in (each for each in old if each[0].plan not in open_):
                 await kept.remove(of_plan[0].plan)
                 deleted += len(of_plan)
     return deleted

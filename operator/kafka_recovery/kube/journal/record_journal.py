@@ -1,9 +1,9 @@
 """The journal in the cluster: every fact of a PartitionRecovery's plans is an immutable RecoveryRecord next to it.
 
-The order of writing is what a crash can't break. A run begins: our finalizers on the recovery and on the plan, the
-plan's digest in the status, the approval, `begun`. It ends: `finished`, the owner references, the finalizers away.
-Until the end nobody owns the records and nobody can delete them, not with their namespace either; what is owned has
-ended.
+The order of writing is what a crash can't break. A run begins: our finalizers on the recovery, on its WatchedCluster
+and on the plan, the plan's digest in the status, the approval, `begun`. It ends: `finished`, the owner references, the
+finalizers away. Until the end nobody owns the records and nobody can delete them, not with their namespace either; what
+is owned has ended.
 
 Facts of a plan that the status does not name as begun are nobody's word: see `shown_plans`.
 """
@@ -27,7 +27,7 @@ from kafka_recovery.kube.journal.facts import PLAN_LENGTH, Fact, Facts, RecordsA
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
-from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL
+from kafka_recovery.kube.resources.kinds import RECOVERIES, RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0
@@ -87,12 +87,23 @@ class RecordJournal:
 
     What is written says no time (a record has its own), so that writing it again after a lost answer meets the same
     content. Writing raises JournalUnwritable, reading ApiError, both InvalidDocument for what was tampered with.
+
+    `cluster`: holds the WatchedCluster from before a run begins; whoever watches that one takes it off again.
     """
 
-    def __init__(self, api: RecordsApi, namespace: str, name: str, uid: str, cluster_id: str) -> None:
+    def __init__(
+        self,
+        api: RecordsApi,
+        namespace: str,
+        name: str,
+        uid: str,
+        cluster_id: str,
+        cluster: OrderFinalizer | None = None,
+    ) -> None:
         self.recovery = recovery = RecoveryRef(name, uid)
         self._facts = Facts(api, namespace, recovery, cluster_id)
-        self._finalizer = OrderFinalizer(api, namespace, recovery)
+        self._finalizer = OrderFinalizer(api, RECOVERIES, namespace, name, uid)
+        self._cluster = cluster
         self._shown = ShownPlans(api, namespace, recovery)
         self._digests: Collection[str] = ()
         """Of plans that were begun, as far as the status was seen to name them: it may be gone since."""
@@ -139,7 +150,9 @@ class RecordJournal:
         """
         await self._raw_plan(await self._fact_of_plan(digest), digest)
         self._blank_until = 0.0
-        await self._finalizer.put_on()
+        await self._finalizer.put_on()  # first: who takes off the cluster's asks which recoveries have this one
+        if self._cluster:
+            await self._cluster.put_on()
         await self._facts.hold(digest)
         kept = self._kept
         self._digests = await self._shown.begin(digest, lambda each: kept is None or _prefix(each) in kept)

@@ -7,6 +7,7 @@ with metrics.timing(Step.GATHER):
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,7 @@ from kafka_recovery.domain.counts import Counts, Whereabouts
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.fleet.outcome import RunOutcome
+from kafka_recovery.kube.machinery.listening import bound
 
 PREFIX = "kafka_recovery"
 
@@ -329,7 +331,9 @@ class Metrics:
 
     def serve(self, port: int) -> None:
         """Answer GET /metrics from a thread of its own until the process ends. Raises OSError if the port is taken."""
-        start_http_server(port, registry=self.registry)
+        with bound(port) as free:  # as it will be: this one knows which families there are
+            everywhere = "::" if free.family is socket.AF_INET6 else "0.0.0.0"
+        start_http_server(port, everywhere, registry=self.registry)
 
     def _begin(self, cluster: str) -> None:
         """Counters begin at 0: of one that appears as 1, Prometheus would not see an increase."""

@@ -17,6 +17,7 @@ from kafka_recovery.kube.clusters.clusters import Clusters
 from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.results import StoredResults
+from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import Api, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
@@ -152,6 +153,11 @@ class Recoveries:
         """Whether orders of this cluster may be altered by a run that is here to restore them."""
         known = (*self._open.values(), *self._leaving.values())
         return any(open_.run.is_at_work for open_ in known if open_.cluster.key == cluster)
+
+    def is_restored(self, key: Key) -> bool:
+        """Whether no order of a recovery that has begun is altered, as its run here has seen itself."""
+        open_ = self._open.get(key)
+        return bool(open_ and open_.run.taken_up and not open_.run.is_at_work and not open_.journal.never_shown)
 
     async def reconcile(self, key: Key) -> timedelta | None:
         """Make one recovery's run and status what they should be; returns when to look again."""
@@ -289,7 +295,7 @@ class Recoveries:
         cluster = self._clusters.get((key[0], recovery.cluster_name))
         if isinstance(cluster, Reason):
             return await self._why_not_open((key[0], recovery.cluster_name), cluster)
-        if cluster.only_restores:
+        if cluster.only_restores and FINALIZER not in recovery.meta.finalizers:
             return cluster.only_restores
         waits = await self._start(key, recovery, cluster)
         if waits is None or waits.code == "JournalDamaged":
@@ -319,9 +325,10 @@ class Recoveries:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
             return Reason("OtherCluster", f"{message} {cluster.spec.cluster_id}; delete this recovery")
         age = recovery.meta.created_at, key[1]  # as in `claims`
-        if any((made, name) < age for name, made in cluster.untaken.items() if name != key[1]):
+        older = any((made, name) < age for name, made in cluster.untaken.items() if name != key[1])
+        if older and not cluster.only_restores:
             return _NOT_YET
-        journal = self._journal(key, recovery)
+        journal = self._journal(key, recovery, cluster.finalizer(self._api))
         try:
             scope = await self._scopes.of(key, recovery, cluster, journal)
         except ClusterFault as fault:
@@ -338,8 +345,8 @@ class Recoveries:
         self._open[key] = _Open(meta.uid, meta.generation, meta.created_at, offline_at, cluster, run, journal, task)
         return None
 
-    def _journal(self, key: Key, recovery: PartitionRecovery) -> RecordJournal:
-        return RecordJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id)
+    def _journal(self, key: Key, recovery: PartitionRecovery, cluster: OrderFinalizer | None = None) -> RecordJournal:
+        return RecordJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id, cluster)
 
     def _run(
         self,
@@ -450,6 +457,8 @@ class Recoveries:
         untaken = self._untaken.pop(key, None)
         self._scopes.forget(key)
         open_ = self._open.pop(key, None)
+        if name := open_.cluster.key[1] if open_ else untaken.cluster if untaken else None:
+            self._clusters.soon((key[0], name))  # it may have been held for this one alone
         if open_ is None:
             left = self._clusters.get((key[0], untaken.cluster)) if untaken else None
             if isinstance(left, OpenCluster):

@@ -129,6 +129,9 @@ class KubeSupervision:
     def _halt(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | None:
         if recovery.suspend:
             return Reason("Suspended", "spec.suspend of this PartitionRecovery is true")
+        if cluster.meta.deleting_since:
+            message = f"WatchedCluster {cluster.meta.name} is being deleted: altered orders are restored, no more"
+            return Reason("WatchedClusterDeleted", message)
         if cluster.suspend:
             return Reason("Suspended", f"spec.suspend of WatchedCluster {cluster.meta.name} is true")
         return house.suspended or self._state.isolated()

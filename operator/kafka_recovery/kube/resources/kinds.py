@@ -48,6 +48,8 @@ FINALIZER = f"{GROUP}/assignment-order"
 
 CLUSTER_LABEL = f"{GROUP}/cluster-id"
 """Its value is `label_value(cluster id)`."""
+WATCHED_LABEL = f"{GROUP}/cluster"
+"""On recoveries that the operator opens. Its value is `label_value(name of the WatchedCluster)`."""
 RECOVERY_LABEL = f"{GROUP}/recovery"
 RECOVERY_UID_LABEL = f"{GROUP}/recovery-uid"
 PLAN_LABEL = f"{GROUP}/plan"

@@ -6,7 +6,6 @@ The operator's own work goes first: floods wait in the kernel, which throws away
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
@@ -18,6 +17,7 @@ from pathlib import Path
 from aiohttp import web
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
@@ -39,7 +39,6 @@ AT_ONCE, A_SECOND = 100, 50
 WAITING = 128
 """Connections that the kernel keeps meanwhile."""
 
-_NO_ADDRESS = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 _SILENT = logging.Logger("aiohttp.server of the webhook", logging.CRITICAL + 1)
 """The library tells of each request that is no HTTP; a flood of those must not fill a log."""
@@ -52,17 +51,6 @@ class Webhook:
     listener: socket.socket
     token: TokenFile | None
     tls: TlsFiles | None
-
-
-def bound(port: int) -> socket.socket:
-    """The port taken on all addresses, of both families; nobody is answered yet. Raises OSError if it is taken."""
-    if socket.has_dualstack_ipv6():
-        try:
-            return _bound(socket.AF_INET6, port)
-        except OSError as error:
-            if error.errno not in _NO_ADDRESS:
-                raise
-    return _bound(socket.AF_INET, port)
 
 
 def opened(port: int, token: Path | None, certificate: Path | None, key: Path | None, ca: Path | None) -> Webhook:
@@ -175,16 +163,3 @@ class _OneConnection(web.Server):
         """The client, or we, closed it."""
         super().connection_lost(handler, exc)
         self.lost.set()
-
-
-def _bound(family: socket.AddressFamily, port: int) -> socket.socket:
-    taken = socket.socket(family)
-    try:
-        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family is socket.AF_INET6:
-            taken.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        taken.bind(("", port))
-    except OSError:
-        taken.close()
-        raise
-    return taken

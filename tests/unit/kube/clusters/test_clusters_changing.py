@@ -51,6 +51,8 @@ class Watched:
         self.events = Told()
         self.at_work = False
         """Whether a recovery of these clusters may have altered orders."""
+        self.restored = False
+        """Whether this process has seen that it has not, or not any more."""
         self.all = Clusters(
             cast(Any, api),
             cast(Any, self.events),
@@ -62,6 +64,7 @@ class Watched:
             opened=lambda key: None,
             claims=lambda key: {},
             at_work=lambda key: self.at_work,
+            is_restored=lambda key: self.restored,
         )
 
     async def settle(self, *keys: Key) -> None:
@@ -70,9 +73,9 @@ class Watched:
         while self.queue:
             await self.all.reconcile(self.queue.pop(0))
 
-    def ready(self, key: Key) -> tuple[str, str]:
+    def ready(self, key: Key, kind: str = "Ready") -> tuple[str, str]:
         conditions = self.api.objects[CLUSTERS.path(*key)]["status"]["conditions"]
-        return next((each["reason"], each["message"]) for each in conditions if each["type"] == "Ready")
+        return next((each["reason"], each["message"]) for each in conditions if each["type"] == kind)
 
     def acting(self) -> list[Key]:
         return [each.key for each in self.all.open()]

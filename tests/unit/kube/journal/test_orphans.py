@@ -9,7 +9,7 @@ import pytest
 
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.journal.facts import FACT_LABEL
+from kafka_recovery.kube.journal.facts import FACT_LABEL, OWNED_LABEL
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -99,6 +99,43 @@ async def test_nothing_new_is_begun_for_a_recovery_that_is_gone(world: World, ap
     for begin_it in (lambda: journal.record(run.plan), lambda: journal.approved(run.digest, "ann")):
         with pytest.raises(JournalUnwritable, match=f"{NAME} is gone"):
             await begin_it()
+
+
+def labelled_as_owned(api: KubernetesInMemory, *facts: str) -> None:
+    """By whoever may write the status of recoveries: to others the admission policy refuses it."""
+    for each in api.records().values():
+        if each["metadata"]["labels"][FACT_LABEL] in facts:
+            each["metadata"]["labels"][OWNED_LABEL] = "true"
+
+
+@pytest.mark.parametrize("owned", [("begun",), ("wave-0001-started", "plan")], ids="+".join)
+async def test_an_orphan_is_found_though_some_of_it_is_labelled_as_owned(
+    world: World, api: KubernetesInMemory, owned: tuple[str, ...]
+) -> None:
+    """What was handed over whole had ended; a part of it says nothing."""
+    await mid_way(world, api)
+    labelled_as_owned(api, *owned)
+    removed_by_force(api)
+
+    (journal,) = await orphans(api)
+    assert await journal.altered() == {ORDERS}
+    await engine(world, api, journal=journal).undo()
+
+    assert world.kept_its_promises()
+    assert await orphans(api) == []
+
+
+@pytest.mark.parametrize("owned", [("begun",), ("begun", "wave-0001-started")], ids="+".join)
+async def test_nor_is_it_pruned(world: World, api: KubernetesInMemory, owned: tuple[str, ...]) -> None:
+    """Its plan is all that tells of the original orders."""
+    await mid_way(world, api)
+    labelled_as_owned(api, *owned)
+    removed_by_force(api)
+    api.pass_time(1000 * DAY)
+    before = api.records().keys()
+
+    assert await pruned(api) == 0
+    assert api.records().keys() == before
 
 
 async def test_the_record_of_an_orphan_stays_until_it_is_old(world: World, api: KubernetesInMemory) -> None:

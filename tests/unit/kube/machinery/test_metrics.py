@@ -222,5 +222,6 @@ def test_they_are_served(metrics: Metrics) -> None:
         port = free.getsockname()[1]
     metrics.serve(port)
 
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-        assert b"kafka_recovery_lease_held 0.0" in answer.read()
+    for host in ("127.0.0.1", "[::1]"):
+        with urllib.request.urlopen(f"http://{host}:{port}/metrics", timeout=5) as answer:
+            assert b"kafka_recovery_lease_held 0.0" in answer.read()

@@ -12,9 +12,9 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.supervision import OVER
 from kafka_recovery.kube.resources.house import House, read_house
-from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from kafka_recovery.recovery.supervision import Authority, Permission
-from unit.kube.journal.journals import NAME
+from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.operated import Operated
 from unit.kube.our_objects import SILENT, OurObjects, inhabited
 from unit.recovery.world import World
@@ -42,6 +42,11 @@ def another_of_that_name(owners: Operated) -> None:
     owners.api.put(RECOVERIES, NAME, owners.api.recovery()["spec"], uid="another")
 
 
+def cluster_deletion(owners: Operated) -> None:
+    cluster = owners.api.objects[CLUSTERS.path(NAMESPACE, "prod")]
+    cluster["metadata"] |= {"finalizers": [FINALIZER], "deletionTimestamp": "2026-11-21T12:00:00Z"}
+
+
 def house_suspended(owners: Operated) -> None:
     owners.house = House(AUTOMATIC, Reason("Suspended", "by ConfigMap"))
 
@@ -65,6 +70,7 @@ HALTS: dict[str, tuple[Callable[[Operated], object], str]] = {
     "the operator is suspended": (house_suspended, "Suspended"),
     "our own look can't be trusted": (cut_off, "Isolated"),
     "the cluster is gone": (lambda o: o.api.remove(CLUSTERS, "prod"), "WatchedClusterMissing"),
+    "the cluster is being deleted": (cluster_deletion, "WatchedClusterDeleted"),
     "the cluster is another one now": (lambda o: o.api.change(CLUSTERS, "prod", clusterId="other"), "OtherCluster"),
     "the cluster names no policy": (lambda o: o.api.change(CLUSTERS, "prod", policyRef=None), "NoPolicy"),
     "the policy is gone": (lambda o: o.api.remove(POLICIES, "rules"), "RecoveryPolicyMissing"),

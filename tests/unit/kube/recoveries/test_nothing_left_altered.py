@@ -13,20 +13,25 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal import record_journal
+from kafka_recovery.kube.journal.finalizer import OrderFinalizer
+from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.forging import BEGUN, forge
 from unit.kube.journal.journals import NAME, NAMESPACE, journal_of
+from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.office import Office
 from unit.kube.operated import Going, Operated, died
-from unit.kube.our_objects import PROD, inhabited
+from unit.kube.our_objects import KEY, PROD, inhabited
 from unit.recovery.world import ORDERS, PAYMENTS, World, crash
 from unit.virtual import taking_no_time
 
+LEAVING = {"finalizers": ["example.com/others"], "deletionTimestamp": "2026-11-20T12:00:00Z"}
+"""Somebody deleted it, and it waits for somebody else."""
 GONE = Reason("SecretMissing", "Secret ca is gone")
 Answers = Mapping[TopicPartition, ElectionAnswer]
 
 
-async def killed_with_an_order_altered(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+async def killed_with_an_order_altered(office: Office, monkeypatch: pytest.MonkeyPatch, after: str = "elect") -> None:
     """Its process has gone, and could not restore."""
 
     async def hangs(requests: object) -> None:
@@ -34,7 +39,7 @@ async def killed_with_an_order_altered(office: Office, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(office.world.kafka, "restore", hangs)
     hit = asyncio.Event()
-    office.world.after("elect", hit.set)
+    office.world.after(after, hit.set)
     office.takes_up()
     await hit.wait()
     await office.all.stop()
@@ -169,6 +174,88 @@ async def test_with_a_cluster_that_only_restores_no_further_wave_is_begun_nor_a_
     office.see("second")
     await asyncio.sleep(60)
     assert office.reason("second") == GONE.code
+
+
+@taking_no_time
+async def test_a_run_holds_its_watched_cluster_before_anything_is_altered(office: Office) -> None:
+    """What the Kafka is reached with stands there."""
+    held: list[object] = []
+    office.world.after(
+        "designate", lambda: held.append(office.api.objects[CLUSTERS.path(*PROD)]["metadata"]["finalizers"])
+    )
+
+    office.takes_up()
+    await office.until("Recovered")
+
+    assert held == [[FINALIZER]]
+
+
+@taking_no_time
+async def test_nothing_is_begun_with_a_watched_cluster_that_is_being_deleted(office: Office) -> None:
+    office.api.objects[CLUSTERS.path(*PROD)]["metadata"] |= LEAVING
+
+    office.takes_up()
+    await office.until("WatchedClusterDeleted")
+
+    assert (office.world.leader(), office.api.finalizers(NAMESPACE, NAME)) == (None, [])
+
+
+@taking_no_time
+async def test_a_cluster_that_is_deleted_between_the_question_and_the_first_record_has_nothing_begun(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on = OrderFinalizer.put_on
+
+    async def meanwhile(finalizer: OrderFinalizer) -> Object:
+        if finalizer.kind is CLUSTERS:
+            office.api.objects[CLUSTERS.path(*PROD)]["metadata"] |= LEAVING
+        return await put_on(finalizer)
+
+    monkeypatch.setattr(OrderFinalizer, "put_on", meanwhile)
+    office.takes_up()
+    await office.until("WatchedClusterDeleted")
+
+    assert (office.world.leader(), office.world.unrestored()) == (None, [])
+    assert "status" not in office.api.recovery() or "begun" not in office.status()
+
+
+@taking_no_time
+async def test_a_process_that_starts_while_its_cluster_is_being_deleted_restores_and_elects_nobody(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    office.world.offline(id=PAYMENTS)
+    with monkeypatch.context() as slow:
+        await killed_with_an_order_altered(office, slow, after="designate")
+    office.api.objects[CLUSTERS.path(*PROD)]["metadata"] |= LEAVING
+    again = Office(office.world, office.api)
+    again.another("younger", PAYMENTS)
+    assert not again.all.is_restored(KEY), "nobody has looked"
+
+    again.takes_up(only_restores=GONE, untaken={"an-older-one": NOON - timedelta(days=1)})
+    again.see("younger")
+    await asyncio.sleep(100)
+
+    assert again.world.unrestored() == []
+    assert again.all.is_restored(KEY)
+    assert again.reason("younger") == GONE.code
+    assert (again.world.leader(), again.world.leader(PAYMENTS)) == (None, None)
+
+
+@taking_no_time
+async def test_a_run_of_which_nobody_was_shown_the_plan_is_never_called_restored(
+    office: Office, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as slow:
+        await killed_with_an_order_altered(office, slow)
+    recovery = office.api.recovery()
+    del recovery["status"]["begun"]
+    office.api.objects[RECOVERIES.path(NAMESPACE, NAME)] = recovery
+    again = Office(office.world, office.api)
+
+    again.takes_up()
+    await again.until("PlanNotShown")
+
+    assert not again.all.is_restored(KEY)
 
 
 @taking_no_time

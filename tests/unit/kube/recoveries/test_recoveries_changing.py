@@ -117,7 +117,7 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
 
     office.takes_up()
     await office.until("JournalUnwritable")
-    await office.api.delete(CLUSTERS.path(*PROD))
+    office.api.remove(CLUSTERS, "prod")
     del office.clusters.known[PROD]
     await office.all.stop()
     await office.api.delete(RECOVERIES.path(*KEY))

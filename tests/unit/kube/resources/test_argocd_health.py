@@ -72,7 +72,7 @@ def test_why_a_recovery_waits_is_told() -> None:
     ("spec", "argo", "tools"),
     [
         (POLICY, "Healthy", Kstatus.CURRENT),
-        ({"rules": [{"name": "a"}, {"name": "a"}]}, "Degraded", Kstatus.IN_PROGRESS),
+        ({"rules": [{"name": "a"}, {"name": "a"}]}, "Degraded", Kstatus.FAILED),
     ],
     ids=["valid", "invalid"],
 )

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.webhook.credentials import TlsFiles, TokenFile
-from kafka_recovery.kube.webhook.server import Webhook, WebhookServer, bound
+from kafka_recovery.kube.webhook.server import Webhook, WebhookServer
 from unit.kube.webhook.payloads import payload
 
 TOKEN = "a-token-of-twenty-four-c"

@@ -13,11 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from kafka_recovery.kube.machinery.listening import bound
 from kafka_recovery.kube.machinery.metrics import Heard
 from kafka_recovery.kube.webhook import receiver, server
 from kafka_recovery.kube.webhook.credentials import BadCredentials, TlsFiles
 from kafka_recovery.kube.webhook.receiver import AT_ONCE, LARGEST_BODY, REPEATED, TOLD_EVERY
-from kafka_recovery.kube.webhook.server import MOST_CONNECTIONS, bound, opened
+from kafka_recovery.kube.webhook.server import MOST_CONNECTIONS, opened
 from testbed.certificates import Authority, Identity
 from unit.kube.webhook.callers import BEARER, TOKEN, World, ended, listening, until
 from unit.kube.webhook.payloads import alert, payload
