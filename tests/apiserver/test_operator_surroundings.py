@@ -224,7 +224,7 @@ def test_one_that_leads_answers_its_probes_unless_it_stands_still(start: Start, 
     assert not leader.is_alive()
     leader.thaw()
 
-    assert leader.is_alive()
+    wait_until("its event loop goes round again", leader.is_alive, bool)
     later = wait_until("it is asked anew", lambda: leader.probed()[LOOP], lambda age: age != first)
     assert later < PROBES_KEPT, "its heart has not beaten since the first answer"
 
