@@ -125,6 +125,8 @@ class Effort:
 class Api:
     """The API of one server. The session authenticates. `at_once`: calls under way, and so connections.
 
+    `asked`: told of each try, by its method and HTTP's status.
+
     Every call raises ApiError or what is below it, and is tried again within its deadline on 429, 5xx and lost
     connections. A write that is tried again may meet its own first try: AlreadyExists for `create`, Conflict for the
     others. Who treats those as "look again" needs nothing else. Waiting for a turn is no part of a call's deadline, as
@@ -138,12 +140,14 @@ class Api:
         fence: Fence,
         effort: Effort | None = None,
         at_once: int = CONNECTIONS,
+        asked: Callable[[str, int], None] = lambda method, status: None,
     ) -> None:
         self._session = session
         self._server = server.rstrip("/")
         self._fence = fence
         self._effort = effort or Effort()
         self._turns = Turns(at_once)
+        self._asked = asked
         self._troubled_at = -math.inf
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
@@ -266,6 +270,7 @@ class Api:
                 question.until += waited
                 return await self._send(question)
         except (aiohttp.ClientError, TimeoutError) as error:
+            self._asked(question.method, _NO_ANSWER)
             what = f"{question.method} {question.path}: {str(error) or type(error).__name__}"
             raise Unanswered(_NO_ANSWER, "Unanswered", what, question.path) from error
 
@@ -289,6 +294,7 @@ class Api:
         ) as response:
             raw = await response.read()
             self._turns.answered()
+            self._asked(question.method, response.status)
             return _understood(question, response, raw)
 
 
