@@ -12,7 +12,8 @@ import pytest
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries import recoveries as recoveries_
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTERS, FINALIZER, RECOVERIES, label_value
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE
 from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
