@@ -23,9 +23,9 @@ from kafka_recovery.kube.machinery.api import (
     Expired,
     NotFound,
     Unanswered,
-    says,
     unfenced,
 )
+from kafka_recovery.kube.machinery.applied import says
 from unit.kube.staged_server import HURRIED, Answer, hang_up, object_, refusal, silence, staged
 
 PATH = "/apis/kafka-recovery.dev/v1alpha1/namespaces/kafka/partitionrecoveries/orders-1"
