@@ -43,7 +43,7 @@ ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
     ("kube/fleet/steps.py", "str(code)"): (),
     ("kube/recoveries/ranked_leaders.py", "code"): (),
     (
-        "kube/recoveries/run.py",
+        "kube/recoveries/endings.py",
         "'KubernetesUnreachable' if isinstance(trouble, ApiError) else type(trouble).__name__",
     ): (*("KubernetesUnreachable", "JournalUnwritable"),),
     ("kube/recoveries/status.py", "str(outcome.outcome)"): (),
@@ -122,7 +122,7 @@ MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
         "PartitionRecovery",
         "Reasons of its conditions, beside those above.",
         (
-            *("domain/outcome.py", "kube/recoveries/status.py", "kube/recoveries/run.py"),
+            *("domain/outcome.py", "kube/recoveries/status.py", "kube/recoveries/run.py", "kube/recoveries/endings.py"),
             *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
             *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
             *("kube/resources/admission.py", "kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),

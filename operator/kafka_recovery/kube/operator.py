@@ -176,7 +176,7 @@ class Operator:
         connections = self._settings.connections
         info = session.found_login(settings)
         self._session = session.opened(info, connections)
-        self._wire(Api(self._session, info.server, self._fence, at_once=connections))
+        self._wire(Api(self._session, info.server, self._fence, at_once=connections, asked=self._metrics.asked))
         for chatty in ("kopf.objects", "kopf.activities.probe", "aiohttp.access"):  # each event handed on, each probe
             logging.getLogger(chatty).setLevel(logging.WARNING)
         settings.scanning.disabled = True  # a Role is enough; no watches of CRDs and namespaces
@@ -232,9 +232,15 @@ class Operator:
             while True:
                 self._beat = time.monotonic()
                 self._clusters.beat()
+                self._tell_queues()
                 await asyncio.sleep(0.5)
         finally:
             self._beat = None
+
+    def _tell_queues(self) -> None:
+        queues = {"clusters": self._cluster_queue, "recoveries": self._recovery_queue, "policies": self._policy_queue}
+        for name, queue in queues.items():
+            self._metrics.queued(name, queue.depth, queue.longest_look)
 
     def loop_age(self) -> float | None:
         """Seconds since the event loop went round; None: it has not begun, or ends. Any thread may ask."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
-from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object, says
+from kafka_recovery.kube.machinery.api import ApiError, Conflict, Object
+from kafka_recovery.kube.machinery.applied import says
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS, CLUSTERS, POLICIES, RECOVERIES, Kind
 from unit.kube.journal.journals import NAME, NAMESPACE, UID
 from unit.kube.kubernetes_in_memory import KubernetesInMemory, over_the_wire

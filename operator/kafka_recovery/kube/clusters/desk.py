@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.kube.machinery.api import FIELD_MANAGER, AlreadyExists, ApiError
-from kafka_recovery.kube.resources.kinds import API_VERSION, CLUSTER_LABEL, RECOVERIES, WATCHED_LABEL, label_value
+from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError
+from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
+from kafka_recovery.kube.resources.kinds import API_VERSION, RECOVERIES
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, WATCHED_LABEL, label_value
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.watcher import NotOpened, WatchView

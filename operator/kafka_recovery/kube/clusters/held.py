@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
-from kafka_recovery.kube.machinery.api import Api, Object
+from kafka_recovery.kube.machinery.api import Api, ApiError, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.ports import JournalUnwritable
@@ -18,6 +18,7 @@ NAMED = 3
 """So many recoveries are named."""
 
 WAITS = "DeletionWaits"
+UNKNOWN = "RunsUnknown"
 NONE_ALTERED = Reason("NoRunBegun", "no recovery of it has begun to alter orders")
 
 
@@ -33,14 +34,17 @@ class HeldClusters:
         """What is to be said of the orders of a cluster; our finalizer then stands if any may be altered.
 
         Nothing is asked for while it can't be that one is. `at_work`: a run is known that may have altered some. `raw`
-        then has the metadata of what was written. Raises ApiError.
+        then has the metadata of what was written. What can't be read holds what it holds: nothing is taken off.
         """
         meta = raw["metadata"]
         held, seen = FINALIZER in meta.get("finalizers", ()), (key, meta["uid"])
         if not held and not at_work and seen in self._looked:
             return NONE_ALTERED
         leaving = bool(meta.get("deletionTimestamp"))
-        begun = await self._begun(key, leaving=leaving)
+        try:
+            begun = await self._begun(key, leaving=leaving)
+        except ApiError as error:
+            return Reason(UNKNOWN, f"whether recoveries of it have begun can't be read: {error.message}")
         self._looked.add(seen)
         finalizer = OrderFinalizer(self._api, CLUSTERS, *key, meta["uid"])
         try:

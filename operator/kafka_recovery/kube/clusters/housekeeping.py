@@ -19,7 +19,8 @@ from kafka_recovery.kube.machinery.api import Api, ApiError, NotFound, Object
 from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.house import House
-from kafka_recovery.kube.resources.kinds import RECOVERIES, RECOVERY_UID_LABEL, History, strictest
+from kafka_recovery.kube.resources.kinds import RECOVERIES, History, strictest
+from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanForAnotherCluster
 from kafka_recovery.recovery.supervision import Authority

@@ -12,7 +12,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
-from kafka_recovery.kube.clusters.held import NONE_ALTERED
+from kafka_recovery.kube.clusters.held import NONE_ALTERED, UNKNOWN
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, NOT_READ
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
 from kafka_recovery.kube.watching.waits import WAITS
@@ -167,7 +167,7 @@ def _conditions(
         ("HistoryKnown", None if proofs.code in _UNKNOWN else history is None, proofs),
         ("Reconciling", how is Standing.WORKING, ready),
         ("Stalled", how is Standing.STUCK, ready),
-        (ALTERED, altered.code != NONE_ALTERED.code, altered),
+        (ALTERED, None if altered.code in _UNKNOWN else altered.code != NONE_ALTERED.code, altered),
     )
     new = [condition(kind, holds, why.code, why.message, generation) for kind, holds, why in said]
     return merged(old.get("conditions", ()), new, now)
@@ -189,7 +189,7 @@ def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], n
 
 
 _WRONG = frozenset({"InvalidSpec", "InvalidConfiguration", "InvalidPolicy"})
-_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, NOT_READ.code})
+_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, NOT_READ.code, UNKNOWN})
 
 
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:

@@ -9,7 +9,8 @@ from kafka_recovery.kube.fleet.dialect import PLURAL, Dialect
 from kafka_recovery.kube.fleet.pods import driver_of, short
 from kafka_recovery.kube.fleet.ports import Job, NotGoneYet, NotOurs, Owner, Phase, Seen
 from kafka_recovery.kube.fleet.templates import APPLICATION_LABEL
-from kafka_recovery.kube.machinery.api import FIELD_MANAGER, AlreadyExists, Api, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.api import AlreadyExists, Api, Conflict, NotFound, Object
+from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
 
 _MADE = 1
 """The generation of an object that nobody has changed since it was made."""

@@ -12,7 +12,8 @@ from kafka_recovery.kube.fleet.applications import refuse_if_going
 from kafka_recovery.kube.fleet.ports import NotOurs
 from kafka_recovery.kube.fleet.resource import FleetRanking
 from kafka_recovery.kube.fleet.runs import Active
-from kafka_recovery.kube.machinery.api import FIELD_MANAGER, AlreadyExists, Api, NotFound, Object
+from kafka_recovery.kube.machinery.api import AlreadyExists, Api, NotFound, Object
+from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
 from kafka_recovery.kube.resources.kinds import POLICIES, read_policy
 
 

@@ -6,7 +6,8 @@ from typing import Any
 
 from kafka_recovery.kube.fleet.pods import DRIVER_CONTAINER, EXECUTOR_CONTAINER
 from kafka_recovery.kube.fleet.ports import Job
-from kafka_recovery.kube.machinery.api import FIELD_MANAGER, Object
+from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
 from kafka_recovery.kube.resources.kinds import GROUP
 
 APPLICATION_LABEL = f"{GROUP}/spark-application"

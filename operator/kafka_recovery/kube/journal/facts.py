@@ -27,14 +27,10 @@ from typing import Any, NamedTuple, Protocol
 
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import AlreadyExists, ApiError, Conflict, NotFound, Object
-from kafka_recovery.kube.resources.kinds import (
-    API_VERSION,
+from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, GROUP, RECORDS, RECOVERIES
+from kafka_recovery.kube.resources.labels import (
     CLUSTER_LABEL,
-    FINALIZER,
-    GROUP,
     PLAN_LABEL,
-    RECORDS,
-    RECOVERIES,
     RECOVERY_LABEL,
     RECOVERY_UID_LABEL,
     label_value,

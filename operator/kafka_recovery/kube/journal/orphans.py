@@ -29,14 +29,8 @@ from kafka_recovery.kube.journal.facts import (
 )
 from kafka_recovery.kube.journal.record_journal import LeftJournal, WaveStart, by_plan, is_unfinished
 from kafka_recovery.kube.machinery.api import NotFound, Object
-from kafka_recovery.kube.resources.kinds import (
-    CLUSTER_LABEL,
-    PLAN_LABEL,
-    RECORDS,
-    RECOVERIES,
-    RECOVERY_UID_LABEL,
-    label_value,
-)
+from kafka_recovery.kube.resources.kinds import RECORDS, RECOVERIES
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_UID_LABEL, label_value
 from kafka_recovery.recovery.ports import JournalUnwritable, Run
 
 

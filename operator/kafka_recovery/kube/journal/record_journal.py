@@ -27,7 +27,8 @@ from kafka_recovery.kube.journal.facts import PLAN_LENGTH, Fact, Facts, RecordsA
 from kafka_recovery.kube.journal.finalizer import OrderFinalizer
 from kafka_recovery.kube.journal.shown_plans import ShownPlans
 from kafka_recovery.kube.machinery.api import ApiError
-from kafka_recovery.kube.resources.kinds import RECOVERIES, RECOVERY_UID_LABEL
+from kafka_recovery.kube.resources.kinds import RECOVERIES
+from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable, PlanFinished, Run
 
 BLANK = 1.0

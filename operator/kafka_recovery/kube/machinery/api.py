@@ -33,10 +33,8 @@ from aiohttp.payload import BytesPayload
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
+from kafka_recovery.kube.machinery.applied import FIELD_MANAGER, says
 from kafka_recovery.kube.machinery.turns import Turns
-
-FIELD_MANAGER = "kafka-recovery-operator"
-"""Who owns the fields that we write, for server-side apply."""
 
 PAGE = 500
 """Objects a page of a list: what kubectl asks for."""
@@ -125,6 +123,8 @@ class Effort:
 class Api:
     """The API of one server. The session authenticates. `at_once`: calls under way, and so connections.
 
+    `asked`: told of each try, by its method and HTTP's status.
+
     Every call raises ApiError or what is below it, and is tried again within its deadline on 429, 5xx and lost
     connections. A write that is tried again may meet its own first try: AlreadyExists for `create`, Conflict for the
     others. Who treats those as "look again" needs nothing else. Waiting for a turn is no part of a call's deadline, as
@@ -138,12 +138,14 @@ class Api:
         fence: Fence,
         effort: Effort | None = None,
         at_once: int = CONNECTIONS,
+        asked: Callable[[str, int], None] = lambda method, status: None,
     ) -> None:
         self._session = session
         self._server = server.rstrip("/")
         self._fence = fence
         self._effort = effort or Effort()
         self._turns = Turns(at_once)
+        self._asked = asked
         self._troubled_at = -math.inf
 
     async def get(self, path: str, *, deadline: timedelta | None = None) -> Object:
@@ -266,6 +268,7 @@ class Api:
                 question.until += waited
                 return await self._send(question)
         except (aiohttp.ClientError, TimeoutError) as error:
+            self._asked(question.method, _NO_ANSWER)
             what = f"{question.method} {question.path}: {str(error) or type(error).__name__}"
             raise Unanswered(_NO_ANSWER, "Unanswered", what, question.path) from error
 
@@ -289,35 +292,8 @@ class Api:
         ) as response:
             raw = await response.read()
             self._turns.answered()
+            self._asked(question.method, response.status)
             return _understood(question, response, raw)
-
-
-def says(seen: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
-    """Whether an object's status holds all of `status`, and nothing else that we once wrote and would take back now."""
-    there: Mapping[str, Any] = seen.get("status") or {}
-    conditions = {each.get("type"): each for each in there.get("conditions") or ()}
-    wanted = status.get("conditions") or ()
-    owned, owned_conditions = _owned(seen)
-    return (
-        all(there.get(name) == value for name, value in status.items() if name != "conditions")
-        and all(conditions.get(each["type"]) == each for each in wanted)
-        and owned <= status.keys()
-        and owned_conditions <= {each["type"] for each in wanted}
-    )
-
-
-def _owned(seen: Mapping[str, Any]) -> tuple[set[str], set[str]]:
-    """The fields and the types of conditions of an object's status that we applied earlier, by its managed fields."""
-    fields: set[str] = set()
-    types: set[str] = set()
-    for entry in (seen.get("metadata") or {}).get("managedFields") or ():
-        if (entry.get("manager"), entry.get("operation")) != (FIELD_MANAGER, "Apply"):
-            continue
-        status = (entry.get("fieldsV1") or {}).get("f:status") or {}
-        fields |= {name.removeprefix("f:") for name in status if name.startswith("f:")}
-        keys = [key.removeprefix("k:") for key in status.get("f:conditions") or () if key.startswith("k:")]
-        types |= {json.loads(key)["type"] for key in keys}
-    return fields, types
 
 
 _AN_ANSWER_TAKES = 0.1

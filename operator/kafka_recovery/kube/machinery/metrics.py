@@ -32,6 +32,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.machinery.listening import bound
+from kafka_recovery.kube.machinery.work_queue import Depth
 
 PREFIX = "kafka_recovery"
 
@@ -99,6 +100,17 @@ class Metrics:
             namespace=PREFIX,
             registry=self.registry,
         )
+        self._api = Counter(
+            "api_requests",
+            "Requests to the Kubernetes API, each try of them; status 0: no answer.",
+            ("method", "status"),
+            namespace=PREFIX,
+            registry=self.registry,
+        )
+        self._queue = self._gauge(
+            "queue_objects", "Objects that wait for their time, are due, are looked at, failed last.", "queue", "state"
+        )
+        self._look = self._gauge("queue_longest_look_seconds", "Of what is looked at now, the longest.", "queue")
         self._known: set[str] = set()
         self._watching_metrics()
         self._recovery_metrics()
@@ -179,6 +191,16 @@ class Metrics:
     def leading(self, held: bool) -> None:
         """Whether this process is the one that acts."""
         self._lease_held.set(held)
+
+    def asked(self, method: str, status: int) -> None:
+        """The API server answered, or did not."""
+        self._api.labels(method, status).inc()
+
+    def queued(self, queue: str, depth: Depth, longest_look: timedelta) -> None:
+        """How much there is to do now."""
+        for state, objects in depth._asdict().items():
+            self._queue.labels(queue, state).set(objects)
+        self._look.labels(queue).set(longest_look.total_seconds())
 
     def watched(self, cluster: str, offline: int | None, isolated: bool, unclean: int | None = None) -> None:
         """What the last look at a cluster showed; None: its partitions, or its topics, were not gone through yet."""

@@ -101,6 +101,8 @@ class WorkQueue(Generic[Key]):
         self._later: dict[Key, asyncio.TimerHandle] = {}
         self._due: dict[Key, None] = {}
         self._running: dict[Key, asyncio.Task[None]] = {}
+        self._since: dict[Key, float] = {}
+        """When each of these began, on the loop's clock."""
         self._again: dict[Key, float] = {}
         self._not_before: dict[Key, float] = {}
         self._failures: dict[Key, int] = {}
@@ -111,6 +113,12 @@ class WorkQueue(Generic[Key]):
     def depth(self) -> Depth:
         """How much there is to do now."""
         return Depth(len(self._later), len(self._due), len(self._running), len(self._failures))
+
+    @property
+    def longest_look(self) -> timedelta:
+        """For how long the longest of the present looks goes on. Must be asked on the loop."""
+        now = asyncio.get_running_loop().time()
+        return timedelta(seconds=now - min(self._since.values(), default=now))
 
     def add(self, key: Key, after: timedelta = _NOW) -> None:
         """Look at this key, not before so long; of several wishes the earliest counts. Must be called on the loop.
@@ -175,6 +183,7 @@ class WorkQueue(Generic[Key]):
             key = next(iter(self._due))
             del self._due[key]
             look = asyncio.create_task(self._look(key), name=f"reconcile {key}", context=Context())
+            self._since[key] = asyncio.get_running_loop().time()
             self._running[key] = look  # in a context of its own: what it logs is not about whoever added the key
             self._running[key].add_done_callback(self._looked)
 
@@ -194,7 +203,7 @@ class WorkQueue(Generic[Key]):
         except Exception as error:  # noqa: BLE001 - whatever goes wrong with one object must not stop the others
             after = self._failed(key, error)
         finally:
-            del self._running[key]
+            del self._running[key], self._since[key]
             self._come_back(key, after)
 
     def _failed(self, key: Key, error: BaseException) -> timedelta:

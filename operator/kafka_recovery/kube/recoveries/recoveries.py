@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kafka_recovery.domain.election import Ranked
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.reason import ClusterFault, Reason
@@ -24,16 +23,12 @@ from kafka_recovery.kube.machinery.events import Events
 from kafka_recovery.kube.machinery.logs import about
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
-from kafka_recovery.kube.recoveries.approvals import KubeApprovals
-from kafka_recovery.kube.recoveries.plan_history import PlanHistory
-from kafka_recovery.kube.recoveries.progress import Progress
-from kafka_recovery.kube.recoveries.ranked_leaders import RankedLeaders, who_named
+from kafka_recovery.kube.recoveries.assembly import Assembly
+from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
-from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, Known, Phase
-from kafka_recovery.kube.recoveries.supervision import KubeSupervision
+from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
 from kafka_recovery.kube.recoveries.told import Told
-from kafka_recovery.kube.resources.admission import Admission
 from kafka_recovery.kube.resources.house import House
 from kafka_recovery.kube.resources.kinds import (
     FINALIZER,
@@ -43,18 +38,8 @@ from kafka_recovery.kube.resources.kinds import (
 from kafka_recovery.kube.resources.objects import Key, Objects
 
 RESYNC = timedelta(minutes=1)
-AGAIN = timedelta(seconds=10)
-"""The same while there is no run."""
-SHOWN_EVERY = timedelta(milliseconds=200)
-SHOWN_EACH = timedelta(microseconds=100)
-"""Progress is written so long after it was made, plus so much for each partition: a status with all in it is work for
-the API server."""
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
-GIVE_UP_UNDOING = timedelta(minutes=10)
-"""So long a deletion waits for orders to be restored, counted from when Kafka could be reached for it."""
-
-
 _STUCK = frozenset({"JournalDamaged", "OtherCluster"})
 """Why a recovery can't be taken up that a person has to mend."""
 
@@ -101,10 +86,10 @@ class Recoveries:
     ) -> None:
         self._api = api
         self._house = house
-        self._admission = Admission(api)
         self._objects = Objects(api)
         self._clusters = clusters
         self._told = Told(api, events)
+        self._deleted = Deleted(self._told)
         self._metrics = metrics
         self._soon = soon
         self._open: dict[Key, _Open] = {}
@@ -113,6 +98,9 @@ class Recoveries:
         self._stopping = False
         self._scopes = Scopes(soon)
         self._results = StoredResults(results)
+        self._assembly = Assembly(
+            api, clusters, metrics, house, self._told, self._results, self._objects, self.claims, soon
+        )
         self._untaken: dict[Key, _Untaken] = {}
 
     def wake(self, matching: Callable[[Key, str], bool]) -> None:
@@ -179,7 +167,7 @@ class Recoveries:
                 self._not_taken(key, _Untaken(raw["spec"]["clusterRef"]["name"], invalid, stuck=True))
             await self._told.untaken(raw, invalid, stuck=True)
             journal = RecordJournal(self._api, *key, raw["metadata"]["uid"], "")  # letting go needs no cluster
-            return await self._let_go_in_time(raw, journal, invalid)
+            return await self._deleted.let_go_in_time(raw, journal, invalid)
         await self._leave_what_is_past(key, recovery)
         if key not in self._open and (waits := await self._take_up(key, recovery)):
             stuck = waits.code in _STUCK
@@ -188,13 +176,15 @@ class Recoveries:
                 return None
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=stuck)
-                await self._let_go_in_time(raw, self._journal(key, recovery), waits)
+                await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
             return AGAIN
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
             open_.run.wake()
-        await self._give_up_undoing(raw, open_)
+        if not open_.run.progress.end:
+            since = open_.undoing_since
+            open_.undoing_since = await self._deleted.undoing(raw, open_.journal, open_.cluster, since)
         self._count(open_.cluster)
         end = open_.run.progress.end  # a run may end while its status is written: that is told the next time
         await self._tell(raw, key, recovery, open_)
@@ -337,7 +327,7 @@ class Recoveries:
             return Reason("JournalDamaged", str(damaged))
         if isinstance(scope, Reason):
             return scope
-        run = self._run(key, recovery, cluster, journal, scope)
+        run = self._assembly.run(key, recovery, cluster, journal, scope)
         with about(cluster=cluster.label, recovery="/".join(key)):
             task = asyncio.create_task(run.go(), name=f"recovery {key[0]}/{key[1]}")
         meta = recovery.meta
@@ -347,106 +337,6 @@ class Recoveries:
 
     def _journal(self, key: Key, recovery: PartitionRecovery, cluster: OrderFinalizer | None = None) -> RecordJournal:
         return RecordJournal(self._api, key[0], key[1], recovery.meta.uid, recovery.cluster_id, cluster)
-
-    def _run(
-        self,
-        key: Key,
-        recovery: PartitionRecovery,
-        cluster: OpenCluster,
-        journal: RecordJournal,
-        scope: Sequence[TopicPartition],
-    ) -> RecoveryRun:
-        uid = recovery.meta.uid
-
-        def electing(approved: bool) -> None:
-            if not approved:
-                cluster.cool_down.elected(uid)
-                self._clusters.soon(cluster.key)
-
-        pause = SHOWN_EVERY + SHOWN_EACH * len(scope)
-        leaders: dict[TopicPartition, Ranked] = {}
-        progress = Progress(lambda: self._soon(key, pause), electing, self._metrics, cluster.label)
-        progress.history = PlanHistory.of(recovery.status)
-        supervision = KubeSupervision(
-            self._objects,
-            key,
-            uid,
-            recovery.cluster_name,
-            self._house,
-            cluster,
-            begun=lambda: journal.begun,
-            failed=progress.any_failed,
-            named=who_named(recovery),
-            refused=lambda: approvals.refused or cluster.only_restores or journal.never_shown,
-        )
-        approvals = KubeApprovals(
-            self._objects,
-            key,
-            uid,
-            cluster.measured,
-            supervision,
-            progress,
-            self._admission,
-            answered=self._told.answer,
-            designated=recovery.designated,
-            ranked=leaders,
-        )
-
-        ranked = RankedLeaders(self._api, self._results, recovery, scope, leaders, progress)
-
-        def held_elsewhere() -> Mapping[TopicPartition, str]:
-            others = {id: name for id, name in self.claims(cluster.key).items() if name != key[1]}
-            return {**others, **cluster.orphans}  # also what is claimed here: its order is not the original one
-
-        supervision.caution = _only_observed(recovery.status)
-        approval = recovery.status.get("approval")
-        return RecoveryRun(
-            engine=lambda: cluster.engine(journal, approvals, supervision, progress),
-            journal=journal,
-            approvals=approvals,
-            supervision=supervision,
-            progress=progress,
-            scope=scope,
-            held_elsewhere=held_elsewhere,
-            designated=recovery.designated,
-            ranked=leaders,
-            name_leaders=ranked.name_leaders,
-            shown=recovery.status.get("plan", {}).get("digest"),
-            approval=ApprovedBy(approval["name"], approval["uid"], approval["by"]) if approval else None,
-            look_around=lambda: cluster.look_for_orphans(self._api),
-            elected_before=lambda at: cluster.cool_down.elected_earlier(at, uid),
-        )
-
-    async def _give_up_undoing(self, raw: Object, open_: _Open) -> None:
-        """A deletion must not hang for ever: after ten minutes with a Kafka that answers, the finalizer comes off.
-
-        Where that Kafka can't be opened again, after ten minutes in all.
-        """
-        leaving = _leaving_for(raw)
-        if not leaving or open_.run.progress.end:
-            return
-        if open_.cluster.only_restores:
-            await self._let_go_in_time(raw, open_.journal, open_.cluster.only_restores)
-            return
-        if not open_.cluster.reachable():
-            open_.undoing_since = None
-            return
-        now = datetime.now(UTC)
-        open_.undoing_since = open_.undoing_since or now
-        if now - open_.undoing_since >= GIVE_UP_UNDOING:
-            await self._let_go(raw, open_.journal, "its assignment orders could not be restored in ten minutes")
-
-    async def _let_go_in_time(self, raw: Object, journal: RecordJournal, why: Reason) -> timedelta | None:
-        """The same where there is no run that could restore anything, and why; returns when to look again."""
-        leaving = _leaving_for(raw)
-        if leaving >= GIVE_UP_UNDOING:
-            await self._let_go(raw, journal, f"ten minutes after its deletion no order could be restored for it: {why}")
-        return AGAIN if leaving else None
-
-    async def _let_go(self, raw: Object, journal: RecordJournal, why: str) -> None:
-        """Let a deleted recovery go though orders of its may be altered."""
-        await journal.let_go()
-        await self._told.let_go(raw, why)
 
     def _drop(self, key: Key, *, deleted: bool = False) -> None:
         for cluster in self._clusters.open():
@@ -470,17 +360,3 @@ class Recoveries:
             self._leaving[open_.task] = open_
             open_.task.add_done_callback(self._leaving.pop)
             open_.run.wake()  # it sees that its object is gone, and restores what it altered
-
-
-def _only_observed(status: Mapping[str, Any]) -> Reason | None:
-    """What an earlier process said, until the rules were read again."""
-    ready: Mapping[str, Any] = next((each for each in status.get("conditions", ()) if each["type"] == "Ready"), {})
-    return Reason(ready["reason"], ready["message"]) if ready.get("reason") == OBSERVE_ONLY else None
-
-
-def _leaving_for(raw: Object) -> timedelta:
-    """How long its deletion has waited for us; zero: it does not."""
-    meta = raw["metadata"]
-    since = meta.get("deletionTimestamp")
-    waits = since and FINALIZER in (meta.get("finalizers") or ())
-    return datetime.now(UTC) - datetime.fromisoformat(since) if waits else timedelta(0)

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from kafka_recovery.domain.counts import APPROVAL_MISSING, elected_uncleanly, is_led_by_member
+from kafka_recovery.domain.counts import APPROVAL_MISSING
 from kafka_recovery.domain.election import Ranked, Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome, Report
@@ -25,6 +24,7 @@ from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
+from kafka_recovery.kube.recoveries.endings import end_of, foremost, reason_of
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
@@ -165,7 +165,7 @@ class RecoveryRun:
     def _met(self, trouble: Exception) -> None:
         """Tell of it, and choose the next step: what was begun is gone on with, as it would be after a crash."""
         of_cluster = isinstance(trouble, ClusterFault)
-        reason = trouble.reason if isinstance(trouble, ClusterFault) else _reason(trouble)
+        reason = trouble.reason if isinstance(trouble, ClusterFault) else reason_of(trouble)
         _LOG.warning("the recovery can't go on: %s", reason)
         self.progress.enter(Phase.HELD if of_cluster else Phase.STUCK, reason)
         if isinstance(trouble, PlanFinished):
@@ -300,7 +300,8 @@ class RecoveryRun:
                 return False
             await self._discard_unbegun()
             await self.journal.settle()
-            await self._end_well()
+            outcomes = [outcome for _, outcome in sorted(self.progress.outcomes.items())]
+            await self._end(*end_of(outcomes, len(self.scope)))
             return True
         halt = (await self.supervision.permission()).halted
         reasons = [outcome.reason for id in left if (outcome := self.progress.outcomes.get(id)) and outcome.reason]
@@ -323,7 +324,7 @@ class RecoveryRun:
             return True
         self.progress.history.forgets(await self.journal.forget_vain())
         await self._keep_refusals()
-        self.progress.enter(Phase.STUCK, _foremost(reasons))
+        self.progress.enter(Phase.STUCK, foremost(reasons))
         return False
 
     async def _keep_refusals(self) -> None:
@@ -392,21 +393,6 @@ class RecoveryRun:
         await self.approvals.close(why)
         self.progress.ended(end, why)
 
-    async def _end_well(self) -> None:
-        failed = [outcome for _, outcome in sorted(self.progress.outcomes.items()) if outcome.outcome is Outcome.FAILED]
-        recovered = sum(outcome.outcome.is_recovered for outcome in self.progress.outcomes.values())
-        if failed:
-            first = failed[0]
-            message = f"{len(failed)} of {len(self.scope)} did not verify, the first: {first.id}: {first.reason}"
-            await self._end(End.FAILED, Reason("NotVerified", message))
-        elif recovered == 0:
-            message = "none of its partitions is there any more: their topics were deleted, or can't be seen"
-            message = message if self.scope else "nothing was offline under the policy's rules when it was taken up"
-            await self._end(End.REFUSED, Reason("NothingLeft", message))
-        else:
-            message = f"{recovered} of {len(self.scope)} partitions have a leader that answered itself"
-            await self._end(End.RECOVERED, Reason("Recovered", message + _but(self.progress.outcomes.values())))
-
     async def _a_while(self) -> None:
         held = self.progress.phase is Phase.HELD or self.journal.never_shown
         longest = LONGEST_HOLD if held else LONGEST_PAUSE
@@ -416,31 +402,3 @@ class RecoveryRun:
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
             async with asyncio.timeout((pause - BREATH).total_seconds()):
                 await self._woken.wait()
-
-
-def _but(outcomes: Collection[PartitionOutcome]) -> str:
-    """What a person should not miss behind a good end."""
-    by = Counter(outcome.outcome for outcome in outcomes)
-    below = by[Outcome.RECOVERED_UNDER_MIN_ISR]
-    elected, members = sum(map(elected_uncleanly, outcomes)), sum(map(is_led_by_member, outcomes))
-    unclean = f"; {elected} were elected uncleanly" if elected else ""
-    if members:
-        unclean += f"; {members} are led by a member of the ISR or ELR, after an election that was, or may be, unclean"
-    return unclean + (f"; {below} had fewer than min.insync.replicas in sync: acks=all fails there" if below else "")
-
-
-def _foremost(reasons: Sequence[Reason]) -> Reason:
-    """The reason most partitions have; it stands for all in a condition."""
-    if not reasons:
-        return Reason("NotYetRecovered", "partitions are left without a leader")
-    codes = [reason.code for reason in reasons]
-    first = max(dict.fromkeys(codes), key=codes.count)
-    reason = next(reason for reason in reasons if reason.code == first)
-    more = f" (and {codes.count(first) - 1} more like it)" if codes.count(first) > 1 else ""
-    return Reason(reason.code, reason.message + more)
-
-
-def _reason(trouble: BaseException) -> Reason:
-    if isinstance(trouble, InvalidDocument):
-        return Reason("JournalDamaged", str(trouble))
-    return Reason("KubernetesUnreachable" if isinstance(trouble, ApiError) else type(trouble).__name__, str(trouble))

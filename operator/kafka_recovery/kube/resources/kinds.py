@@ -8,7 +8,6 @@ Every `read_…` raises InvalidDocument with a line for each problem that names 
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,22 +44,6 @@ API_VERSION = f"{GROUP}/{VERSION}"
 
 FINALIZER = f"{GROUP}/assignment-order"
 """Stands on a PartitionRecovery only while assignment orders of its plans are altered."""
-
-CLUSTER_LABEL = f"{GROUP}/cluster-id"
-"""Its value is `label_value(cluster id)`."""
-WATCHED_LABEL = f"{GROUP}/cluster"
-"""On recoveries that the operator opens. Its value is `label_value(name of the WatchedCluster)`."""
-RECOVERY_LABEL = f"{GROUP}/recovery"
-RECOVERY_UID_LABEL = f"{GROUP}/recovery-uid"
-PLAN_LABEL = f"{GROUP}/plan"
-"""Its value is the first 16 digits of the plan's digest."""
-
-
-def label_value(text: str) -> str:
-    """`text` as a label may hold it: itself, or a hash where it can't (a cluster id may begin with an underscore)."""
-    if re.fullmatch(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?", text):
-        return text
-    return f"sha256-{hashlib.sha256(text.encode()).hexdigest()[:40]}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,8 @@ from kafka_recovery.kube.clusters.opening import why_not_open
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import ApiError, NotServed, Unanswered, unfenced
 from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, CLUSTERS, label_value
+from kafka_recovery.kube.resources.kinds import CLUSTERS
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
 from kafka_recovery.kube.watching.watcher import Pace
 from unit.kube.journal.journals import PLACE
 from unit.kube.office import Told

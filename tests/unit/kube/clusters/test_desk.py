@@ -7,7 +7,7 @@ import pytest
 from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.desk import ClusterDesk
 from kafka_recovery.kube.machinery.api import ApiError
-from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, WATCHED_LABEL, label_value
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, WATCHED_LABEL, label_value
 from kafka_recovery.kube.watching.incidents import Incident
 from kafka_recovery.kube.watching.watcher import NotOpened
 from unit.kube.clusters.test_clusters_changing import SilentKafka, Watched

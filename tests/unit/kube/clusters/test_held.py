@@ -10,7 +10,7 @@ import pytest
 from kafka_recovery.kube.clusters import clusters as module
 from kafka_recovery.kube.clusters.credentials import SecretMissing
 from kafka_recovery.kube.clusters.status import ALTERED
-from kafka_recovery.kube.machinery.api import Object
+from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.clusters.test_clusters_changing import SilentKafka, Watched
 from unit.kube.journal.journals import NAME, OTHERS
@@ -164,6 +164,25 @@ async def test_with_its_secret_gone_it_goes_on_saying_whose_orders_are_altered(
     watched.api.remove(RECOVERIES, NAME)  # its owner gave up
     await watched.settle(PROD)
     assert (PATH in watched.api.objects) != deleted
+
+
+async def test_a_right_that_is_missing_hides_no_other_trouble(watched: Watched) -> None:
+    """Who may not list recoveries opens no cluster: its status has to say why, and claims nothing of orders."""
+    forbidden, real = RECOVERIES.path(PROD[0]), watched.api.list_all
+
+    async def lists(path: str, **asked: Any) -> list[Object]:
+        if path == forbidden:
+            raise ApiError(403, "Forbidden", "cannot list resource partitionrecoveries", path)
+        return await real(path, **asked)
+
+    watched.api.list_all = lists  # type: ignore[method-assign]
+    await watched.settle(PROD)
+
+    assert watched.ready(PROD)[0] == "Forbidden"
+    reason, message = watched.ready(PROD, ALTERED)
+    assert (reason, "cannot list" in message) == ("RunsUnknown", True)
+    conditions = {each["type"]: each["status"] for each in watched.api.objects[PATH]["status"]["conditions"]}
+    assert conditions[ALTERED] == "Unknown"
 
 
 async def test_a_finalizer_that_can_not_be_written_is_tried_again(

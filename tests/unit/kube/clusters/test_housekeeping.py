@@ -22,7 +22,8 @@ from kafka_recovery.kube.clusters.housekeeping import EVERY, FIRST, Housekeeping
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.admission import RECORDS_POLICY
 from kafka_recovery.kube.resources.house import House as HouseRules
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, RECOVERY_UID_LABEL, History, read_cluster
+from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, History, read_cluster
+from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import Journal, JournalUnwritable, PlanForAnotherCluster

@@ -20,7 +20,8 @@ from kafka_recovery.kube.clusters.open_cluster import OpenCluster
 from kafka_recovery.kube.machinery.api import Api
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.process.lease import LeaseLost
-from kafka_recovery.kube.resources.kinds import RECOVERY_UID_LABEL, Meta, WatchedCluster
+from kafka_recovery.kube.resources.kinds import Meta, WatchedCluster
+from kafka_recovery.kube.resources.labels import RECOVERY_UID_LABEL
 from kafka_recovery.kube.watching.watcher import WatchView
 from unit.cluster.play import Play, offline, request
 from unit.kube.journal.journals import NAMESPACE, PLACE, RECOVERY, begin, engine, journal_of

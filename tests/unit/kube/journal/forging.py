@@ -16,14 +16,8 @@ from kafka_recovery.formats.documents import canonical, digest_of_canonical
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.journal.record_journal import WaveStart
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.resources.kinds import (
-    API_VERSION,
-    CLUSTER_LABEL,
-    PLAN_LABEL,
-    RECORDS,
-    RECOVERY_LABEL,
-    RECOVERY_UID_LABEL,
-)
+from kafka_recovery.kube.resources.kinds import API_VERSION, RECORDS
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
 from unit.kube.journal.journals import NAME, NAMESPACE, UID
 from unit.kube.kubernetes_in_memory import KubernetesInMemory
 from unit.recovery.brokers import CLUSTER

@@ -12,7 +12,7 @@ from kafka_recovery.formats.documents import InvalidDocument, canonical, digest_
 from kafka_recovery.kube.journal import facts
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.resources.kinds import PLAN_LABEL
+from kafka_recovery.kube.resources.labels import PLAN_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.forging import BEGUN, forged_fact
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, journal_of

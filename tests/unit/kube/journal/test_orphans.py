@@ -11,7 +11,7 @@ from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.facts import FACT_LABEL, OWNED_LABEL
 from kafka_recovery.kube.journal.orphans import OrphanedJournal, orphaned, prune
-from kafka_recovery.kube.resources.kinds import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, PLAN_LABEL, RECOVERY_LABEL, RECOVERY_UID_LABEL
 from kafka_recovery.recovery.ports import JournalUnwritable
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, RECOVERED, RECOVERY, UID, begin, engine, journal_of
 from unit.kube.kubernetes_in_memory import NOON, KubernetesInMemory

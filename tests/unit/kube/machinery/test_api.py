@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,9 +23,9 @@ from kafka_recovery.kube.machinery.api import (
     Expired,
     NotFound,
     Unanswered,
-    says,
     unfenced,
 )
+from kafka_recovery.kube.machinery.applied import says
 from unit.kube.staged_server import HURRIED, Answer, hang_up, object_, refusal, silence, staged
 
 PATH = "/apis/kafka-recovery.dev/v1alpha1/namespaces/kafka/partitionrecoveries/orders-1"
@@ -68,6 +69,15 @@ class TestAnswers:
         assert type(caught.value) is kind
         assert (caught.value.status, caught.value.reason, caught.value.path) == (status, reason, PATH)
         assert len(server.asked) == 1
+
+    async def test_every_try_is_counted(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        seen: list[tuple[str, int]] = []
+        script = silence, refusal(503, "ServiceUnavailable", "later"), object_({"kind": "Pod"})
+        async with staged(*script, effort=replace(HURRIED, attempt=SOON)) as (api, _):
+            monkeypatch.setattr(api, "_asked", lambda method, status: seen.append((method, status)))
+            await api.get(PATH)
+
+        assert seen == [("GET", 0), ("GET", 503), ("GET", 200)]
 
     async def test_a_proxys_web_page_is_an_error_with_its_beginning(self) -> None:
         async def page(request: web.Request) -> web.Response:

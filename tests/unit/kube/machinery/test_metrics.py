@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.machinery.metrics import Heard, Metrics, Step
+from kafka_recovery.kube.machinery.work_queue import Depth
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -215,6 +216,16 @@ def test_two_in_one_process_do_not_mix() -> None:
     one.leading(True)
 
     assert shown(other, "lease_held") == 0
+
+
+def test_the_operator_s_own_work_is_told(metrics: Metrics) -> None:
+    metrics.queued("clusters", Depth(later=3, due=2, running=1, failing=4), timedelta(minutes=6))
+    metrics.asked("PATCH", 403)
+
+    seen = {state: shown(metrics, "queue_objects", queue="clusters", state=state) for state in Depth._fields}
+    assert seen == {"later": 3, "due": 2, "running": 1, "failing": 4}
+    assert shown(metrics, "queue_longest_look_seconds", queue="clusters") == 360
+    assert shown(metrics, "api_requests_total", method="PATCH", status="403") == 1
 
 
 def test_they_are_served(metrics: Metrics) -> None:

@@ -146,6 +146,20 @@ class TestInLine:
 
         assert looks.began == [("b", 10.0)]
 
+    def test_a_look_that_does_not_end_is_seen(self) -> None:
+        async def story() -> list[timedelta]:
+            seen = []
+            async with working(Looks(slowly), workers=1) as queue:
+                seen.append(queue.longest_look)
+                queue.add("running")
+                await asyncio.sleep(0.5)
+                seen.append(queue.longest_look)
+                await asyncio.sleep(3600)
+                seen.append(queue.longest_look)
+            return seen
+
+        assert in_no_time(story()) == [timedelta(0), SECOND / 2, timedelta(0)]
+
     def test_the_depth_tells_what_is_going_on(self) -> None:
         async def story() -> tuple[int, ...]:
             async with working(Looks(slowly), workers=1) as queue:

@@ -11,8 +11,9 @@ import pytest
 
 from kafka_recovery.kube.journal.facts import FACT_LABEL
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.recoveries import recoveries as recoveries_
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTER_LABEL, CLUSTERS, FINALIZER, RECOVERIES, label_value
+from kafka_recovery.kube.recoveries import deleted
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, FINALIZER, RECOVERIES
+from kafka_recovery.kube.resources.labels import CLUSTER_LABEL, label_value
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE
 from unit.kube.office import CUT, Office
 from unit.kube.our_objects import KEY, PROD
@@ -95,7 +96,7 @@ async def test_a_process_that_ends_leaves_no_run_behind_not_even_of_a_deleted_re
 async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restored(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
+    monkeypatch.setattr(deleted, "GIVE_UP_UNDOING", timedelta(0))
     office.api.refusing = lambda what: "wave-0001-ended" in what
 
     office.takes_up()
@@ -112,7 +113,7 @@ async def test_a_deletion_does_not_hang_for_ever_on_orders_that_cannot_be_restor
 
 @taking_no_time
 async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(days=36500))
+    monkeypatch.setattr(deleted, "GIVE_UP_UNDOING", timedelta(days=36500))
     office.api.refusing = lambda what: "wave-0001-ended" in what
 
     office.takes_up()
@@ -125,7 +126,7 @@ async def test_nor_on_a_watched_cluster_that_was_deleted_first(office: Office, m
     again.see()
     await again.until("WatchedClusterMissing")
     assert again.events.said == [("Normal", "WatchedClusterMissing")], "it may come back"
-    monkeypatch.setattr(recoveries_, "GIVE_UP_UNDOING", timedelta(0))
+    monkeypatch.setattr(deleted, "GIVE_UP_UNDOING", timedelta(0))
     await asyncio.sleep(30)
 
     assert ("Warning", "OrphanedJournal") in again.events.said

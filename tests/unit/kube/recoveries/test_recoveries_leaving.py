@@ -11,7 +11,7 @@ import pytest
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import Object
-from kafka_recovery.kube.recoveries.recoveries import GIVE_UP_UNDOING
+from kafka_recovery.kube.recoveries.deleted import GIVE_UP_UNDOING
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
 from unit.kube.journal.journals import NAME, NAMESPACE
 from unit.kube.office import Office

@@ -33,13 +33,13 @@ from kafka_recovery.kube.resources.kinds import (
     TlsSpec,
     WatchedCluster,
     Word,
-    label_value,
     read_approval,
     read_cluster,
     read_policy,
     read_recovery,
     strictest,
 )
+from kafka_recovery.kube.resources.labels import label_value
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.specs import APPROVAL, CLUSTER, DIGEST, POLICY, RECOVERY, changed, stored
 
