@@ -100,7 +100,7 @@ def test_requests_of_one_kind_are_held_back_then_lost_or_late(lost: bool) -> Non
         with connected(proxy) as client:
             client.sendall(other + held)
             wait_until("one is held", lambda: proxy.holding, lambda holding: holding == 1)
-            assert bytes(server.received) == other
+            wait_until("the other has come", lambda: bytes(server.received), lambda seen: seen == other)
             if lost:
                 proxy.cut()
             proxy.restore()
