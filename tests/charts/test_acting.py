@@ -117,6 +117,11 @@ def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
     assert kafka.describe("orders")[0].leader == SURVIVOR
     assert "lacks the right" not in operator.log.read_text()
+    wait_until(
+        "the cluster can be deleted without the operator",
+        lambda: [each["metadata"].get("finalizers") for each in kubectl.api.listed("watchedclusters")],
+        lambda held: not any(held),
+    )
 
 
 def test_without_admission_policies_an_approval_of_a_loss_is_not_believed(
