@@ -26,7 +26,7 @@ def elect_or_wait(plan: Plan) -> Iterator[str]:
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
     yield from _stop_first(leaderless, plan.evidence.cluster)
-    yield from _nothing_better(len(proven), len(plan.elections))
+    yield from _nothing_better(len(proven), len(leaderless))
     yield from _reconnect_first(waiting, plan.evidence.cluster)
     yield from _start_first(waiting)
     if any(map(_returning, leaderless)):

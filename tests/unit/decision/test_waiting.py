@@ -199,3 +199,13 @@ def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -
     first, *_ = elect_or_wait(in_the_elr(alone))
     assert "whether broker 2 can be started" in first
     assert first.endswith("is lost by that, unless its host crashed.")
+
+
+def test_that_waiting_saves_nothing_is_said_of_what_is_proven_and_of_no_partition_beside_it() -> None:
+    """A partition that is refused, or left for the next plan, is in no election."""
+    plan = planned((1,), (1,), proven=1)
+    plan = replace(plan, decisions=plan.decisions[:1])
+
+    saves_nothing, *_ = elect_or_wait(plan)
+
+    assert saves_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 1 of 2 partitions: ")
