@@ -136,14 +136,20 @@ def test_a_foreground_deletion_in_the_middle_waits_until_the_orders_are_restored
     wait_until("its journal is collected", lambda: journal(kubectl, doomed["uid"]), lambda kept: not kept, COLLECTED)
 
 
-def test_a_watched_cluster_deleted_in_the_middle_waits_for_the_next_operator(
-    kafka: RealKafka, kubectl: Kubectl, start: Start
-) -> None:
-    """Half a minute: the next operator waits for what the dead one may have asked."""
+def caught_without_a_lease(kafka: RealKafka, kubectl: Kubectl, start: Start) -> OperatorProcess:
+    """An operator that stands still between two waves, and that another one need not wait for."""
     accident(kafka)
     operator = start("--no-lease")
     kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
     caught_in_the_middle(kafka, operator)
+    return operator
+
+
+def test_a_watched_cluster_deleted_in_the_middle_waits_for_the_next_operator(
+    kafka: RealKafka, kubectl: Kubectl, start: Start
+) -> None:
+    """Half a minute: the next operator waits for what the dead one may have asked."""
+    operator = caught_without_a_lease(kafka, kubectl, start)
     kubectl("delete", "wkc", "prod", "--wait=false")
     operator.kill()
     held = kubectl.api.get("wkc", "prod")["metadata"]
@@ -170,10 +176,7 @@ def _led(kafka: RealKafka) -> int:
 
 
 def test_told_to_end_in_the_middle_it_ends_its_wave_first(kafka: RealKafka, kubectl: Kubectl, start: Start) -> None:
-    accident(kafka)
-    operator = start("--no-lease")
-    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
-    caught_in_the_middle(kafka, operator)
+    operator = caught_without_a_lease(kafka, kubectl, start)
 
     operator.thaw()
     assert operator.stop() == 0
@@ -206,10 +209,7 @@ def test_what_was_deleted_by_force_in_the_middle_is_restored_by_the_next_operato
     kafka: RealKafka, kubectl: Kubectl, start: Start
 ) -> None:
     """Half a minute: the next operator waits for what the dead one may have asked, twice."""
-    accident(kafka)
-    operator = start("--no-lease")
-    kubectl.apply(policy(limits={"waveSizes": [1]}), incidents.watched_cluster(kafka))
-    caught_in_the_middle(kafka, operator)
+    operator = caught_without_a_lease(kafka, kubectl, start)
     operator.kill()
     lost = only_recovery(kubectl)["metadata"]
 

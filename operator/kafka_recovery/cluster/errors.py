@@ -112,12 +112,11 @@ class MetadataLogUnavailable(ClusterError):
     code = "MetadataLogUnavailable"
 
     @classmethod
-    def not_in_time(cls, upto: int, committed: int, faults: Mapping[Any, Reason]) -> MetadataLogUnavailable:
-        """It goes on being read, or controllers go on being asked. `faults`: of those that told nothing so far."""
-        so_far = f"; {_each(faults)}" if faults else ""
-        if faults or not committed:
-            return cls(f"no controller has told the metadata log yet; look again{so_far}")
-        return cls(f"the metadata log is still being read: {upto} of {committed} offsets are done; look again")
+    def nobody_in_time(cls, upto: int, faults: Mapping[Any, Reason]) -> MetadataLogUnavailable:
+        """Controllers go on being asked. `upto`: what is known of it by now; `faults`: of those that told nothing."""
+        known = f"; it is known up to offset {upto}" if upto else ""
+        so_far = f"; so far: {_each(faults)}" if faults else ""
+        return cls(f"no controller has answered in time how far the metadata log reaches{known}{so_far}")
 
     @classmethod
     def not_committed_yet(cls, address: object, committed: int, before: int) -> MetadataLogUnavailable:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records, why_unknown
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka
 from kafka_recovery.decision.waiting import elect_or_wait
@@ -61,7 +61,7 @@ def card(plan: Plan, *, over: bool = False) -> Card:
     asked = _until_approved([decision for decision, _ in elections])
     choice = (*before_consent(plan), *elect_or_wait(plan), *_silence(elections), *asked)
     return Card(
-        (*_offline(plan, over=over), *in_brief(plan)),
+        (*_offline(plan, over=over), *in_brief(plan), *_reasons_below(plan)),
         () if over else choice,
         tuple(_below_minimum(elections)),
         tuple(_glances(plan, costs(plan))),
@@ -82,6 +82,11 @@ def in_brief(plan: Plan) -> Iterator[str]:
 Elections = Sequence[tuple[Decision, PartitionEvidence]]
 
 
+def at_the_prompt(plan: Plan) -> tuple[str, ...]:
+    """What is told once more to a person who is about to say yes: the card may have scrolled away."""
+    return *card(plan).choice, in_a_line(plan, costs(plan))
+
+
 def _elections(plan: Plan) -> Elections:
     seen = {partition.id: partition for partition in plan.evidence.partitions}
     return [(decision, seen[id]) for id, decision in plan.elections.items()]
@@ -93,7 +98,7 @@ def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
     if offline:
         have = "had" if over else "has" if len(offline) == 1 else "have"
         when = " when this plan was made" if over else ""
-        yield f"{_count(len(offline))} {have} no leader{when}: {_named(offline)}."
+        yield f"{partitions(len(offline))} {have} no leader{when}: {_named(offline)}."
 
 
 def _elects(elections: Elections) -> Iterator[str]:
@@ -101,7 +106,7 @@ def _elects(elections: Elections) -> Iterator[str]:
     if not elections:
         return
     leaders = Counter(decision.leader for decision, _ in elections)
-    told = [f"broker {leader} on {_count(count)}" for leader, count in leaders.most_common(_NAMED)]
+    told = [f"broker {leader} on {partitions(count)}" for leader, count in leaders.most_common(_NAMED)]
     if len(leaders) > _NAMED:
         told.append(f"{len(leaders) - _NAMED} more on the others")
     unclean = sum(map(_is_unclean, elections))
@@ -121,7 +126,7 @@ def _proven(elected: Sequence[Decision]) -> Iterator[str]:
         by.setdefault(decision.loss.loss_class if decision.loss else LossClass.UNKNOWN, []).append(decision)
     for kind in reversed(BEST_FIRST):
         if found := by.get(kind):
-            where = "" if len(by) == 1 else f" on {_count(len(found))}"
+            where = "" if len(by) == 1 else f" on {partitions(len(found))}"
             yield f"{kind}{where}: {_meaning(kind, found)}."
 
 
@@ -140,25 +145,33 @@ def _left_alone(plan: Plan) -> Iterator[str]:
     verdicts = Counter(decision.verdict for decision in plan.decisions)
     left = {verdict: verdicts[verdict] for verdict in (Verdict.REFUSE, Verdict.WAIT) if verdicts[verdict]}
     if left:
-        told = [f"{verdict} on {_count(count)}" for verdict, count in left.items()]
+        told = [f"{verdict} on {partitions(count)}" for verdict, count in left.items()]
         others = " otherwise" if plan.elections else ""
-        yield f"This plan elects nobody{others}: its verdict is {_and(told)}. The reasons stand below."
+        yield f"This plan elects nobody{others}: its verdict is {_and(told)}."
     if gone := len(plan.evidence.missing):
-        yield f"{_count(gone)} could not be found: the reasons stand below."
+        yield f"{partitions(gone)} could not be found."
+
+
+def _reasons_below(plan: Plan) -> Iterator[str]:
+    """Only where they do stand below."""
+    if plan.evidence.missing or any(decision.verdict in (Verdict.REFUSE, Verdict.WAIT) for decision in plan.decisions):
+        yield "Why not: the reasons stand below."
 
 
 def _empty_leaders(elections: Elections) -> Iterator[str]:
     """Whoever reads `log end 0` at night may not see what it means."""
-    empty: dict[BrokerId, list[TopicPartition]] = {}
+    empty: dict[BrokerId, list[PartitionEvidence]] = {}
     for decision, partition in elections:
         copy = partition.replica(decision.leader)
         if copy is not None and _is_empty(copy.log):
-            empty.setdefault(copy.broker, []).append(decision.id)
-    for leader, ids in sorted(empty.items()):
+            empty.setdefault(copy.broker, []).append(partition)
+    for leader, found in sorted(empty.items()):
+        others = _brokers(sorted({broker for partition in found for broker in away(partition)}), "or")
+        better = f" See first whether {others} can be started with its own disk, and plan again." if others else ""
         yield (
-            f"EMPTY: broker {leader}, which this plan elects, holds no record of {_named(ids)}. Once it leads, every "
-            "other replica deletes ALL that it holds there. See first whether any other copy can be had: start its "
-            "broker with its own disk, and plan again."
+            f"EMPTY: broker {leader}, which this plan elects, holds no record of "
+            f"{_named([partition.id for partition in found])}. Once it leads, every other replica deletes ALL that it "
+            f"holds there.{better}"
         )
 
 
@@ -166,7 +179,7 @@ def _below_minimum(elections: Elections) -> Iterator[str]:
     """A leader that was elected uncleanly is alone in the ISR (seen on Kafka 3.9 to 4.4)."""
     short = [each for each in elections if _is_unclean(each) and (least := each[1].min_isr) and least.value > 1]
     if short:
-        where = "" if len(short) == len(elections) else f" on {_count(len(short))}"
+        where = "" if len(short) == len(elections) else f" on {partitions(len(short))}"
         asked = sorted({each.min_isr.value for _, each in short if each.min_isr})
         yield (
             f"Once it is elected, producers with acks=all fail{where} until enough followers have caught up: a leader "
@@ -179,13 +192,11 @@ def _silence(elections: Elections) -> Iterator[str]:
     """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
     silent = sorted({broker for _, partition in elections for broker in away(partition)})
     if silent:
-        told = [f"broker {broker}" for broker in silent[:_NAMED]]
-        told += [f"{len(silent) - _NAMED} more"] if len(silent) > _NAMED else []
         dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
         yield (
-            f"Silent is not stopped: before you approve, make sure that {_and(told)} {dead} until you have copied what "
-            f"is on {them}. If not, clients may be writing to {them} still, and what the new leader lacks is deleted "
-            "there as soon as the network is back."
+            f"Silent is not stopped: before you approve, make sure that {_brokers(silent)} {dead} until you have "
+            f"copied what is on {them}. If not, clients may be writing to {them} still, and what the new leader lacks "
+            "is deleted there as soon as the network is back."
         )
 
 
@@ -194,7 +205,8 @@ def _until_approved(elected: Sequence[Decision]) -> Iterator[str]:
     if asked and asked == len(elected):
         yield "This plan changes nothing before somebody approves it. Kafka may elect a member by itself at any time."
     elif asked:
-        yield f"Its policy asks a person about {_count(asked)}; the other leaders are elected even if nobody approves."
+        told = partitions(asked)
+        yield f"Its policy asks a person about {told}; the other leaders are elected even if nobody approves."
 
 
 def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
@@ -255,10 +267,6 @@ def _state(broker: Broker | None) -> str:
     return ", ".join(word for word, holds in troubles.items() if holds) or "up"
 
 
-def _count(partitions: int) -> str:
-    return f"{partitions:,} partition{'' if partitions == 1 else 's'}"
-
-
 def _named(ids: Sequence[TopicPartition]) -> str:
     """The first ones; neighbours of one topic by the first and the last of them."""
     told: list[str] = []
@@ -281,6 +289,12 @@ def _runs(ordered: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition
             first = index + 1
 
 
-def _and(told: Sequence[str]) -> str:
+def _brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
+    told = [f"broker {broker}" for broker in brokers[:_NAMED]]
+    told += [f"{len(brokers) - _NAMED} more"] if len(brokers) > _NAMED else []
+    return _and(told, joined) if told else ""
+
+
+def _and(told: Sequence[str], joined: str = "and") -> str:
     *first, last = told
-    return f"{', '.join(first)} and {last}" if first else last
+    return f"{', '.join(first)} {joined} {last}" if first else last

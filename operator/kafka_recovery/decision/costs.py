@@ -117,9 +117,8 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     witnessed = _witnessed(elections.values())
     if not found:
         told = "Electing as planned deletes no record that was read: all answered, and no leader lacks any of them."
-        return (
-            told + witnessed + ("" if proven else " Whether an acknowledged record was on none of them is not known.")
-        )
+        doubt = "" if proven else " Whether an acknowledged record was on none of them is not known."
+        return f"{told}{witnessed}{doubt}"
     more = f"; {len(found) - _NAMED} more brokers" if len(found) > _NAMED else ""
     what = "; ".join(map(_told, found[:_NAMED])) + more
     if proven:
@@ -132,7 +131,7 @@ def _witnessed(elections: Iterable[Decision]) -> str:
     seen = [each.loss.at_least for each in elections if each.loss and each.loss.at_least]
     if not seen:
         return ""
-    return f" On {_partitions(len(seen))} {sum(seen):,} offsets that were seen once lie beyond the new leader's log."
+    return f" On {partitions(len(seen))} {sum(seen):,} offsets that were seen once lie beyond the new leader's log."
 
 
 def _told(cost: BrokerCost) -> str:
@@ -142,12 +141,12 @@ def _told(cost: BrokerCost) -> str:
 def _parts(cost: BrokerCost) -> Iterator[str]:
     whose = f"broker {cost.broker}"
     if cost.partitions:
-        lacks = f"that {whose} holds and the new leader lacks, on {_partitions(cost.partitions)}"
+        lacks = f"that {whose} holds and the new leader lacks, on {partitions(cost.partitions)}"
         yield f"up to {records(cost.records)} {lacks}"
         whose = "it"
     if cost.unknown:
         least = f", {cost.certain} offsets at least" if cost.certain else ""
-        yield f"an unknown part of what {whose} holds on {_partitions(cost.unknown)}{least} ({cost.because})"
+        yield f"an unknown part of what {whose} holds on {partitions(cost.unknown)}{least} ({cost.because})"
 
 
 def records(count: int) -> str:
@@ -155,5 +154,6 @@ def records(count: int) -> str:
     return f"{count:,} record{'' if count == 1 else 's'}"
 
 
-def _partitions(count: int) -> str:
+def partitions(count: int) -> str:
+    """So many partitions."""
     return f"{count:,} partition{'' if count == 1 else 's'}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from kafka_recovery.decision.costs import records
+from kafka_recovery.decision.costs import partitions, records
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.returns import OR_RAISED, away, elected_by_kafka, may_lack
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -31,9 +31,9 @@ def elect_or_wait(plan: Plan) -> Iterator[str]:
     yield from _start_first(waiting)
     if any(map(_returning, leaderless)):
         yield (
-            "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Where "
-            "another broker leads by then, by Kafka's choice or by a plan, first copy the directories of what it "
-            "leads: on joining, a broker deletes every record that the leader lacks."
+            "Never start a broker that holds one of these partitions on an empty or replaced disk while the partition "
+            "has no leader. Where another broker leads by then, by Kafka's choice or by a plan, first copy the "
+            "directories of what it leads: on joining, a broker deletes every record that the leader lacks."
         )
 
 
@@ -54,12 +54,11 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) 
             if lacks := visible_lacks(each, member):
                 most.setdefault(member.broker, []).append(max(lack.records for lack in lacks))
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
-        where = f"{len(lacking):,} partition{'' if len(lacking) == 1 else 's'}"
         yield (
-            f"DANGER: stop broker {broker} NOW. Kafka can elect it by itself on {where} at any moment, and it lacks up "
-            f"to {records(sum(lacking))} that other replicas hold there: they would delete these. Then see whether its "
-            "own volume is only not mounted, and start it with that. Approve the election of another broker only if "
-            "that volume is lost: what it alone holds was not read."
+            f"DANGER: stop broker {broker} NOW. Kafka can elect it by itself on {partitions(len(lacking))} at any "
+            f"moment, and it lacks up to {records(sum(lacking))} that other replicas hold there: they would delete "
+            "these. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
+            "of another broker only if that volume is lost: what it alone holds was not read."
         )
 
 
@@ -68,8 +67,8 @@ def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState
     whole: Counter[BrokerId] = Counter()
     for each in waiting:
         whole.update(member.broker for member in _fenced_members(each, cluster) if not visible_lacks(each, member))
-    for broker, partitions in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
-        than = "" if partitions == len(waiting) else f" ({partitions:,} of {len(waiting):,} partitions)"
+    for broker, count in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
+        than = "" if count == len(waiting) else f" ({count:,} of {len(waiting):,} partitions)"
         yield (
             f"Before another broker leads, see why the heartbeats of broker {broker} do not reach the controllers: it "
             f"runs, and answers. Once they arrive, Kafka can elect it by itself{than}, and no replica that was read "
@@ -101,7 +100,8 @@ def _start_first(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
     yield (
         "Did its host crash or lose power, or was its volume detached by force or set back? If so, or if nobody knows, "
         "first copy the partitions' directories on the brokers that run: the end of its log may be gone, and they "
-        "delete every record that it lacks once Kafka elects it."
+        "delete every record that it lacks once Kafka elects it. If its disk is lost, there is nothing of it to wait "
+        "for."
     )
     if others:
         named = ", ".join(f"broker {broker} ({more:,} more)" for broker, more in others[: _NAMED - 1])
@@ -124,8 +124,8 @@ def _by_gain(waiting: Sequence[PartitionEvidence]) -> Iterator[tuple[BrokerId, i
     lacking = Counter(broker for each in waiting for broker in _returning(each) if may_lack(each, broker))
     while left:
         gains: Counter[BrokerId] = Counter()
-        for brokers, partitions in left.items():
-            gains.update(dict.fromkeys(brokers, partitions))
+        for brokers, count in left.items():
+            gains.update(dict.fromkeys(brokers, count))
         best = min(gains, key=lambda broker: (-gains[broker], lacking[broker], broker))
         yield best, gains[best]
-        left = Counter({brokers: partitions for brokers, partitions in left.items() if best not in brokers})
+        left = Counter({brokers: count for brokers, count in left.items() if best not in brokers})

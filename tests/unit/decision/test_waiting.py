@@ -41,14 +41,14 @@ def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 
 
 
 NEVER = (
-    "Never start one of its brokers on an empty or replaced disk while a partition has no leader. Where another broker "
-    "leads by then, by Kafka's choice or by a plan, first copy the directories of what it leads: on joining, a broker "
-    "deletes every record that the leader lacks."
+    "Never start a broker that holds one of these partitions on an empty or replaced disk while the partition has no "
+    "leader. Where another broker leads by then, by Kafka's choice or by a plan, first copy the directories of what it "
+    "leads: on joining, a broker deletes every record that the leader lacks."
 )
 CRASHED = (
     "Did its host crash or lose power, or was its volume detached by force or set back? If so, or if nobody knows, "
     "first copy the partitions' directories on the brokers that run: the end of its log may be gone, and they delete "
-    "every record that it lacks once Kafka elects it."
+    "every record that it lacks once Kafka elects it. If its disk is lost, there is nothing of it to wait for."
 )
 
 

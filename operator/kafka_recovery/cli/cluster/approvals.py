@@ -13,8 +13,7 @@ from kafka_recovery.cli.cluster.progress import Watching
 from kafka_recovery.cli.terminal.render import write_aside
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import say
-from kafka_recovery.decision.costs import costs, in_a_line
-from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.decision.card import at_the_prompt
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.recovery.journal_files import FileJournal
@@ -119,7 +118,7 @@ class ApprovedByTyping:
         """Show the plan and ask; anything but the digest's beginning, long enough to be meant, is a no."""
         self._watching.hide()
         write_aside(plan_table(plan, _ROWS_SHOWN))
-        for sentence in (*elect_or_wait(plan), in_a_line(plan, costs(plan))):
+        for sentence in at_the_prompt(plan):
             say(sentence)
         self._awaits(digest)
         try:

@@ -19,8 +19,7 @@ from kafka_recovery.cli.terminal.render import lines, write_aside, write_result
 from kafka_recovery.cli.terminal.running import Refusal
 from kafka_recovery.cli.terminal.tables import plan_table
 from kafka_recovery.cli.terminal.text import say
-from kafka_recovery.decision.costs import costs, in_a_line
-from kafka_recovery.decision.waiting import elect_or_wait
+from kafka_recovery.decision.card import at_the_prompt
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
@@ -96,7 +95,7 @@ def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan
     _tell_why_nothing_happens(session, incident)
     elected = sum(map(len, plan.waves))
     leaders = "1 leader" if elected == 1 else f"{elected} leaders"
-    for sentence in (*elect_or_wait(plan), in_a_line(plan, costs(plan))):
+    for sentence in at_the_prompt(plan):
         say(sentence)
     if not asked(f"Approve plan {shown.digest[:12]}: elect {leaders}, worst loss class {worst}?"):
         raise Refusal(ExitCode.APPROVAL, "not approved; nothing was written")

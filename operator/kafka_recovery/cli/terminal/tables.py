@@ -83,7 +83,7 @@ def card_table(found: Card) -> RenderableType:
     ending = [f"… and {hidden} more brokers"] if hidden else []
     parts = [found.situation, (_heading(found), *found.choice) if found.choice else (), found.after]
     told = [sentence for part in parts if part for sentence in (*part, "")]
-    headings = ("Broker", "State", "Kafka elects", "Plan elects", "Read", "Plan deletes", "Kafka deletes")
+    headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Plan deletes", "Kafka deletes")
     brokers = table(*headings, rows=map(_glance, shown)) if shown else Group()
     return Group(lines(*told), brokers, lines(*ending, *(("",) if shown else ())))
 

@@ -6,7 +6,7 @@ Facts only; `decision` concludes. Sources: KRaft's replay rules (KIP-631), Leade
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
@@ -102,7 +102,7 @@ class Image:
     _changed: dict[Key, int] = field(default_factory=dict)
     _created: dict[str, int] = field(default_factory=dict)
     _maybe_clean: list[tuple[Key, int, int]] = field(default_factory=list)
-    _held: list[tuple[int, Any]] | None = None
+    _held: list[tuple[int, bytes]] | None = None
     _elr: bool = False
     _steps: int = 0
     _doubted: tuple[int, bool] = (-1, False)
@@ -137,7 +137,7 @@ class Image:
             return
         try:
             for offset, value in values:
-                self._record(offset, *read(value))
+                self._record(offset, value)
             if not news:
                 self._created.clear()
             self._note_steps(last)
@@ -145,7 +145,8 @@ class Image:
             unfit = str(error) if isinstance(error, Unreadable) else f"a record does not fit: {error!r}"
             self.doubt = f"{trouble}: {unfit}"
 
-    def _record(self, offset: int, key: int, record: Any) -> None:
+    def _record(self, offset: int, value: bytes) -> None:
+        key, record = read(value)
         if key == BEGIN_TRANSACTION:
             if self._held is not None:
                 raise Unreadable("a metadata transaction begins within another")
@@ -155,11 +156,11 @@ class Image:
         elif key == END_TRANSACTION:
             held, self._held = self._held or [], None
             for at, each in held:
-                self._replay(at, each)
+                self._replay(at, read(each)[1])
         elif record is None:
             return
         elif self._held is not None:
-            self._held.append((offset, record))
+            self._held.append((offset, value))
             if len(self._held) > MOST_HELD:
                 raise Unreadable(f"a metadata transaction of more than {MOST_HELD} records")
         else:
@@ -280,7 +281,7 @@ class Image:
         if partition.in_sync:
             self._steps -= len(steps)
             steps.clear()
-            partition.whole = True
+            partition.whole, partition.clean = True, frozenset()  # before a history begins no stop matters
         elif first and len(steps) == 1 and partition.whole:
             steps[0] = self._with_minimum(partition, steps[0], offset - 1)
         leader = None if partition.leader == _NOBODY else BrokerId(partition.leader)
@@ -353,11 +354,9 @@ class Image:
 
     def _starts(self, partition: _Partition, id: int, since: int) -> Iterator[BrokerStart]:
         """The process that ran when the history began, and every registration after it."""
-        known = self._brokers.get(id, [])
-        running = max((place for place, each in enumerate(known) if each.epoch <= since), default=0)
         place = partition.replicas.index(id)
         lies = partition.directories[place] if place < len(partition.directories) else _UNASSIGNED
-        for each in known[running:]:
+        for each in self._registered_since(id, since):
             yield BrokerStart(
                 BrokerId(id),
                 BrokerEpoch(each.epoch),
@@ -379,7 +378,14 @@ class Image:
         if partition.leader == _NOBODY or not partition.whole or any(step.recovering for step in steps):
             return True
         led = {step.leader for step in steps if step.leader is not None}
-        return any(each.epoch > steps[0].since for leader in led for each in self._brokers.get(leader, ()))
+        processes = ({each.incarnation for each in self._registered_since(id, steps[0].since)} for id in led)
+        return any(len(each) > 1 for each in processes)
+
+    def _registered_since(self, id: int, since: int) -> Sequence[_Registration]:
+        """The registration of the process that ran at this offset, and every later one."""
+        known = self._brokers.get(id, [])
+        running = max((place for place, each in enumerate(known) if each.epoch <= since), default=0)
+        return known[running:]
 
 
 def _process_began(registered: list[_Registration]) -> int | None:

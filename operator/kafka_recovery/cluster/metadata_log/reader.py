@@ -7,6 +7,7 @@ ends. Sources: KIP-595 (the quorum's Fetch, epochs, divergence), KIP-630 (snapsh
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Sequence, Sized
 from datetime import timedelta
 from functools import partial
@@ -17,6 +18,7 @@ from kafka_recovery.cluster.codec import Unreadable
 from kafka_recovery.cluster.errors import (
     ClusterError,
     ClusterMismatch,
+    ConnectionsClosed,
     InvalidAnswer,
     MetadataLogUnavailable,
     reason_for,
@@ -28,6 +30,8 @@ from kafka_recovery.cluster.metadata_log.messages import FETCH_VERSIONS, SNAPSHO
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.domain.reason import Reason
 
+_LOG = logging.getLogger(__name__)
+
 _NONE = 0
 _NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH, _ANOTHER_CLUSTER = 6, 74, 75, 104
 _NOT_A_CONTROLLER = frozenset({3, 100})
@@ -37,6 +41,8 @@ _NEEDS = "CLUSTER_ACTION on the cluster (at the controllers)"
 
 DEADLINE = timedelta(seconds=5)
 """For one request. A controller that stands still keeps its connections, so only a deadline tells."""
+
+READING = Reason("ReadingMetadataLog", "the controllers' metadata log is being read: look again once it is")
 
 READ_APART = 16 * 1024
 """Bytes that are folded in a thread: so many are some 200 records, and 5 ms."""
@@ -63,7 +69,7 @@ class MetadataLog:
         self._quorum_epoch = 0
         self._committed = 0
         self._faults: dict[Address, Reason] = {}
-        self._reading: asyncio.Task[ClusterError | None] | None = None
+        self._reading: asyncio.Task[Reason | None] | None = None
         self._patience = READ_AGAIN
         self._anew_at = 0.0
 
@@ -87,16 +93,23 @@ class MetadataLog:
                 self._reading = reading
             done, _ = await asyncio.wait({reading}, timeout=max(0.0, until - loop_time()))
             if not done:
-                return MetadataLogUnavailable.not_in_time(self._image.upto, self._committed, self._faults).reason
-        error = reading.result()
-        if error is not None:
-            return error.reason
+                return self._not_in_time()
+        if reading.cancelled():
+            return ConnectionsClosed("the controllers").reason
+        if (problem := reading.result()) is not None:
+            return problem
         if self._image.doubt is not None:
             return Reason("MetadataLogUnreadable", self._image.doubt)
         return self._image
 
-    async def _read(self, cluster_id: str) -> ClusterError | None:
-        """Why it could not be read, which nobody may be waiting to hear any more."""
+    def _not_in_time(self) -> Reason:
+        """Whoever has told how far the log reaches is read to there; before that, somebody is still being asked."""
+        if not self._faults and self._image.upto < self._committed:
+            return READING
+        return MetadataLogUnavailable.nobody_in_time(self._image.upto, self._faults).reason
+
+    async def _read(self, cluster_id: str) -> Reason | None:
+        """Why it could not be read, which nobody may be waiting to hear any more. It ends no look, whatever fails."""
         if self._image.doubt is not None:
             if loop_time() < self._anew_at:
                 return None
@@ -104,7 +117,11 @@ class MetadataLog:
         try:
             await self._catch_up(cluster_id)
         except ClusterError as error:
-            return error
+            return error.reason
+        except Exception:  # noqa: BLE001 - a defect here costs proofs, and no recovery
+            _LOG.exception("the metadata log can't be read for a defect of this program")
+            self._image = Image()
+            return Reason("InternalError", "the metadata log can't be read for a defect of this program; see its log")
         self._look_again_later()
         return None
 
@@ -184,7 +201,10 @@ class MetadataLog:
                 part = _only_part(answer.responses)
                 code = answer.error_code or (part.error_code if part is not None else _NONE)
                 if code == _ANOTHER_CLUSTER:
-                    self._faults[address] = ClusterMismatch(address, cluster_id, "another one").reason
+                    self._faults[address] = Reason(
+                        ClusterMismatch.code,
+                        f"{address} belongs to another cluster than {cluster_id}: take it out of the controllers named",
+                    )
                     break
                 if code == _NONE and part is not None:
                     self._faults.clear()

@@ -55,7 +55,7 @@ class Credentials:
 
 
 async def credentials(api: Api, cluster: WatchedCluster) -> Credentials:
-    """Read the Secrets as they are now. Raises SecretMissing, ApiError; not for the controllers' own.
+    """Read the Secrets as they are now. Raises ApiError, and SecretMissing or SecretForbidden but for the controllers'.
 
     Whether they hold certificates shows when `security.tls_context()` is made: once, by who opens a connection.
     """

@@ -10,12 +10,12 @@ from datetime import timedelta
 from typing import Protocol
 
 from kafka_recovery.cluster.errors import ClusterError
+from kafka_recovery.cluster.metadata_log.reader import READING
 from kafka_recovery.domain.reason import Reason
 
 _LOG = logging.getLogger(__name__)
 
 NO_CONTROLLERS = Reason("NoControllers", "spec.controllers is not set: no election is proven to lose nothing")
-NOT_READ = Reason("ReadingMetadataLog", "the controllers' metadata log is being read for the first time")
 
 _WITHIN = timedelta(seconds=10)
 """For one reading to be waited for; it goes on after that."""
@@ -42,7 +42,7 @@ class HistoryFollower:
 
     def start(self, name: str) -> None:
         """Go on until it is stopped."""
-        self.problem = NOT_READ
+        self.problem = READING
         self._task = asyncio.create_task(self._follow(), name=f"metadata log of {name}")
 
     async def stop(self) -> None:
@@ -66,4 +66,4 @@ class HistoryFollower:
             return error.reason
         except Exception:  # noqa: BLE001 - a status that says what is not read any more would be false
             _LOG.exception("the metadata log can't be read for a defect of the operator")
-            return Reason("MetadataLogUnreadable", "the operator failed at reading the metadata log; see its own log")
+            return Reason("InternalError", "the operator failed at reading the metadata log; see its own log")

@@ -8,12 +8,13 @@ from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
+from kafka_recovery.cluster.metadata_log.reader import READING
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.printable import printable
 from kafka_recovery.kube.clusters.cool_down import LastAutomatic
 from kafka_recovery.kube.clusters.held import NONE_ALTERED, UNKNOWN
-from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, NOT_READ
+from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.conditions import LONGEST_MESSAGE, Standing, condition, merged
 from kafka_recovery.kube.watching.waits import WAITS
 from kafka_recovery.kube.watching.watch import BrokerState
@@ -189,7 +190,7 @@ def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], n
 
 
 _WRONG = frozenset({"InvalidSpec", "InvalidConfiguration", "InvalidPolicy"})
-_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, NOT_READ.code, UNKNOWN})
+_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, READING.code, UNKNOWN})
 
 
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:

@@ -19,6 +19,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
@@ -100,6 +101,7 @@ class KubeApprovals:
     also those that another one's no comes before, and when the recovery has ended (`close`).
     `admission`: why an approval can't be trusted (the admission policy is not installed, or was not when it was
     written); then no lossy plan is executed.
+    `history`: why nothing can be proven at this moment; None: it can. A plan that was made without looks again then.
     """
 
     objects: Objects
@@ -112,6 +114,7 @@ class KubeApprovals:
     answered: Callable[[RecoveryApproval, Reason | None], Awaitable[bool]]
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
     ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
+    history: Callable[[], Reason | None] = lambda: NO_CONTROLLERS
     clock: Clock = field(default_factory=SystemClock)
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     refused: Reason | None = None
@@ -197,7 +200,8 @@ class KubeApprovals:
 
     async def _doubt(self, plan: Plan, policy: Policy, look: _Look) -> Reason | None:
         """Why the plan may be another one by now; looked at anew if the last look is old, or the rules changed."""
-        if self.clock.monotonic() < look.good_until and policy == look.policy:
+        more_to_prove = look.without_history and self.history() is None
+        if self.clock.monotonic() < look.good_until and policy == look.policy and not more_to_prove:
             return None
         changed = await self._changed(plan, policy)
         if changed is None:
@@ -296,13 +300,14 @@ class _Look:
     """The last look at which a plan held, and under which rules.
 
     `good_until` (monotonic): as long as the evidence may be old. `expires_at`: without another good look by then the
-    plan is void.
+    plan is void. `without_history`: the metadata log could not be read for it.
     """
 
     def __init__(self, plan: Plan, clock: Clock) -> None:
         """At first that is the look the plan was made of: it may have been long ago, in an earlier process."""
         self._lasts = evidence_lasts(plan)
         self.policy = plan.policy
+        self.without_history = plan.evidence.cluster.history_problem is not None
         looked_at = plan.evidence.cluster.observed_at
         age = clock.now() - looked_at
         # A look from the future tells that a clock was set, not how old it is.
@@ -313,5 +318,6 @@ class _Look:
     def was_good(self, clock: Clock, policy: Policy) -> None:
         """The plan was found to hold just now."""
         self.policy = policy
+        self.without_history = False
         self.good_until = clock.monotonic() + self._lasts
         self.expires_at = clock.now() + 2 * self._lasts

@@ -92,6 +92,7 @@ class Assembly:
             answered=self.told.answer,
             designated=recovery.designated,
             ranked=leaders,
+            history=lambda: cluster.history.problem,
         )
 
         ranked = RankedLeaders(self.api, self.results, recovery, scope, leaders, progress)

@@ -31,6 +31,9 @@ FIRST = 10
 MOST_BROKERS = 50
 """So many brokers that may lose records are told in the status; the sentence beside them counts the others."""
 
+LONGEST_ADVICE = 4096
+"""Characters of `plan.summary` and `plan.waiting`: what must not be done stands at the end, and is not to be cut."""
+
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
 
@@ -270,14 +273,14 @@ def _plan(plan: PlanNow) -> dict[str, Any]:
         "elections": plan.elections,
         "needsApproval": plan.needs_approval,
         **({"mayLose": [_may_lose(each) for each in plan.costs[:MOST_BROKERS]]} if plan.costs else {}),
-        **({"summary": _cut(plan.summary)} if plan.summary else {}),
+        **({"summary": _cut(plan.summary, LONGEST_ADVICE)} if plan.summary else {}),
     }
 
 
 def _waiting(known: Known) -> dict[str, str]:
     """What is better than electing, while somebody is asked: once others lead, it would be bad advice."""
     asked = known.plan if known.phase is Phase.AWAITING_APPROVAL else None
-    return {"waiting": _cut(asked.waiting)} if asked and asked.waiting else {}
+    return {"waiting": _cut(asked.waiting, LONGEST_ADVICE)} if asked and asked.waiting else {}
 
 
 def _may_lose(cost: BrokerCost) -> dict[str, Any]:
@@ -348,6 +351,6 @@ def _instant(at: datetime) -> str:
     return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _cut(text: str) -> str:
+def _cut(text: str, longest: int = LONGEST_MESSAGE) -> str:
     text = printable(text)
-    return text if len(text) <= LONGEST_MESSAGE else text[: LONGEST_MESSAGE - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"

@@ -158,7 +158,8 @@ def test_what_does_exist_is_shown_all_the_same_but_a_plan_without_the_rest_is_no
     refused = recovery("plan", "--partition", "orders-17", "--partition", "oders-18", "--out", out)
 
     assert refused.exit_code == 2
-    assert "1 partition could not be found: the reasons stand below." in refused.stdout
+    assert "\n1 partition could not be found.\n" in refused.stdout
+    assert "\nWhy not: the reasons stand below.\n" in refused.stdout
     assert "Next:" not in refused.stdout
     assert f"Error: {out} was not written" in refused.stderr
     assert not out.exists()

@@ -95,7 +95,7 @@ def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
 
     assert "Wait: what needs approval is not elected until somebody approves, and stays offline that long." in shown
     assert "see whether broker 1 can be started with its own, intact disk: Kafka can then elect it by itself" in shown
-    assert "Never start one of its brokers on an empty or replaced disk while a partition has no leader" in shown
+    assert "Never start a broker that holds one of these partitions on an empty or replaced disk while the" in shown
     assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
 
 

@@ -309,6 +309,34 @@ def test_who_comes_back_to_lead_transactions_as_another_process_may_lack_some_un
     assert told(log).transaction_log is None
 
 
+def test_a_leader_of_transactions_that_registers_anew_as_the_same_process_lacks_none() -> None:
+    """Its session was lost, and nothing was restarted."""
+    log = fell_behind()
+    of_transactions = UUID(int=9)
+    log.add(registered(A, log.end, incarnation=7))
+    topic = record("Topic", 0, Values(name="__transaction_state", topic_id=of_transactions))
+    log.add(topic, record("Partition", 2, partition_of(of_transactions)))
+    log.add(changed(topic_id=of_transactions, isr=[A], leader=NO_LEADER))
+    log.add(registered(A, log.end, incarnation=7))
+    log.add(changed(topic_id=of_transactions, isr=[A], leader=A))
+    assert told(log).transaction_log is None
+
+
+def test_clean_stops_before_a_history_begins_take_no_room() -> None:
+    """Rolling restarts go on for years."""
+    log = created(replicas=(A, B))
+    log.add(feature(elr=1))
+    for _ in range(20):
+        log.add(changed(isr=[A], eligible_leader_replicas=[B]))
+        log.add(registered(B, log.end), changed(isr=[A], eligible_leader_replicas=[B]))
+        log.add(changed(isr=[A, B], eligible_leader_replicas=[]))
+    (partition,) = log.image()._partitions.values()
+    assert len(partition.clean) == 0
+    log.add(changed(isr=[A], eligible_leader_replicas=[B]))
+    log.add(registered(B, log.end), changed(isr=[A], eligible_leader_replicas=[B]))
+    assert [start.stopped_cleanly for start in told(log).starts if start.broker == B][-1] is True
+
+
 def test_more_changes_than_memory_may_hold_leave_a_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(image_module, "MOST_STEPS_IN_ALL", 6)
     log = created()

@@ -16,7 +16,7 @@ from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest
-from kafka_recovery.cluster.metadata_log.reader import MetadataLog
+from kafka_recovery.cluster.metadata_log.reader import READING, MetadataLog
 from kafka_recovery.cluster.threads import Threads
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.wire.exchange import Values
@@ -272,7 +272,7 @@ async def test_where_nobody_leads_each_controllers_answer_is_told() -> None:
         (31, "CLUSTER_ACTION on the cluster"),
         (3, "is a broker's listener; name the controllers' own"),
         (100, "is a broker's listener; name the controllers' own"),
-        (104, "expected cluster"),
+        (104, "belongs to another cluster than cluster: take it out of the controllers named"),
     ],
 )
 async def test_what_a_controller_refuses_is_said_with_what_to_do(code: int, told: str) -> None:
@@ -288,7 +288,8 @@ async def test_a_log_that_takes_longer_than_a_look_may_goes_on_being_read() -> N
         controllers.log.add(changed(isr=[A]))
         why = await log.caught_up("cluster", timedelta(seconds=0.01))
         assert isinstance(why, Reason)
-        assert "still being read: 8 of 8 offsets" in why.message
+        assert "no controller has answered in time" in why.message
+        assert "it is known up to offset 8" in why.message
         controllers.held.set()
         assert isr(await caught_up(log)) == (A,)
 
@@ -407,7 +408,7 @@ async def test_who_waited_in_vain_hears_which_controllers_are_silent_and_the_lea
     async with reading(controllers) as log:
         why = await log.caught_up("cluster", timedelta(seconds=0.01))
         assert isinstance(why, Reason)
-        assert "no controller has told the metadata log yet" in why.message
+        assert "no controller has answered in time" in why.message
         assert "controller-1:9093 did not answer Fetch within 5s" in why.message
         assert controllers.held is not None
         controllers.held.set()
@@ -521,3 +522,60 @@ async def test_a_batch_that_stands_for_more_than_it_holds_is_a_gap() -> None:
     log.firsts[-1] = len(log.data)
     why = await refused(Controllers(log))
     assert "has not one record for each" in why.message
+
+
+async def test_a_first_reading_that_takes_long_is_no_trouble_and_is_told_in_the_same_words_all_the_time() -> None:
+    """Whoever writes it into a status would else write a new one with each question."""
+
+    class Slow(Controllers):
+        async def ask(self, *asked: Any, **how: Any) -> Any:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            return await super().ask(*asked, **how)
+
+    log = created()
+    for members in ([A, B], [A], [A, B]):
+        log.add(changed(isr=members))
+    told: list[Reason] = []
+
+    async with reading(Slow(log, piece=max(map(len, split(log))))) as reader:
+        for _ in range(1000):
+            why = await reader.caught_up("cluster", timedelta(0))
+            assert isinstance(why, Reason), "no look waits for it"
+            told += [why] * (not told or told[-1] != why)
+            await asyncio.sleep(0)
+        assert isr(await caught_up(reader)) == (A, B)
+
+    before = told[: told.index(READING)]
+    assert {why.code for why in before} == {"MetadataLogUnavailable"}, "nobody has said yet how far it reaches"
+    assert told.count(READING) == 1, "then it is the same all the time"
+
+
+async def test_a_defect_in_reading_costs_proofs_and_ends_no_look(caplog: pytest.LogCaptureFixture) -> None:
+    class Defective(Controllers):
+        broken = True
+
+        async def ask(self, *asked: Any, **how: Any) -> Any:
+            if self.broken:
+                raise RuntimeError("can't start new thread")
+            return await super().ask(*asked, **how)
+
+    controllers = Defective(created())
+    async with reading(controllers) as log:
+        why = await log.caught_up("cluster", WITHIN)
+        assert isinstance(why, Reason)
+        assert why.code == "InternalError"
+        controllers.broken = False
+        assert isr(await caught_up(log)) == (A, B, C)
+    assert "can't start new thread" in caplog.text
+
+
+async def test_closing_the_log_tells_a_look_under_way_and_does_not_cancel_it() -> None:
+    controllers = Controllers(created(), held=asyncio.Event())
+    async with reading(controllers) as log:
+        look = asyncio.create_task(log.caught_up("cluster", WITHIN))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    why = await look
+    assert isinstance(why, Reason)
+    assert why.code == "ConnectionsClosed"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, cast
 
@@ -53,10 +54,11 @@ class Watched:
         """Whether a recovery of these clusters may have altered orders."""
         self.restored = False
         """Whether this process has seen that it has not, or not any more."""
+        self.metrics = Metrics()
         self.all = Clusters(
             cast(Any, api),
             cast(Any, self.events),
-            Metrics(),
+            self.metrics,
             Pace(),
             fence=lambda: None,
             soon=lambda key, after: self.queue.append(key),
@@ -76,6 +78,10 @@ class Watched:
     def ready(self, key: Key, kind: str = "Ready") -> tuple[str, str]:
         conditions = self.api.objects[CLUSTERS.path(*key)]["status"]["conditions"]
         return next((each["reason"], each["message"]) for each in conditions if each["type"] == kind)
+
+    def known(self, key: Key = PROD) -> float | None:
+        """What the alert is about."""
+        return self.metrics.registry.get_sample_value("kafka_recovery_history_known", {"cluster": "/".join(key)})
 
     def acting(self) -> list[Key]:
         return [each.key for each in self.all.open()]
@@ -297,4 +303,40 @@ async def test_one_that_cannot_be_understood_is_in_nobody_s_way(watched: Watched
     await watched.settle(PROD)
 
     assert (watched.acting(), watched.ready(PROD)[0]) == ([COPY], "InvalidSpec")
+    await watched.all.stop()
+
+
+class ReadingKafka(SilentKafka):
+    """Its metadata log can't be read, and then it can."""
+
+    problem: Reason | None = Reason("MetadataLogUnavailable", "no controller told the metadata log")
+
+    async def read_metadata_log(self, *_: object) -> Reason | None:
+        return type(self).problem
+
+
+async def test_recoveries_hear_at_once_that_there_is_more_to_prove(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "KafkaCluster", ReadingKafka)
+    monkeypatch.setattr(ReadingKafka, "problem", ReadingKafka.problem)
+    watched.api.change(CLUSTERS, "prod", controllers={"bootstrapServers": ["controller-0:9093"]})
+    await watched.settle(PROD)
+    cluster = watched.all.get(PROD)
+    assert isinstance(cluster, OpenCluster)
+    cluster.history.pause = timedelta(0)
+    assert cluster.task is not None
+    cluster.task.cancel()  # what the watcher sees wakes them as well
+    while cluster.history.problem != ReadingKafka.problem:
+        await asyncio.sleep(0)
+    assert watched.known() == 0
+    watched.woken.clear()
+
+    monkeypatch.setattr(ReadingKafka, "problem", None)
+    while cluster.history.problem is not None:
+        await asyncio.sleep(0)
+
+    assert watched.woken == [PROD]
+    assert watched.known() == 1
+    assert PROD in watched.queue, "its status says so"
     await watched.all.stop()

@@ -10,10 +10,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kafka_recovery.cluster.errors import ClusterUnavailable
+from kafka_recovery.cluster.metadata_log.reader import READING
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.clusters import status as cluster_status
-from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, NOT_READ, HistoryFollower
+from kafka_recovery.kube.clusters.history import NO_CONTROLLERS, HistoryFollower
 from kafka_recovery.kube.watching.watcher import WatchView
 
 AWAY = Reason("MetadataLogUnavailable", "no controller told the metadata log")
@@ -51,7 +52,7 @@ class Following:
         kafka = Kafka(readings)
         self.follower = HistoryFollower(kafka, self._note, pause=timedelta(0))
         self.follower.start("kafka/prod")
-        assert self.follower.problem is NOT_READ
+        assert self.follower.problem is READING
         await asyncio.wait_for(kafka.enough.wait(), 10)
         return self.seen
 
@@ -81,7 +82,7 @@ async def test_a_defect_ends_what_was_said_and_the_next_reading_mends_it(followi
     first, broken, last = await following.through(None, RuntimeError("a defect"), None)
     assert (first, last) == (None, None)
     assert broken is not None
-    assert broken.code == "MetadataLogUnreadable"
+    assert broken.code == "InternalError"
 
 
 def condition(problem: Reason | None) -> tuple[str, str]:
@@ -98,4 +99,4 @@ def test_the_status_says_whether_anything_can_be_proven() -> None:
 
 def test_what_nobody_asked_for_and_what_is_not_known_yet_are_no_troubles() -> None:
     assert condition(NO_CONTROLLERS) == ("Unknown", "NoControllers")
-    assert condition(NOT_READ) == ("Unknown", "ReadingMetadataLog")
+    assert condition(READING) == ("Unknown", "ReadingMetadataLog")

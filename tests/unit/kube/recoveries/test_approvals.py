@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster.metadata_log.reader import READING
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
@@ -484,6 +485,29 @@ async def test_a_cluster_out_of_sight_is_looked_for_every_few_seconds_only(opera
     await asyncio.sleep(60)
 
     assert operated.world.steps.calls.count("gather") - before <= 60 / LOOK.total_seconds() + 1
+
+
+@taking_no_time
+async def test_a_plan_made_before_the_metadata_log_was_read_is_looked_at_again_as_soon_as_it_is(
+    operated: Operated,
+) -> None:
+    """Else what is proven waits for a person until the evidence is too old."""
+    now = await operated.supervision().permission()
+    plan = await operated.world.plan(now.policy)
+    unread = replace(plan.evidence.cluster, history_problem=READING)
+    question = Asked(operated, replace(plan, evidence=replace(plan.evidence, cluster=unread)))
+    await asyncio.sleep(0.1)
+    before = operated.world.steps.calls.count("gather")
+    known: list[Reason | None] = [READING]
+    question.approvals.history = lambda: known[-1]
+
+    await question.after(0.1)
+    assert operated.world.steps.calls.count("gather") == before, "the evidence is young"
+    known.append(None)
+    await question.after(0.1)
+    assert operated.world.steps.calls.count("gather") == before + 1
+    await question.after(0.1)
+    assert operated.world.steps.calls.count("gather") == before + 1, "once"
 
 
 @taking_no_time

@@ -234,7 +234,18 @@ def test_whoever_is_asked_reads_which_broker_to_look_at_first() -> None:
     told = status_of(awaited(), 1, {}, NOON)["plan"]["waiting"]
 
     assert told.startswith("Before another broker leads, see whether broker 1 can be started with its own, intact disk")
-    assert "Never start one of its brokers on an empty or replaced disk" in told
+    assert "Never start a broker that holds one of these partitions on an empty or replaced disk" in told
+
+
+def test_what_must_not_be_done_stands_at_the_end_of_long_advice_and_is_not_cut_off() -> None:
+    """Longer than a condition's message may be; not without end."""
+    known = awaited()
+    assert known.plan is not None
+    for length, end in ((2000, "NEVER"), (9000, "…")):
+        plan = replace(known.plan, waiting="x" * length + "NEVER", summary="x" * length + "NEVER")
+        told = status_of(replace(known, plan=plan), 1, {}, NOON)["plan"]
+        assert told["waiting"].endswith(end)
+        assert told["summary"].endswith(end)
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.AWAITING_APPROVAL])
