@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -16,8 +17,10 @@ from kubernetes.client import (
     CoreV1Api,
     V1Namespace,
     V1ObjectMeta,
+    V1ServiceAccount,
     V1TokenRequestSpec,
 )
+from kubernetes.client.exceptions import ApiException
 
 from testbed.certificates import Identity
 from testbed.kubernetes.distribution import fetch
@@ -55,7 +58,7 @@ class ControlPlane:
             self._clients = stack.enter_context(ExitStack())
             self._started.start()
             self._core = CoreV1Api(self.client())
-            self._wait_for_account("default")
+            self._wait_for_controllers()
             self._stack = stack.pop_all()
         return self
 
@@ -123,7 +126,7 @@ class ControlPlane:
         """A new namespace with its default service account; `prefix` is shortened and gets a number."""
         name = f"{prefix[:LONGEST_PREFIX].strip('-')}-{next(self._numbers)}"
         self._core.create_namespace(V1Namespace(metadata=V1ObjectMeta(name=name)))
-        self._wait_for_account(name)
+        self._have_account(name)
         return name
 
     def delete_namespace(self, name: str) -> None:
@@ -179,11 +182,24 @@ class ControlPlane:
             raise RuntimeError("this control plane is not running: use it as `with ControlPlane() as control_plane:`")
         return self._started
 
-    def _wait_for_account(self, namespace: str) -> None:
-        """A controller makes it: a namespace without one is too young for service accounts' tokens."""
+    def _wait_for_controllers(self) -> None:
+        """They make a default service account for each namespace, the first one's too."""
         wait_until(
-            f"namespace {namespace} has its default service account",
-            lambda: self._core.list_namespaced_service_account(namespace).items,
+            "the controllers are at work",
+            lambda: self._core.list_namespaced_service_account("default").items,
             bool,
             alive=self._processes.check,
         )
+
+    def _have_account(self, namespace: str) -> None:
+        """A namespace without a default one is too young for service accounts' tokens.
+
+        Kubernetes' own controller makes it too, but not for a minute after the API server was away: its informers wait
+        ever longer before they ask again (client-go: 30 s, and up to twice as long by chance).
+        """
+        account = V1ServiceAccount(metadata=V1ObjectMeta(name="default"))
+        try:
+            self._core.create_namespaced_service_account(namespace, account)
+        except ApiException as refused:
+            if refused.status != HTTPStatus.CONFLICT:
+                raise
