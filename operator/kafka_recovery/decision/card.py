@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka
-from kafka_recovery.decision.waiting import elect_or_wait
-from kafka_recovery.domain.evidence import Broker, PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.decision.seen import state
+from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -44,27 +45,34 @@ class BrokerGlance:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`situation`: what is offline, who is elected, what that loses. `choice`: whom to repair first, what approves.
-
-    `after`: what comes with the elections. `brokers`: those first whose return decides most.
+    """`situation`: what is offline, who is elected, what that loses. `choice`: what to find out first, and why; None
+    where nothing is elected by the plan any more. `brokers`: those first whose return decides most, counted over
+    `offline` partitions.
     """
 
     situation: tuple[str, ...]
-    choice: tuple[str, ...]
-    after: tuple[str, ...]
+    choice: Choice | None
+    offline: int
     brokers: tuple[BrokerGlance, ...]
 
 
 def card(plan: Plan, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
-    elections = _elections(plan)
-    asked = _until_approved([decision for decision, _ in elections])
-    choice = (*before_consent(plan), *elect_or_wait(plan), *_silence(elections), *asked)
     return Card(
         (*_offline(plan, over=over), *in_brief(plan), *_reasons_below(plan)),
-        () if over else choice,
-        tuple(_below_minimum(elections)),
+        None if over else _choice(plan),
+        sum(partition.leader is None for partition in plan.evidence.partitions),
         tuple(_glances(plan, costs(plan))),
+    )
+
+
+def _choice(plan: Plan) -> Choice:
+    """What can be waited for, and besides what a yes and a no come with."""
+    elections, found = _elections(plan), elect_or_wait(plan)
+    return replace(
+        found,
+        first=(*found.first, *before_consent(plan)),
+        questions=(*found.questions, *_if_approved(elections), *_if_not([decision for decision, _ in elections])),
     )
 
 
@@ -84,7 +92,7 @@ Elections = Sequence[tuple[Decision, PartitionEvidence]]
 
 def at_the_prompt(plan: Plan) -> tuple[str, ...]:
     """What is told once more to a person who is about to say yes: the card may have scrolled away."""
-    return *card(plan).choice, in_a_line(plan, costs(plan))
+    return *_choice(plan).sentences(), in_a_line(plan, costs(plan))
 
 
 def _elections(plan: Plan) -> Elections:
@@ -93,12 +101,14 @@ def _elections(plan: Plan) -> Elections:
 
 
 def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
-    """A plan may also be about partitions that are led already."""
     offline = [partition.id for partition in plan.evidence.partitions if partition.leader is None]
     if offline:
         have = "had" if over else "has" if len(offline) == 1 else "have"
         when = " when this plan was made" if over else ""
         yield f"{partitions(len(offline))} {have} no leader{when}: {_named(offline)}."
+    led = [decision.id for decision in plan.decisions if decision.verdict is Verdict.NOTHING]
+    if led:
+        yield f"This plan leaves alone what has a leader already: {_named(led)}."
 
 
 def _elects(elections: Elections) -> Iterator[str]:
@@ -112,6 +122,31 @@ def _elects(elections: Elections) -> Iterator[str]:
     unclean = sum(map(_is_unclean, elections))
     which = "that" if unclean == len(elections) else f"{unclean:,} of these elections"
     yield f"This plan elects {_and(told)}.{f' Kafka calls {which} UNCLEAN.' if unclean else ''}"
+    by_hand = [decision for decision, _ in elections if worse_than_best(decision)]
+    for leader in sorted({decision.leader for decision in by_hand if decision.leader is not None}):
+        yield _named_by_hand(leader, [decision for decision in by_hand if decision.leader == leader])
+
+
+def worse_than_best(decision: Decision) -> bool:
+    """Whether a person named a leader whose log is not equal to the best one's."""
+    return decision.verdict is Verdict.ELECT and decision.leader not in decision.equals
+
+
+def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
+    """What a person gives up who named a leader that the candidate order would not have chosen."""
+    better = _brokers(sorted({decision.ranking[0] for decision in decisions}), "or")
+    lacking = [
+        lack.records
+        for each in decisions
+        for lack in (each.loss.lacks if each.loss else ())
+        if lack.broker == each.ranking[0]
+    ]
+    lost = f", and holds {records(sum(lacking))} that broker {leader} lacks" if lacking else ""
+    return (
+        f"A person named broker {leader} for {_named([each.id for each in decisions])}: by "
+        f"{decisions[0].candidate_order} {better} is better{lost}. Plan again without naming broker {leader}, and "
+        f"{better} is elected."
+    )
 
 
 def _is_unclean(election: tuple[Decision, PartitionEvidence]) -> bool:
@@ -175,38 +210,46 @@ def _empty_leaders(elections: Elections) -> Iterator[str]:
         )
 
 
-def _below_minimum(elections: Elections) -> Iterator[str]:
+def _if_approved(elections: Elections) -> Iterator[Question]:
+    asked = any(decision.needs_approval for decision, _ in elections)
+    if found := (*_silence(elections), *_below_minimum(elections)):
+        yield Question("If you approve:" if asked else "If this plan elects:", found)
+
+
+def _silence(elections: Elections) -> Iterator[tuple[str, str]]:
+    """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
+    silent = sorted({broker for _, partition in elections for broker in away(partition)})
+    if silent:
+        dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
+        yield (
+            "Before",
+            f"make sure that {_brokers(silent)} {dead} until you have copied what is on {them}: silent is not stopped. "
+            f"Else clients may be writing to {them} still, and what the new leader lacks is deleted there as soon as "
+            "the network is back.",
+        )
+
+
+def _below_minimum(elections: Elections) -> Iterator[tuple[str, str]]:
     """A leader that was elected uncleanly is alone in the ISR (seen on Kafka 3.9 to 4.4)."""
     short = [each for each in elections if _is_unclean(each) and (least := each[1].min_isr) and least.value > 1]
     if short:
         where = "" if len(short) == len(elections) else f" on {partitions(len(short))}"
         asked = sorted({each.min_isr.value for _, each in short if each.min_isr})
         yield (
-            f"Once it is elected, producers with acks=all fail{where} until enough followers have caught up: a leader "
-            "that was elected uncleanly is alone in the ISR at first, and min.insync.replicas is "
-            f"{' or '.join(map(str, asked))}."
+            "After",
+            f"producers with acks=all fail{where} until enough followers have caught up: a leader that was elected "
+            f"uncleanly is alone in the ISR at first, and min.insync.replicas is {' or '.join(map(str, asked))}.",
         )
 
 
-def _silence(elections: Elections) -> Iterator[str]:
-    """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
-    silent = sorted({broker for _, partition in elections for broker in away(partition)})
-    if silent:
-        dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
-        yield (
-            f"Silent is not stopped: before you approve, make sure that {_brokers(silent)} {dead} until you have "
-            f"copied what is on {them}. If not, clients may be writing to {them} still, and what the new leader lacks "
-            "is deleted there as soon as the network is back."
-        )
-
-
-def _until_approved(elected: Sequence[Decision]) -> Iterator[str]:
+def _if_not(elected: Sequence[Decision]) -> Iterator[Question]:
     asked = sum(decision.needs_approval for decision in elected)
     if asked and asked == len(elected):
-        yield "This plan changes nothing before somebody approves it. Kafka may elect a member by itself at any time."
+        nothing = "This plan changes nothing. Kafka can elect a member by itself at any time, as soon as one is back."
+        yield Question("If nobody approves:", (("", nothing),))
     elif asked:
-        told = partitions(asked)
-        yield f"Its policy asks a person about {told}; the other leaders are elected even if nobody approves."
+        told = f"{partitions(asked)} {'stays' if asked == 1 else 'stay'} without a leader of this plan."
+        yield Question("If nobody approves:", (("", f"{told} Its policy asks nobody about the other elections."),))
 
 
 def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
@@ -222,10 +265,10 @@ def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
     priced, by_kafka = {cost.broker: cost for cost in found}, _if_kafka_elects(offline)
     order = sorted(copies, key=lambda id: (-kafka[id], -leads[id], -copies[id], id))
     for id in order:
-        state = _state(plan.evidence.cluster.broker(id))
         cost = priced.get(id, BrokerCost(id))
         then = by_kafka.get(id, BrokerCost(id))
-        yield BrokerGlance(id, state, copies[id], unread[id], empty[id], kafka[id], leads[id], cost, then)
+        seen = state(plan.evidence.cluster.broker(id))
+        yield BrokerGlance(id, seen, copies[id], unread[id], empty[id], kafka[id], leads[id], cost, then)
 
 
 def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, BrokerCost]:
@@ -251,20 +294,6 @@ def _lacking(partition: PartitionEvidence, leader: Replica, replica: Replica) ->
 
 def _is_empty(log: ReplicaLog | None) -> bool:
     return log is not None and log.end <= log.start
-
-
-def _state(broker: Broker | None) -> str:
-    """How the broker did, by the controllers' metadata and by its own answers."""
-    if broker is None:
-        return "not in the cluster"
-    troubles = {
-        "not registered": broker.registered is False,
-        "fenced": broker.fenced,
-        "stopping": bool(broker.stopping),
-        "silent": not broker.reachable,
-        "cut off from the controllers": broker.metadata_advances is False,
-    }
-    return ", ".join(word for word, holds in troubles.items() if holds) or "up"
 
 
 def _named(ids: Sequence[TopicPartition]) -> str:

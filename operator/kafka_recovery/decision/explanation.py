@@ -12,6 +12,7 @@ from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.loss import BEST_FIRST, cost_of
 from kafka_recovery.decision.order import BY_COST, FACTS, ORDERS
 from kafka_recovery.decision.returns import Led, after_an_election, away, before_an_election, leads
+from kafka_recovery.decision.seen import troubles
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -167,19 +168,14 @@ def _records(lack: Lack) -> str:
 
 def _state(replica: Replica, partition: PartitionEvidence, around: ClusterIndex) -> str:
     """Membership and broker state, in words."""
-    broker = around.brokers.get(replica.broker)
     words = {
         "in ISR": replica.broker in partition.isr,
         "in ELR": replica.broker in (partition.elr or ()),
         "last known leader": replica.broker in (partition.last_known_elr or ()),
-        "not registered": broker is None or not broker.registered,
-        "fenced": broker is not None and broker.fenced,
-        "stopping": broker is not None and bool(broker.stopping),
-        "silent": broker is not None and not broker.reachable,
-        "cut off": broker is not None and broker.metadata_advances is False,
         "still leads": replica.leads,
     }
-    return ", ".join(word for word, holds in words.items() if holds) or "out of ISR"
+    member = [word for word, holds in words.items() if holds] or ["out of ISR"]
+    return ", ".join((*member, *troubles(around.brokers.get(replica.broker))))
 
 
 def _why(decision: Decision, partition: PartitionEvidence, ranking: Ranking, cluster: ClusterState) -> str:

@@ -119,6 +119,6 @@ def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranki
 
 
 def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:
-    each = "; ".join(f"{rejection.reason.code}: {rejection.reason.message}" for rejection in ranking.rejections)
+    each = " ".join(f"{no.reason.code}: {no.reason.message.rstrip('.')}." for no in ranking.rejections)
     none = f"none of the {len(partition.replicas)} replicas of {partition.id} may lead."
     return Reason("NoCandidate", f"{none} {with_which_disk(partition)} {each}")

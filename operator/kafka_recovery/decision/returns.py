@@ -62,7 +62,7 @@ def if_intact(partition: PartitionEvidence, broker: BrokerId) -> str:
 
 
 _NOT_RAISED = "min.insync.replicas was not raised shortly before it left the ISR"
-OR_RAISED = "or min.insync.replicas was raised shortly before it left the ISR: then another member may hold more"
+RAISED = "min.insync.replicas was raised shortly before it left the ISR: then another member may hold more"
 
 
 def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
@@ -72,7 +72,7 @@ def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
     for broker in elected_by_kafka(partition):
         if broker not in absent:
             continue
-        raised = f", {OR_RAISED}" if may_lack(partition, broker) else ""
+        raised = f", or {RAISED}" if may_lack(partition, broker) else ""
         yield (
             f"broker {broker} with its own, intact disk, while {id} has no leader: Kafka can elect it by itself, and "
             f"the plan then leaves {id} alone. Nothing acknowledged with acks=all is lost by that, unless the host of "

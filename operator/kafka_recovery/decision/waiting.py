@@ -1,16 +1,17 @@
-"""Whether something better than a plan's elections can be waited for, and which broker to repair first. Words only.
+"""Whether something better than a plan's elections can be waited for: what to ask, and what follows from each answer.
 
-What is promised of a broker's return is what `decision.returns` says of it, with its disk named.
+Words only. What is promised of a broker's return is what `decision.returns` says of it, with its disk named.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from kafka_recovery.decision.costs import partitions, records
 from kafka_recovery.decision.loss import visible_lacks
-from kafka_recovery.decision.returns import OR_RAISED, away, elected_by_kafka, may_lack
+from kafka_recovery.decision.returns import RAISED, away, elected_by_kafka, may_lack
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -20,21 +21,43 @@ _NAMED = 3
 """So many brokers are named; the others are counted."""
 
 
-def elect_or_wait(plan: Plan) -> Iterator[str]:
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a person can find out or do. `answers`: each one, and what follows; an empty one goes without saying."""
+
+    asked: str
+    answers: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`first`: what comes before any question. `rules`: what holds whatever the answers are."""
+
+    first: tuple[str, ...]
+    questions: tuple[Question, ...]
+    rules: tuple[str, ...]
+
+    def sentences(self) -> Iterator[str]:
+        """All of it in running text."""
+        yield from self.first
+        for question in self.questions:
+            yield question.asked
+            yield from (f"{answer}: {then}" if answer else then for answer, then in question.answers)
+        yield from self.rules
+
+
+def elect_or_wait(plan: Plan) -> Choice:
     """For whoever consents to the elections of a plan, or reads that it has none; empty: nothing can be said."""
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
-    yield from _stop_first(leaderless, plan.evidence.cluster)
-    yield from _nothing_better(len(proven), len(leaderless))
-    yield from _reconnect_first(waiting, plan.evidence.cluster)
-    yield from _start_first(waiting)
-    if any(map(_returning, leaderless)):
-        yield (
-            "Never start a broker that holds one of these partitions on an empty or replaced disk while the partition "
-            "has no leader. Where another broker leads by then, by Kafka's choice or by a plan, first copy the "
-            "directories of what it leads: on joining, a broker deletes every record that the leader lacks."
-        )
+    otherwise = "approve this plan" if any(each.needs_approval for each in plan.elections.values()) else ""
+    stopped_first = _stop_first(leaderless, plan.evidence.cluster)
+    return Choice(
+        (*stopped_first, *_nothing_better(len(proven), len(leaderless))),
+        (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise)),
+        tuple(_never(leaderless)),
+    )
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:
@@ -62,18 +85,19 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) 
         )
 
 
-def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState) -> Iterator[str]:
+def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState, otherwise: str) -> Iterator[Question]:
     """A member that answers us and is fenced lacks nothing but heartbeats that reach the controllers."""
     whole: Counter[BrokerId] = Counter()
     for each in waiting:
         whole.update(member.broker for member in _fenced_members(each, cluster) if not visible_lacks(each, member))
     for broker, count in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
-        than = "" if count == len(waiting) else f" ({count:,} of {len(waiting):,} partitions)"
-        yield (
-            f"Before another broker leads, see why the heartbeats of broker {broker} do not reach the controllers: it "
-            f"runs, and answers. Once they arrive, Kafka can elect it by itself{than}, and no replica that was read "
-            "holds a record that it lacks."
+        yes = (
+            f"wait for that. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no replica "
+            "that was read holds a record that it lacks."
         )
+        no = [("No", f"{otherwise}, once you have copied what only broker {broker} holds.")] if otherwise else []
+        asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
+        yield Question(asked, (("Yes", yes), *no))
 
 
 def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iterator[Replica]:
@@ -85,29 +109,57 @@ def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iter
             yield member
 
 
-def _start_first(waiting: Sequence[PartitionEvidence]) -> Iterator[str]:
+def _start_first(waiting: Sequence[PartitionEvidence], otherwise: str) -> Iterator[Question]:
     ordered = list(_by_gain(waiting))
     if not ordered:
         return
     (first, gain), *others = ordered
-    than = "" if gain == len(waiting) else f" ({gain:,} of {len(waiting):,} partitions)"
-    raised = f", {OR_RAISED}" if any(first in _returning(each) and may_lack(each, first) for each in waiting) else ""
-    yield (
-        f"Before another broker leads, see whether broker {first} can be started with its own, intact disk: Kafka can "
-        f"then elect it by itself{than}, which needs no approval. Nothing acknowledged with acks=all is lost by that, "
-        f"unless its host crashed{raised}."
+    raised = (
+        f", unless {RAISED}" if any(first in _returning(each) and may_lack(each, first) for each in waiting) else ""
     )
-    yield (
-        "Did its host crash or lose power, or was its volume detached by force or set back? If so, or if nobody knows, "
-        "first copy the partitions' directories on the brokers that run: the end of its log may be gone, and they "
-        "delete every record that it lacks once Kafka elects it. If its disk is lost, there is nothing of it to wait "
-        "for."
+    yield Question(
+        f"Can broker {first} be started with its own, intact disk?",
+        (
+            (
+                "Yes, and its host did not crash",
+                f"start it, and wait. Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. "
+                f"Nothing acknowledged with acks=all is lost by that{raised}.",
+            ),
+            (
+                "Yes, but its host crashed or lost power, its volume was detached by force or set back, or nobody "
+                "knows",
+                "first copy the partitions' directories on the brokers that run, then start it. The end of its log "
+                "may be gone, and they delete every record that it lacks once Kafka elects it.",
+            ),
+            ("No, its disk is lost", f"{_next(others, otherwise)}. Nothing of broker {first} can be waited for."),
+        ),
     )
-    if others:
-        named = ", ".join(f"broker {broker} ({more:,} more)" for broker, more in others[: _NAMED - 1])
-        rest = len(others) - (_NAMED - 1)
-        more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
-        yield f"Then {named}{more_of_them}."
+
+
+def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
+    return "" if count == len(waiting) else f" on {count:,} of {len(waiting):,} partitions"
+
+
+def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str) -> str:
+    """What to do where the first broker cannot come back: the others that may come first."""
+    if not others:
+        return otherwise or "see what the plan says of each partition"
+    named = ", ".join(f"broker {broker} ({partitions(more)} more)" for broker, more in others[: _NAMED - 1])
+    rest = len(others) - (_NAMED - 1)
+    more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
+    return f"ask the same of {named}{more_of_them}{f', then {otherwise}' if otherwise else ''}"
+
+
+def _never(leaderless: Sequence[PartitionEvidence]) -> Iterator[str]:
+    if any(map(_returning, leaderless)):
+        yield (
+            "NEVER start a broker that holds one of these partitions on an empty or replaced disk while the partition "
+            "has no leader: Kafka can elect it, and the other replicas then delete ALL that they hold."
+        )
+        yield (
+            "Where another broker leads by then, by Kafka's choice or by a plan: before you start one that was away, "
+            "copy its directories. On joining, a broker deletes every record that the leader lacks."
+        )
 
 
 def _returning(partition: PartitionEvidence) -> frozenset[BrokerId]:

@@ -13,7 +13,7 @@ from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss, Plan
-from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.policy import Approval, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import Held, broker, evidence, history, log, partition, step
 from unit.decision.incident import dead as away_from_all
@@ -41,64 +41,85 @@ def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 
 
 
 NEVER = (
-    "Never start a broker that holds one of these partitions on an empty or replaced disk while the partition has no "
-    "leader. Where another broker leads by then, by Kafka's choice or by a plan, first copy the directories of what it "
-    "leads: on joining, a broker deletes every record that the leader lacks."
+    "NEVER start a broker that holds one of these partitions on an empty or replaced disk while the partition has no "
+    "leader: Kafka can elect it, and the other replicas then delete ALL that they hold."
+)
+LATER = (
+    "Where another broker leads by then, by Kafka's choice or by a plan: before you start one that was away, copy its "
+    "directories. On joining, a broker deletes every record that the leader lacks."
 )
 CRASHED = (
-    "Did its host crash or lose power, or was its volume detached by force or set back? If so, or if nobody knows, "
-    "first copy the partitions' directories on the brokers that run: the end of its log may be gone, and they delete "
-    "every record that it lacks once Kafka elects it. If its disk is lost, there is nothing of it to wait for."
+    "Yes, but its host crashed or lost power, its volume was detached by force or set back, or nobody knows: first "
+    "copy the partitions' directories on the brokers that run, then start it. The end of its log may be gone, and they "
+    "delete every record that it lacks once Kafka elects it."
 )
+
+
+def told(plan: Plan) -> list[str]:
+    """What is said, in running text."""
+    return list(elect_or_wait(plan).sentences())
 
 
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
-    first, crashed, never = elect_or_wait(planned((1,)))
-    assert first == (
-        "Before another broker leads, see whether broker 1 can be started with its own, intact disk: Kafka can then "
-        "elect it by itself, which needs no approval. Nothing acknowledged with acks=all is lost by that, unless its "
-        "host crashed."
+    assert told(planned((1,))) == [
+        "Can broker 1 be started with its own, intact disk?",
+        "Yes, and its host did not crash: start it, and wait. Kafka can then elect it by itself, which needs no "
+        "approval. Nothing acknowledged with acks=all is lost by that.",
+        CRASHED,
+        "No, its disk is lost: approve this plan. Nothing of broker 1 can be waited for.",
+        NEVER,
+        LATER,
+    ]
+
+
+def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
+    plan = planned((1,))
+    plan = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
+    assert "No, its disk is lost: see what the plan says of each partition. Nothing of broker 1 can be waited for." in (
+        told(plan)
     )
-    assert crashed == CRASHED
-    assert never == NEVER
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
-    first, _, then, _ = elect_or_wait(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
-    assert "whether broker 2 can be started" in first
-    assert "(3 of 5 partitions)" in first
-    assert then == "Then broker 1 (1 more), broker 3 (1 more)."
+    question, yes, _, no, *_ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
+    assert question == "Can broker 2 be started with its own, intact disk?"
+    assert "by itself on 3 of 5 partitions, which" in yes
+    assert no == (
+        "No, its disk is lost: ask the same of broker 1 (1 partition more), broker 3 (1 partition more), then approve "
+        "this plan. Nothing of broker 2 can be waited for."
+    )
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
-    _, _, then, _ = elect_or_wait(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
-    assert then == "Then broker 2 (1 more), broker 3 (1 more) and 1 more broker."
+    _, _, _, no, *_ = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
+    assert "ask the same of broker 2 (1 partition more), broker 3 (1 partition more) and 1 more broker, then" in no
 
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
-    assert list(elect_or_wait(planned((1,), proven=1))) == [
+    assert told(planned((1,), proven=1)) == [
         "Waiting saves nothing that was acknowledged with acks=all: the election is proven Lossless. It can save only "
         "what a broker that is away acknowledged with acks=1 or acks=0.",
         NEVER,
+        LATER,
     ]
 
 
 def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
-    gains_nothing, first, _, _ = elect_or_wait(planned((1,), (1,), (2,), away=(1, 2), proven=2))
+    gains_nothing, question, yes, *_ = told(planned((1,), (1,), (2,), away=(1, 2), proven=2))
     assert gains_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 2 of 3 partitions: ")
-    assert "whether broker 2 can be started" in first
-    assert "by itself, which" in first, "the one that is left"
+    assert question.startswith("Can broker 2 be started")
+    assert "by itself, which" in yes, "the one that is left"
 
 
 def test_nothing_is_promised_of_a_broker_that_kafka_would_not_elect() -> None:
     """Broker 2 left the ISR before; broker 1 is the last known leader, with ELR on."""
-    assert not list(elect_or_wait(planned((), away=(2,), elr=(), last_known_elr=())))
-    first, *_ = elect_or_wait(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
-    assert "whether broker 1 can be started" in first
+    assert not told(planned((), away=(2,), elr=(), last_known_elr=()))
+    question, *_ = told(planned((), away=(1, 2), elr=(), last_known_elr=(BrokerId(1),)))
+    assert question.startswith("Can broker 1 be started")
 
 
 def test_where_nobody_is_elected_nothing_is_said() -> None:
-    assert not list(elect_or_wait(decide(evidence(), ANY)))
+    assert not told(decide(evidence(), ANY))
 
 
 def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_waiting() -> None:
@@ -106,14 +127,14 @@ def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_wait
     bounded = Loss(LossClass.BOUNDED, at_most=3, proof="it was read so")
     plan = replace(plan, decisions=tuple(replace(each, loss=bounded) for each in plan.decisions))
 
-    first, *_ = elect_or_wait(plan)
+    question, *_ = told(plan)
 
-    assert first.startswith("Before another broker leads, see whether broker 1 ")
+    assert question.startswith("Can broker 1 be started")
 
 
 def test_nobody_is_sent_to_start_a_broker_that_runs() -> None:
     """A member of the ISR that answers, and is fenced: its heartbeats are what is missing."""
-    assert not list(elect_or_wait(planned((2,), away=(1,))))
+    assert not told(planned((2,), away=(1,)))
 
 
 def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
@@ -124,16 +145,17 @@ def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
 
 
 def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_before_anybody_else_leads() -> None:
-    assert list(elect_or_wait(answering(log(30)))) == [
-        "Before another broker leads, see why the heartbeats of broker 1 do not reach the controllers: it runs, and "
-        "answers. Once they arrive, Kafka can elect it by itself, and no replica that was read holds a record that it "
-        "lacks."
+    assert told(answering(log(30))) == [
+        "Can the heartbeats of broker 1 reach the controllers again?",
+        "Yes: wait for that. It runs, and answers: Kafka can elect it by itself, and no replica that was read holds a "
+        "record that it lacks.",
+        "No: approve this plan, once you have copied what only broker 1 holds.",
     ]
 
 
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
-    assert list(elect_or_wait(answering(log(0)))) == [
+    assert told(answering(log(0))) == [
         "DANGER: stop broker 1 NOW. Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 "
         "records that other replicas hold there: they would delete these. Then see whether its own volume is only not "
         "mounted, and start it with that. Approve the election of another broker only if that volume is lost: what it "
@@ -146,16 +168,16 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
     lossless = Loss(LossClass.LOSSLESS, at_most=0, proof="it was read so")
     plan = replace(plan, decisions=tuple(replace(each, loss=lossless) for each in plan.decisions))
 
-    danger, gains_nothing = elect_or_wait(plan)
+    danger, gains_nothing = told(plan)
 
     assert danger.startswith("DANGER: stop broker 1 NOW.")
     assert gains_nothing.startswith("Waiting saves nothing")
 
 
 def test_nothing_is_said_of_a_replica_that_kafka_does_not_elect_or_need_not_wait_for() -> None:
-    assert not list(elect_or_wait(answering(log(30), isr=())))
-    assert not list(elect_or_wait(answering(log(30), fenced=False)))
-    assert not list(elect_or_wait(answering(log(30), leader=BrokerId(2))))
+    assert not told(answering(log(30), isr=()))
+    assert not told(answering(log(30), fenced=False))
+    assert not told(answering(log(30), leader=BrokerId(2)))
 
 
 def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same() -> None:
@@ -163,9 +185,10 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
     assert not plan.elections
 
-    first, _, never = elect_or_wait(plan)
+    question, _, _, no, never, _ = told(plan)
 
-    assert "whether broker 2 can be started with its own, intact disk" in first
+    assert question == "Can broker 2 be started with its own, intact disk?"
+    assert no.startswith("No, its disk is lost: see what the plan says of each partition.")
     assert never == NEVER
 
 
@@ -186,19 +209,19 @@ def led_by_2(*isr: int, min_isr: int, **changes: Any) -> HistoryStep:
 
 def test_of_a_member_that_stayed_behind_in_the_elr_less_is_promised() -> None:
     """Kafka itself loses acknowledged records by electing one, where min.insync.replicas was raised just before."""
-    first, *_ = elect_or_wait(in_the_elr())
-    assert first.endswith(
-        "unless its host crashed, or min.insync.replicas was raised shortly before it left the ISR: then another "
-        "member may hold more."
+    _, yes, *_ = told(in_the_elr())
+    assert yes.endswith(
+        "is lost by that, unless min.insync.replicas was raised shortly before it left the ISR: then another member "
+        "may hold more."
     )
 
 
 def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -> None:
     """By a history in which the leader went on alone with a minimum of 1, broker 1 left too early."""
     alone = history(led_by_2(1, 2, 3, min_isr=1), led_by_2(1, 2, min_isr=1), led_by_2(2, min_isr=1), intact=(3,))
-    first, *_ = elect_or_wait(in_the_elr(alone))
-    assert "whether broker 2 can be started" in first
-    assert first.endswith("is lost by that, unless its host crashed.")
+    question, yes, *_ = told(in_the_elr(alone))
+    assert question.startswith("Can broker 2 be started")
+    assert yes.endswith("is lost by that.")
 
 
 def test_that_waiting_saves_nothing_is_said_of_what_is_proven_and_of_no_partition_beside_it() -> None:
@@ -206,6 +229,6 @@ def test_that_waiting_saves_nothing_is_said_of_what_is_proven_and_of_no_partitio
     plan = planned((1,), (1,), proven=1)
     plan = replace(plan, decisions=plan.decisions[:1])
 
-    saves_nothing, *_ = elect_or_wait(plan)
+    saves_nothing, *_ = told(plan)
 
     assert saves_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 1 of 2 partitions: ")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC
 
 from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.text import Text
 
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.card import BrokerGlance, Card, card
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, records
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
+from kafka_recovery.decision.seen import state
+from kafka_recovery.decision.waiting import Choice
 from kafka_recovery.domain.counts import Stage, counted
-from kafka_recovery.domain.evidence import Evidence
+from kafka_recovery.domain.evidence import ClusterState, Evidence, Replica
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -66,8 +70,9 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
     gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
     summary = [words.waves(plan), f"Digest: {digest(plan)}"]
+    made = f"{plan.evidence.cluster.observed_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return Group(
-        lines(f"Plan for cluster {plan.cluster_id}", ""),
+        lines(f"Plan for cluster {plan.cluster_id}, as it was seen at {made}", ""),
         card_table(card(plan, over=over)),
         _decisions(plan, shown),
         lines(*ending),
@@ -81,26 +86,42 @@ def card_table(found: Card) -> RenderableType:
     shown = found.brokers[:_BROKERS_SHOWN]
     hidden = len(found.brokers) - len(shown)
     ending = [f"… and {hidden} more brokers"] if hidden else []
-    parts = [found.situation, (_heading(found), *found.choice) if found.choice else (), found.after]
-    told = [sentence for part in parts if part for sentence in (*part, "")]
-    headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Plan deletes", "Kafka deletes")
-    brokers = table(*headings, rows=map(_glance, shown)) if shown else Group()
-    return Group(lines(*told), brokers, lines(*ending, *(("",) if shown else ())))
+    choice = list(_choice(found.choice)) if found.choice else []
+    return Group(
+        lines(*found.situation, ""), *choice, *_brokers(found, shown), lines(*ending, *(("",) if shown else ()))
+    )
 
 
-def _heading(found: Card) -> str:
-    return "WAIT OR ELECT?" if any(broker.plan_elects for broker in found.brokers) else "WHAT CAN BRING THEM BACK"
+def _choice(found: Choice) -> Iterator[RenderableType]:
+    """A question to a line, its answers below it and indented."""
+    if found.first:
+        yield lines(*found.first, "")
+    for question in found.questions:
+        yield cell(question.asked.upper(), "bold")
+        for answer, then in question.answers:
+            label = f"{answer}: " if answer else ""
+            yield Padding(Text.assemble((label, "bold"), then), (0, 0, 0, 2))
+        yield lines("")
+    if found.rules:
+        yield lines(*found.rules, "")
 
 
-def _glance(broker: BrokerGlance) -> tuple[object, ...]:
+def _brokers(found: Card, shown: Sequence[BrokerGlance]) -> Iterator[RenderableType]:
+    if shown:
+        yield lines(f"Brokers, counted over {partitions(found.offline)} without a leader:")
+        headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Plan deletes", "Kafka deletes")
+        yield table(*headings, rows=(_glance(broker, found.offline) for broker in shown))
+
+
+def _glance(broker: BrokerGlance, offline: int) -> tuple[object, ...]:
     return (
         broker.broker,
         broker.state,
-        f"on {broker.kafka_elects:,}" if broker.kafka_elects else "-",
-        f"on {broker.plan_elects:,}" if broker.plan_elects else "-",
+        f"{broker.kafka_elects:,} of {offline:,}" if broker.kafka_elects else "-",
+        f"{broker.plan_elects:,} of {offline:,}" if broker.plan_elects else "-",
         _logs(broker),
-        _deletes(broker.cost),
-        _deletes(broker.kafka_cost),
+        _deletes(broker.cost, offline),
+        _deletes(broker.kafka_cost, offline),
     )
 
 
@@ -110,10 +131,10 @@ def _logs(broker: BrokerGlance) -> str:
     return f"{found}, {broker.empty:,} EMPTY" if broker.empty else found
 
 
-def _deletes(cost: BrokerCost) -> str:
-    known = [f"up to {records(cost.records)} on {cost.partitions:,}"] if cost.partitions else []
+def _deletes(cost: BrokerCost, offline: int) -> str:
+    known = [f"up to {records(cost.records)} ({cost.partitions:,} of {offline:,})"] if cost.partitions else []
     least = f", {cost.certain:,} offsets at least" if cost.certain else ""
-    unknown = [f"unknown on {cost.unknown:,}{least}"] if cost.unknown else []
+    unknown = [f"unknown ({cost.unknown:,} of {offline:,}){least}"] if cost.unknown else []
     return "; ".join((*known, *unknown)) or "-"
 
 
@@ -159,15 +180,10 @@ def _warnings(plan: Plan) -> Iterator[str]:
     """Each warning once, with the first partition it is about."""
     about: dict[str, list[TopicPartition]] = {}
     for decision in plan.decisions:
-        for warning in (*decision.warnings, *_designated_worse(decision)):
+        for warning in decision.warnings:
             about.setdefault(warning, []).append(decision.id)
     for warning, ids in about.items():
         yield f"Warning: {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {warning}"
-
-
-def _designated_worse(decision: Decision) -> Iterator[str]:
-    if words.worse_than_best(decision):
-        yield words.designated_warning(decision)
 
 
 def undone_table(report: Report) -> RenderableType:
@@ -194,12 +210,17 @@ def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:
                 replica.broker,
                 words.rack(replica, evidence.cluster),
                 words.role(replica, partition),
-                words.broker_state(replica, evidence.cluster),
+                _seen_as(replica, evidence.cluster),
                 log.last_epoch if log else None,
                 log.start if log else None,
                 log.end if log else None,
                 replica.problem.code if replica.problem else "-",
             )
+
+
+def _seen_as(replica: Replica, cluster: ClusterState) -> str:
+    leads = ", still leads it" if replica.leads else ""
+    return f"{state(cluster.broker(replica.broker))}{leads}"
 
 
 def _decisions(plan: Plan, decisions: tuple[Decision, ...]) -> RenderableType:

@@ -6,28 +6,13 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
+from kafka_recovery.decision.card import worse_than_best
 from kafka_recovery.domain.counts import Counts, Whereabouts, elected_uncleanly, is_led_by_member
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
-
-
-def broker_state(replica: Replica, cluster: ClusterState) -> str:
-    """Whether the replica's broker lives, by the controller's metadata and by its own answers."""
-    broker = cluster.broker(replica.broker)
-    if broker is None:
-        return "not in the cluster"
-    states = [
-        "not registered" if broker.registered is False else "",
-        "fenced" if broker.fenced else "",
-        "stopping" if broker.stopping else "",
-        "reachable" if broker.reachable else "silent",
-        "leads it" if replica.leads else "",
-        "cut off from the controller" if broker.metadata_advances is False else "",
-    ]
-    return ", ".join(state for state in states if state)
 
 
 def rack(replica: Replica, cluster: ClusterState) -> str:
@@ -83,23 +68,10 @@ def why(decision: Decision, leads: BrokerId | None = None) -> str:
     if decision.verdict is not Verdict.ELECT:
         return "-"
     if worse_than_best(decision):
-        return f"designated; the order says {decision.ranking[0]}"
-    return f"best of {len(decision.ranking)}"
-
-
-def worse_than_best(decision: Decision) -> bool:
-    """Whether a person named a leader whose log is not equal to the best one's."""
-    return decision.verdict is Verdict.ELECT and decision.leader not in decision.equals
-
-
-def designated_warning(decision: Decision) -> str:
-    """What a person gives up who named a leader that the candidate order would not have chosen."""
-    best = decision.ranking[0]
-    lack = next((lack for lack in decision.loss.lacks if lack.broker == best), None) if decision.loss else None
-    lost = f", and visibly lacks {records(lack.records)} of its log from offset {lack.from_offset} on" if lack else ""
-    return (
-        f"broker {decision.leader} was designated, but is worse than broker {best} by {decision.candidate_order}{lost}"
-    )
+        return f"named by a person; {decision.candidate_order} says {decision.ranking[0]}"
+    if len(decision.ranking) == 1:
+        return "the only one that may lead"
+    return f"first of {len(decision.ranking)} by {decision.candidate_order}"
 
 
 def waves(plan: Plan) -> str:

@@ -175,7 +175,7 @@ def plan_now(plan: Plan, digest: str, expires_at: datetime) -> PlanNow:
         declines=frozenset(decision.id for decision in plan.decisions if _is_declined(decision)),
         costs=found,
         summary=" ".join(in_brief(plan)),
-        waiting=" ".join(elect_or_wait(plan)),
+        waiting=" ".join(elect_or_wait(plan).sentences()),
     )
 
 

@@ -66,7 +66,8 @@ def test_what_may_be_lost_is_said_before_the_table_and_by_broker(
 
     head, _, table = shown.partition("Partition  Verdict")
     assert COST.replace("1 partition", "2 partitions") in one_line(head)
-    assert row(head, "1").startswith("1 on 2 - 0 of 2 unknown on 2 -")
+    assert row(head, "1") == "1 fenced, silent 2 of 2 - 0 of 2 -"
+    assert "    Plan deletes: unknown (2 of 2)\n" in head
     assert "orders-17" in table
 
 
@@ -94,8 +95,8 @@ def test_waiting_is_an_answer_too(incidents: Incidents, plugin: Plugin) -> None:
     shown = one_line(plugin("plan", "prod-1").stdout)
 
     assert "Wait: what needs approval is not elected until somebody approves, and stays offline that long." in shown
-    assert "see whether broker 1 can be started with its own, intact disk: Kafka can then elect it by itself" in shown
-    assert "Never start a broker that holds one of these partitions on an empty or replaced disk while the" in shown
+    assert "CAN BROKER 1 BE STARTED WITH ITS OWN, INTACT DISK? Yes, and its host did not crash: start it" in shown
+    assert "NEVER start a broker that holds one of these partitions on an empty or replaced disk while the" in shown
     assert "If you wait for no broker, approve the plan; or refuse it, which ends the recovery:" in shown
 
 

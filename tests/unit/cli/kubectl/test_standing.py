@@ -125,11 +125,11 @@ def test_a_recovery_in_full(incidents: Incidents, plugin: Plugin, kubernetes: Sm
     )
     assert f"Plan: {digest(plan)}\n  elections: 1, worst loss class Unknown, looked at again at " in shown.stdout
     assert "\nElecting as planned may lose an unknown part of what broker 1 holds on 1\n" in shown.stdout
-    assert "\nWAIT OR ELECT?\n" in shown.stdout
+    assert "\nCAN BROKER 1 BE STARTED WITH ITS OWN, INTACT DISK?\n" in shown.stdout
     assert row(shown.stdout, "Reconciling").startswith("Reconciling True AwaitingApproval")
     assert row(shown.stdout, "bob") == f"bob Approve {digest(plan)[:12]} no: LossClassExceeded -"
     assert "mallory" not in shown.stdout
-    assert "see whether broker 1 can be started with its own, intact disk" in one_line(shown.stdout)
+    assert "No, its disk is lost: approve this plan." in one_line(shown.stdout)
     assert max(map(len, shown.stdout.splitlines())) <= 80
 
 
@@ -272,4 +272,4 @@ def test_a_plan_whose_records_can_t_be_read_is_told_by_the_status_alone(
 
     assert shown.exit_code == 0
     assert "Electing as planned may lose an unknown part of what broker 1 holds" in one_line(shown.stdout)
-    assert "WAIT OR ELECT?" not in shown.stdout
+    assert "CAN BROKER" not in shown.stdout
