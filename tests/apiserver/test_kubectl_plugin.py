@@ -60,11 +60,12 @@ class Operator:
     kubectl: Kubectl
     namespace: str
     kafka: SmallCluster
+    cluster: str = "prod"
 
     def opened(self, name: str = "prod-1", known: Known | None = None) -> str:
         """A recovery; returns its uid."""
         scope = {"allOffline": True}
-        spec = {"clusterRef": {"name": "prod"}, "clusterId": self.kafka.id, "scope": scope}
+        spec = {"clusterRef": {"name": self.cluster}, "clusterId": self.kafka.id, "scope": scope}
         self.kubectl.apply(of_ours("PartitionRecovery", name, spec))
         if known:
             self.tell(name, known)
@@ -125,14 +126,26 @@ def ann(control_plane: ControlPlane, namespace: str, kubectl: Kubectl) -> Kubect
 
 def bound(person: str, role: str) -> dict[str, Any]:
     """In a namespace, to one of the roles that people get."""
+    return bound_to(person, f"kafka-recovery-{role}") | {"metadata": {"name": role}}
+
+
+def bound_to(person: str, role: str) -> dict[str, Any]:
+    """In a namespace, to any ClusterRole."""
     rbac = "rbac.authorization.k8s.io"
     return {
         "apiVersion": f"{rbac}/v1",
         "kind": "RoleBinding",
         "metadata": {"name": role},
-        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": f"kafka-recovery-{role}"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": rbac, "kind": "User", "name": person}],
     }
+
+
+def claim(name: str) -> dict[str, Any]:
+    """As Strimzi makes it for a broker."""
+    storage = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    meta = {"name": name, "labels": {"strimzi.io/cluster": "prod"}}
+    return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": meta, "spec": storage}
 
 
 @pytest.fixture
@@ -245,6 +258,33 @@ def test_ctrl_c_at_the_question_writes_nothing(operator: Operator, ann: Kubectl,
     assert "[y/N]" in seen
     assert code == 130
     assert kubectl.api.listed("recoveryapprovals") == []
+
+
+def test_where_a_broker_runs_that_is_away_is_shown_by_the_reader_s_own_rights(
+    operator: Operator, ann: Kubectl, kubectl: Kubectl, control_plane: ControlPlane
+) -> None:
+    """A claim that is younger than the incident: somebody made the broker a new disk."""
+    spec = {"clusterId": operator.kafka.id, "strimziRef": {"name": "prod"}, "authority": "Approve"}
+    kubectl.apply(of_ours("WatchedCluster", "strimzi", spec))
+    operator.awaiting()
+    kubectl.apply(claim("data-0-prod-brokers-1"))
+
+    refused = plugin(ann, "status", "prod-1").stdout
+    assert "Where the brokers run" not in refused, "of a cluster that Strimzi does not run nothing is known"
+
+    kubectl.api.delete("partitionrecovery", "prod-1")
+    operator.cluster = "strimzi"
+    operator.awaiting("prod-2")
+    refused = plugin(ann, "status", "prod-2").stdout
+    assert "Where the brokers run that are away (1) can't be told: " in refused
+    assert "forbidden" in refused
+
+    kubectl.apply(bound_to("ann@example.com", "view"))
+    shown = wait_until(
+        "ann may read Pods", lambda: plugin(ann, "status", "prod-2").stdout, lambda each: "can't be told" not in each
+    )
+    assert "data-0-prod-brokers-1 Pending" in shown
+    assert "DANGER: claim data-0-prod-brokers-1 of broker 1 was made at " in " ".join(shown.split())
 
 
 def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guarded: None, kubectl: Kubectl) -> None:

@@ -11,6 +11,7 @@ from rich.console import Group, RenderableType
 from kafka_recovery.cli.cluster import plan_files
 from kafka_recovery.cli.kubectl import answers, reading
 from kafka_recovery.cli.kubectl.aftermath import broker_now, cluster_of, of_broker
+from kafka_recovery.cli.kubectl.pods import where_they_run
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
@@ -41,9 +42,9 @@ def plan(session: Session, name: str, prefix: str | None = None) -> ExitCode:
     why = f"Why: {session.command(f'explain {name} TOPIC-PARTITION')}"
     said = [validity(incident, shown, datetime.now(UTC)), why, *_since(session, incident, found)]
     ask = answers.to(session, incident, found) if incident.asks else answers.NOTHING
-    write_result(
-        session.output, document, Group(plan_table(found, over=incident.finished), lines(*said, *ask.told)), ask.command
-    )
+    places = () if incident.finished else where_they_run(session, incident, cluster_of(session, incident), found)
+    result = Group(plan_table(found, over=incident.finished), *places, lines(*said, *ask.told))
+    write_result(session.output, document, result, ask.command)
     return ExitCode.DONE
 
 

@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.aftermath import aftermath
 from kafka_recovery.cli.kubectl.plans import became, plans_table
+from kafka_recovery.cli.kubectl.pods import where_they_run
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
@@ -59,7 +60,7 @@ def _one(session: Session, name: str) -> ExitCode:
     after = list(aftermath(session, incident, next(iter(clusters), None)))
     parts = (
         _heading(incident, clusters, said),
-        _plan(session, incident),
+        _plan(session, incident, next(iter(clusters), None)),
         [lines("", *after)] if after else [],
         _plans(incident),
         _conditions(incident),
@@ -168,7 +169,7 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
     )
 
 
-def _plan(session: Session, incident: Incident) -> Iterator[RenderableType]:
+def _plan(session: Session, incident: Incident, cluster: Object | None) -> Iterator[RenderableType]:
     """Of a plan that waits for somebody all that decides; else what the status tells of it."""
     if not (plan := incident.plan):
         return
@@ -178,7 +179,8 @@ def _plan(session: Session, incident: Incident) -> Iterator[RenderableType]:
     yield lines(f"Plan: {plan.digest}", f"  elections: {details.get('elections', '?')}, {loss}{until}")
     if incident.asks:
         with suppress(ApiError, InvalidDocument):
-            yield Group(lines(""), card_table(card(reading.plan_of(session, incident)[1])))
+            found = reading.plan_of(session, incident)[1]
+            yield Group(lines(""), card_table(card(found)), *where_they_run(session, incident, cluster, found))
             return
     when = "When it was planned: " if incident.finished else ""
     cost = [f"  {when}{details['summary']}"] if details.get("summary") else []
