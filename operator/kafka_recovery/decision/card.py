@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
-from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka
+from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
 from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
@@ -218,7 +218,7 @@ def _if_approved(elections: Elections) -> Iterator[Question]:
 
 def _silence(elections: Elections) -> Iterator[tuple[str, str]]:
     """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
-    silent = sorted({broker for _, partition in elections for broker in away(partition)})
+    silent = sorted({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
     if silent:
         dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
         yield (

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.costs import may_hold_more
+from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.decision.loss import replay_elr
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -32,6 +33,12 @@ class Led:
 def away(partition: PartitionEvidence) -> tuple[BrokerId, ...]:
     """The brokers whose copy nobody could measure: what they alone hold is lost once another one leads."""
     return tuple(sorted(replica.broker for replica in partition.replicas if replica.log is None))
+
+
+def has_failed_disk(partition: PartitionEvidence, broker: BrokerId) -> bool:
+    """Whether the broker lives, and only the log directory with its copy is offline (KIP-858)."""
+    copy = partition.replica(broker)
+    return copy is not None and copy.problem is not None and copy.problem.code == LOG_DIR_OFFLINE
 
 
 def elected_by_kafka(partition: PartitionEvidence) -> tuple[BrokerId, ...]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from kafka_recovery.decision.costs import partitions, records
 from kafka_recovery.decision.loss import visible_lacks
-from kafka_recovery.decision.returns import RAISED, away, elected_by_kafka, may_lack
+from kafka_recovery.decision.returns import RAISED, away, elected_by_kafka, has_failed_disk, may_lack
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -19,6 +19,10 @@ from kafka_recovery.domain.plan import Plan
 
 _NAMED = 3
 """So many brokers are named; the others are counted."""
+CRASHED = (
+    "first copy the partitions' directories on the brokers that run, then start it. The end of its log may be gone, "
+    "and they delete every record that it lacks once Kafka elects it."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,24 +118,30 @@ def _start_first(waiting: Sequence[PartitionEvidence], otherwise: str) -> Iterat
     if not ordered:
         return
     (first, gain), *others = ordered
-    raised = (
-        f", unless {RAISED}" if any(first in _returning(each) and may_lack(each, first) for each in waiting) else ""
+    its = [each for each in waiting if first in _returning(each)]
+    raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
+    elected = (
+        f"Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. Nothing acknowledged with "
+        f"acks=all is lost by that{raised}."
     )
+    no = f"{_next(others, otherwise)}. Nothing of broker {first} can be waited for."
+    if any(has_failed_disk(each, first) for each in its):
+        yield Question(
+            f"Can the failed log directory of broker {first} be repaired with what is on it?",
+            (
+                ("Yes", f"repair it (mount, file system, permissions, room), restart broker {first}, wait. {elected}"),
+                ("Yes, but files were lost or repaired on it, or nobody knows", CRASHED),
+                ("No, it is lost", no),
+            ),
+        )
+        return
+    crashed = "its host crashed or lost power, its volume was detached by force or set back, or nobody knows"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
-            (
-                "Yes, and its host did not crash",
-                f"start it, and wait. Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. "
-                f"Nothing acknowledged with acks=all is lost by that{raised}.",
-            ),
-            (
-                "Yes, but its host crashed or lost power, its volume was detached by force or set back, or nobody "
-                "knows",
-                "first copy the partitions' directories on the brokers that run, then start it. The end of its log "
-                "may be gone, and they delete every record that it lacks once Kafka elects it.",
-            ),
-            ("No, its disk is lost", f"{_next(others, otherwise)}. Nothing of broker {first} can be waited for."),
+            ("Yes, and its host did not crash", f"start it, and wait. {elected}"),
+            (f"Yes, but {crashed}", CRASHED),
+            ("No, its disk is lost", no),
         ),
     )
 

@@ -6,9 +6,10 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from kafka_recovery.decision.card import at_the_prompt
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.waiting import elect_or_wait
-from kafka_recovery.domain.evidence import Replica, ReplicaLog
+from kafka_recovery.domain.evidence import MinInsyncReplicas, Replica, ReplicaLog
 from kafka_recovery.domain.history import HistoryStep, PartitionHistory
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -135,6 +136,24 @@ def test_an_election_that_is_known_to_lose_a_few_records_is_not_better_than_wait
 def test_nobody_is_sent_to_start_a_broker_that_runs() -> None:
     """A member of the ISR that answers, and is fenced: its heartbeats are what is missing."""
     assert not told(planned((2,), away=(1,)))
+
+
+def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_not_the_broker() -> None:
+    """KIP-858: Strimzi and others see such directories come back by a restart; an election would give up their data."""
+    failed = Replica(BrokerId(1), None, Reason("LogDirOffline", "the log directory of orders-0 is offline"))
+    seen = partition({1: failed, 2: log(10), 3: log(10)}, min_isr=MinInsyncReplicas(2, "TOPIC_CONFIG"))
+    plan = decide(evidence(seen), ANY, waited=timedelta(hours=1))
+    assert plan.elections
+
+    question, yes, doubtful, no, *_ = told(plan)
+
+    assert question == "Can the failed log directory of broker 1 be repaired with what is on it?"
+    assert yes.startswith(
+        "Yes: repair it (mount, file system, permissions, room), restart broker 1, wait. Kafka can then"
+    )
+    assert "first copy the partitions' directories" in doubtful
+    assert no == "No, it is lost: approve this plan. Nothing of broker 1 can be waited for."
+    assert "stays stopped" not in " ".join(at_the_prompt(plan)), "it runs, and serves other partitions"
 
 
 def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
