@@ -94,8 +94,11 @@ class Execution:
             return {}
         session.plans.append(digest)
         again = await self._roll_out(self._steps(plan, digest), approved, session, count(1))
-        if session.settled(elected, again):
-            await self.journal.finished(digest)
+        session.open[digest] = tuple(elected)
+        for each, partitions in tuple(session.open.items()):
+            if session.settled(partitions, again):  # a later plan may have settled what an earlier one left open
+                del session.open[each]
+                await self.journal.finished(each)
         return again
 
     async def _approved(
@@ -323,7 +326,7 @@ def _still_silent(relays: Iterable[Relay]) -> Reason:
 def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) -> bool:
     """Conclude a run that was found with a leader, or with an order that could not be put back."""
     if run.state is State.ALTERED and run.lead is None and run.ending is Ending.AGAIN:
-        reason = Reason("OrderStillAltered", "its assignment order could not be put back; try again")
+        reason = Reason("OrderStillAltered", "nobody saw its assignment order put back; try again")
         outcome = Outcome.REFUSED if run.unseen is None else Outcome.UNKNOWN  # it may have been elected
         session.conclude(PartitionOutcome(run.id, outcome, run.unseen or reason, order_restored=False))
         return True

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kafka_recovery.domain.election import Lead, Leadership, Relay, Sighting
+from kafka_recovery.domain.evidence import MinInsyncReplicas
 from kafka_recovery.domain.ids import Offset, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.partition_run import Ending, PartitionRun, State
+
+MINIMUM_UNREAD = "min.insync.replicas could not be read, so whether producers with acks=all can write is not known"
 
 
 def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
@@ -53,7 +56,7 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     decision = next((each.decision for each in elections if each.decision.leader == lead.leader), run.decision)
     member, planned = lead.leader in run.clean_members, lead.leader == decision.leader
     behind = decision.log_end is not None and lead.log_end < decision.log_end
-    ours = any(each.held and (planned or not each.cut_short) for each in elections)
+    ours = any(each.held for each in elections)
     clean = member and not ours and lead.leader_epoch == decision.leader_epoch + 1
     outcome, reason = Outcome.RECOVERED, None
     if clean:
@@ -71,6 +74,8 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     if outcome is Outcome.RECOVERED and (under := _under_min_isr(run)):
         warnings += [under.message] if reason else []
         outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, reason or under
+    if outcome is Outcome.RECOVERED and _minimum(run) is None:
+        warnings.append(MINIMUM_UNREAD)
     warnings += _warnings(run, lead)
     return PartitionOutcome(
         run.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, run.restored, tuple(warnings)
@@ -206,8 +211,12 @@ def _member_leads(decision: Decision, lead: Lead) -> Reason:
     )
 
 
+def _minimum(run: PartitionRun) -> MinInsyncReplicas | None:
+    return run.min_isr or run.evidence.min_isr
+
+
 def _under_min_isr(run: PartitionRun) -> Reason | None:
-    minimum, look = run.evidence.min_isr, run.look
+    minimum, look = _minimum(run), run.look
     if minimum is None or look is None or len(look.isr) >= minimum.value:
         return None
     message = f"ISR has {len(look.isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import cast
 
 from kafka_recovery.domain.election import Answer, ElectionAnswer, Gone, Lead, Leadership, Sighting, Unseen
-from kafka_recovery.domain.evidence import PartitionEvidence
+from kafka_recovery.domain.evidence import MinInsyncReplicas, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, MetadataOffset, TopicPartition
 from kafka_recovery.domain.plan import Decision
 from kafka_recovery.domain.reason import Reason
@@ -119,6 +119,7 @@ class PartitionRun:
     have been altered. `held`: an election of it was held, or may have been. `cut_short`: it was begun by a process that
     died. `verified`: the designated leader's own answer, with all that was planned of its log, whatever came after it.
     `look`: the last look at it, or why it showed nothing: `unseen`. `unrestored`: why its order was not put back.
+    `min_isr`: as it was read last before electing; None: as it was planned.
     """
 
     decision: Decision
@@ -136,6 +137,7 @@ class PartitionRun:
     look: Leadership | None = None
     unseen: Reason | None = None
     unrestored: Reason | None = None
+    min_isr: MinInsyncReplicas | None = None
 
     @classmethod
     def after_a_crash(

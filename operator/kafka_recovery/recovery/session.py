@@ -64,8 +64,8 @@ class Session:
 
     `plans`: digests of what it executes. `tries`: how often each partition went back to deciding. `postponed`: recorded
     and not begun, because the run was told to stop or nobody approved yet; left to a resume or execute.
-    `left_behind`: by earlier runs, whatever becomes of those partitions now. `failed`: an election that did not verify,
-    which stops all further ones.
+    `open`: what each plan elected that is not finished. `left_behind`: by earlier runs, whatever becomes of those
+    partitions now. `failed`: an election that did not verify, which stops all further ones.
     """
 
     def __init__(self, observer: Observer) -> None:
@@ -78,6 +78,7 @@ class Session:
         self.plans: list[str] = []
         self.tries: Counter[TopicPartition] = Counter()
         self.postponed: set[TopicPartition] = set()
+        self.open: dict[str, tuple[TopicPartition, ...]] = {}
         self.left_behind = LeftBehind({})
         self.failed: Reason | None = None
         self.clean_members = Waiting()

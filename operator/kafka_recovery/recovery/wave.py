@@ -256,6 +256,9 @@ class WaveSteps:
         fresh = await self.cluster.gather(scope, rules, self.evidence)
         if fresh.cluster.cluster_id != self.plan.cluster_id:
             raise PlanForAnotherCluster(self.plan.cluster_id, fresh.cluster.cluster_id)
+        read = {partition.id: partition.min_isr for partition in fresh.partitions}
+        for run in runs:
+            run.min_isr = read.get(run.id) or run.min_isr
         changed: dict[TopicPartition, Reason] = {}
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
             last = LastLook(fresh, under, designated=designated)

@@ -186,7 +186,7 @@ class Held:
     leader: int | None = None
     epoch: int = EPOCH
     elr: tuple[int, ...] | None = None
-    min_isr: int = 1
+    min_isr: int | None = 1
     shown: tuple[int, ...] | None = None
 
 
@@ -452,7 +452,7 @@ class FakeKafka:
             tuple(map(BrokerId, held.elr or ())),
             (),
             tuple(self._replica(held, broker) for broker in held.shown or held.assignment),
-            min_isr=MinInsyncReplicas(held.min_isr, "topic"),
+            min_isr=None if held.min_isr is None else MinInsyncReplicas(held.min_isr, "topic"),
         )
 
     def _replica(self, held: Held, broker: int) -> Replica:

@@ -14,6 +14,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import canonical, digest
 from kafka_recovery.recovery.engine import Effort
+from kafka_recovery.recovery.outcomes import MINIMUM_UNREAD
 from kafka_recovery.recovery.ports import ViewStandsStill
 from unit.recovery.brokers import SESSION, Held
 from unit.recovery.world import AUTO, ORDERS, PAYMENTS, World, code, policy
@@ -283,6 +284,26 @@ async def test_a_leader_under_min_insync_replicas_is_said_to_be(world: World) ->
     assert report[ORDERS].outcome is Outcome.RECOVERED_UNDER_MIN_ISR
     assert report[PAYMENTS].outcome is Outcome.RECOVERED, "it does not hold up later waves"
     assert report.recovered
+
+
+async def test_a_minimum_that_was_raised_after_the_plan_is_the_one_that_counts(world: World) -> None:
+    world.offline(min_isr=1)
+
+    def raised() -> None:
+        world.kafka.partitions[ORDERS].min_isr = 2
+
+    world.after("gather", raised)
+
+    assert (await world.recover())[ORDERS].outcome is Outcome.RECOVERED_UNDER_MIN_ISR
+
+
+async def test_a_minimum_that_nobody_could_read_is_told(world: World) -> None:
+    world.offline(min_isr=None)
+
+    report = await world.recover()
+
+    assert report[ORDERS].outcome is Outcome.RECOVERED
+    assert report[ORDERS].warnings == (MINIMUM_UNREAD,)
 
 
 async def test_a_wave_that_does_not_verify_stops_the_later_ones(world: World) -> None:

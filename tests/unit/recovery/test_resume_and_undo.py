@@ -100,8 +100,19 @@ async def test_a_member_that_came_back_with_less_is_warned_of_after_a_crash_as_w
 
     report = await world.resume()
 
-    assert report[ORDERS].outcome is Outcome.RECOVERED_CLEANLY
+    assert report[ORDERS].outcome is Outcome.RECOVERED
     assert "log end 3" in report[ORDERS].warnings[0]
+
+
+async def test_a_member_that_leads_after_a_crash_may_have_been_elected_by_the_run_that_died(world: World) -> None:
+    """Its request may be carried out late, when a member is back whose empty disk cost it its place in the ELR."""
+    world.offline({3: 15, 2: 27})
+    await begun(world, after=False)
+    world.kafka.start(1, with_end=40)
+
+    report = await world.resume()
+
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.RECOVERED, "MemberLeads")
 
 
 async def test_a_wave_whose_leader_stays_silent_stops_the_later_ones_after_a_crash_as_well(world: World) -> None:

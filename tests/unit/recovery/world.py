@@ -188,7 +188,7 @@ class World:
         *,
         dead: int = 1,
         elr: tuple[int, ...] | None = None,
-        min_isr: int = 1,
+        min_isr: int | None = 1,
     ) -> TopicPartition:
         """A partition whose leader `dead`, alone in the ISR, is gone; `ends` are the survivors' log ends.
 

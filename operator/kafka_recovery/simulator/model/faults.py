@@ -10,10 +10,12 @@ from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.broker import Broker
 from kafka_recovery.simulator.model.controller import Controllers
 from kafka_recovery.simulator.model.errors import Error
+from kafka_recovery.simulator.model.log import record_ids
 from kafka_recovery.simulator.model.network import Hold, Kind, Network, NodeName
 from kafka_recovery.simulator.model.requests import AlterReassignments, ElectionType, ElectLeaders
 from kafka_recovery.simulator.model.scheduler import Scheduler
 from kafka_recovery.simulator.model.timeline import Timeline, What
+from kafka_recovery.simulator.model.truth import Truth
 
 
 class Faults:
@@ -24,6 +26,7 @@ class Faults:
     controllers: Controllers
     timeline: Timeline
     brokers: Mapping[BrokerId, Broker]
+    truth: Truth
 
     def alive(self, broker: int) -> bool:
         """Whether the process runs, paused or not, its port open or not."""
@@ -200,7 +203,10 @@ class Faults:
         for broker in self.brokers.values():
             copy = broker.copies.get(partition)
             if copy is not None and copy.leading is not None and broker.node.running:
+                held = record_ids(copy.log.batches, copy.log.start)
                 copy.log.retain_from(min(before, copy.log.high_watermark))
+                kept = frozenset(record_ids(copy.log.batches, copy.log.start))
+                self.truth.deleted(partition, (record for record in held if record not in kept))
 
     def _broker(self, broker: int) -> Broker:
         return self.brokers[BrokerId(broker)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
@@ -44,6 +44,11 @@ class Truth:
     controllers: Controllers
     brokers: Mapping[BrokerId, Broker]
     _sent: dict[TopicPartition, list[Sent]] = field(default_factory=dict)
+    _deleted: dict[TopicPartition, set[RecordId]] = field(default_factory=dict)
+
+    def deleted(self, id: TopicPartition, records: Iterable[RecordId]) -> None:
+        """Somebody had these deleted, on purpose, by a leader that held them."""
+        self._deleted.setdefault(id, set()).update(records)
 
     def add(self, sent: Sent) -> None:
         """A producer sends these."""
@@ -91,15 +96,12 @@ class Truth:
     def missing(self, broker: int, id: TopicPartition) -> tuple[RecordId, ...]:
         """What was acknowledged with acks=all and is not in this replica's log: lost if it leads now.
 
-        What retention removed on purpose is not missing.
+        What a leader was told to delete is not missing anywhere.
         """
-        log = self.brokers[BrokerId(broker)].storage.peek(id)
-        held, start = self.records(broker, id), log.start if log else 0
+        held = self.records(broker, id)
+        gone = self._deleted.get(id, set())
         return tuple(
-            record
-            for sent in self.acknowledged(id)
-            for place, record in enumerate(sent.ids)
-            if record not in held and (sent.offset is None or sent.offset + place >= start)
+            record for sent in self.acknowledged(id) for record in sent.ids if record not in held and record not in gone
         )
 
     def state(self, id: TopicPartition) -> PartitionState | None:

@@ -96,7 +96,7 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
     """Once an election did not verify, no later wave of the plan is elected by that run, whenever it tells of it.
 
     After the canaries elections may be held while earlier ones are waited for: what the run does not know yet of those
-    stops it as soon as it tells.
+    stops it as soon as it tells. Where the controller answered that it held no election, none was to be verified.
     """
     for asked in story.requests("elect"):
         earlier, stands_on = _earlier_requests(story, asked), story.decision(asked, asked.requests[0])
@@ -106,7 +106,8 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
                 said = _end_of(story, asked.process, id, other.at)
                 in_time = said is not None and (place < canaries or said.at <= asked.at)
                 known = in_time and said is not None and not _led_as_asked(story, other, said, asked)
-                failed = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+                ended_badly = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+                failed = ended_badly and _may_have_elected(story, other, id)
                 text = f"{asked.process} elects {asked.requests[0].id} though {id}, of an earlier wave, did not verify"
                 text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
                 yield unless(not (known and failed), asked.at, text)
@@ -225,6 +226,13 @@ def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked)
         return any(epoch > each.epoch for each in led)
     heard = [c for c in story.claimed if (c.process, c.id, c.leader) == (asked.process, id, own.designated)]
     return bool(led) and any(asked.at <= claimed.at <= until.at for claimed in heard)
+
+
+def _may_have_elected(story: Chronicle, asked: Asked, id: TopicPartition) -> bool:
+    """Whether the election that was asked for was held, or nobody answered whether it was."""
+    held = any((h.by, h.id) == (asked.process, id) and h.at >= asked.at for h in story.held)
+    told = (a for a in story.answered if (a.process, a.what) == (asked.process, "elect") and id in a.partitions)
+    return held or all(id in a.doubtful for a in told if a.asked_at <= asked.at <= a.at)
 
 
 def _end_of(story: Chronicle, process: str, id: TopicPartition, since: float) -> Concluded | None:

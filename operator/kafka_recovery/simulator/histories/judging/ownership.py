@@ -83,7 +83,9 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
     for kept, decision in _begun(story, change):
         too_late = _over_at(story, kept) - change.at < RACE  # nobody looks for the plan's orders any more
         if change.after == decision.order != decision.assignment and not too_late:
-            return Owned(change.after, change.by, wanted, kept.digest, kept.machine)
+            mine = (each for each in story.ordered if each.id == change.id and each is not change)
+            unseen = any(change.at - RACE <= each.at <= change.at and not is_engine(each.by) for each in mine)
+            return Owned(change.after, change.by, decision.assignment if unseen else wanted, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
 
 
@@ -95,19 +97,20 @@ def _meant_for(request: ElectionRequest, change: Ordered) -> str:
 
 
 def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
-    """Whether it is the very order that this plan had replaced, and the plan's own order stood there.
+    """Whether it is the order that this plan took for the owner's, and the plan's own order stood there.
 
     Another machine may have taken that one for the original meanwhile. Once its journal calls it finished, a plan has
     no order of its own any more.
     """
     request = next(request for request in cause.requests if request.id == change.id)
     own = any(
-        kept.machine == cause.machine and change.before == decision.order == request.order
+        kept.machine == cause.machine
+        and change.before == decision.order == request.order
+        and change.after == decision.assignment
         for kept, decision in _begun(story, change)
     )
     return own and any(
-        (earlier.id, earlier.topic_id) == (change.id, change.topic_id)
-        and (earlier.before, earlier.after) == (change.after, change.before)
+        (earlier.id, earlier.topic_id, earlier.after) == (change.id, change.topic_id, change.before)
         and (first := cause_of(story, earlier)) is not None
         and (first.what, first.machine) == ("designate", cause.machine)
         for earlier in story.ordered

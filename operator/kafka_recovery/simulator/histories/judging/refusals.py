@@ -205,9 +205,9 @@ def _time_is_over(told: Told) -> bool:
 
 
 def _plan_is_full(told: Told) -> bool:
-    """Whether a plan of this run, unless it died before that was written down, elects as many as it may."""
+    """Whether a plan in this machine's journal, unless it died before that was written, elects as many as it may."""
     least = min(wish.policy.limits.partitions for wish in told.story.wishes(0.0, told.said.at))
-    mine = [told.story.plan(k.digest) for k in told.story.kept if k.process == told.said.process and k.name == PLAN]
+    mine = [told.story.plan(k.digest) for k in told.story.kept if k.machine == told.said.machine and k.name == PLAN]
     reported = any(ran.process == told.said.process and ran.report is not None for ran in told.story.ran)
     full = any(sum(d.leader is not None for d in plan.decisions) >= least for plan in mine)
     return full or not (mine or reported)
@@ -226,8 +226,8 @@ def _an_earlier_one_failed(told: Told) -> bool:
 
 
 def _order_is_a_plans(told: Told) -> bool:
-    """Whether a plan's order stands there, or did a moment ago, or a silent relay may hold a request for one."""
-    if held_up_by_a_relay(told.story, told.said.outcome.id):
+    """Whether a plan's order stands there, or did a moment ago, or nobody could have seen that it does not."""
+    if held_up_by_a_relay(told.story, told.said.outcome.id) or _wires_were_bad(told):
         return True
     since = told.story.awake_before(told.said.process, told.said.at, 2 * LAST_SEEN)
     id, topic = told.said.outcome.id, told.said.topic_id

@@ -82,13 +82,14 @@ def nothing_older_than_was_shown(story: Chronicle, scenario: Scenario) -> Examin
 def min_isr_is_told(story: Chronicle, scenario: Scenario) -> Examined:
     """`Recovered` is not said below min.insync.replicas, and `RecoveredUnderMinIsr` only there.
 
-    As many replicas as there are will do where more are asked for.
+    As many replicas as there are will do where more are asked for. Who could not read the minimum has to say so.
     """
     for said in _said_recovered(story):
         outcome = said.outcome
         led = [state for state in _near(story, said) if state.leader_epoch == outcome.leader_epoch]
         values = _min_isrs(story, scenario, said)
-        if outcome.outcome is Outcome.RECOVERED_CLEANLY or not led or not values:
+        unread = any(warning.startswith("min.insync.replicas could not be read") for warning in outcome.warnings)
+        if outcome.outcome is Outcome.RECOVERED_CLEANLY or not led or not values or unread:
             continue
         low = [len(state.isr) < min(value, len(state.replicas)) for state in led for value in values]
         under = outcome.outcome is Outcome.RECOVERED_UNDER_MIN_ISR
