@@ -1,7 +1,7 @@
 # The operator with the command line, and the job that Spark runs for a FleetRanking. From the root of the checkout:
 #   docker build .
 #   docker build --target fleet-job .
-# BASE is any Debian 12; name it by digest where builds must repeat. docs/images.md says what is inside.
+# BASE is any Debian 12; name it by digest where builds must repeat. docs/how-to/images.md says what is inside.
 ARG BASE=debian:bookworm-slim
 # As pyproject.toml has it, or the build ends.
 ARG VERSION=0.1.0

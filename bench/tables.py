@@ -1,4 +1,4 @@
-"""The tables of docs/testing.md, from what was measured, to be copied there whenever it was measured anew."""
+"""The tables of docs/contributing/testing.md, from what was measured: copy them there after a measurement."""
 
 from __future__ import annotations
 

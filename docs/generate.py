@@ -1,6 +1,6 @@
 """Writes docs/reference.md: reasons, conditions, events, metrics, exit codes and words, as the code has them.
 
-And docs/partition-life.md, from the engine's table of transitions.
+And docs/reference/partition-life.md, from the engine's table of transitions.
 
     PYTHONPATH=operator python docs/generate.py    # after a change in operator/, or in which page explains what
 
@@ -24,7 +24,10 @@ from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference.md"
-EXPLAINING = ("decision-rules", "strimzi", "commands", "operator", "guarantees", "fleet-rankings")
+EXPLAINING = (
+    *("explanation/decision-rules", "how-to/strimzi", "reference/commands", "reference/operator"),
+    *("explanation/guarantees", "how-to/fleet-rankings"),
+)
 """Pages that say more about reasons, the closest first."""
 
 ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
@@ -176,12 +179,18 @@ EVENTS = (
 )
 
 WORDS = (
-    ("Outcomes", "What became of one partition.", "domain/outcome.py", "Outcome", "commands.md#outcomes"),
-    ("Verdicts", "What a plan does about one partition.", "domain/plan.py", "Verdict", "decision-rules.md"),
-    ("Loss classes", "Of one election.", "domain/loss_class.py", "LossClass", "guarantees.md#loss-classes"),
-    ("Ends of a recovery", "`status.outcome`.", "domain/outcome.py", "End", "operator.md"),
-    ("Authority", "Of operator and cluster.", "recovery/supervision.py", "Authority", "operator.md#who-may-act"),
-    ("Approval", "Of a rule.", "domain/policy.py", "Approval", "operator.md#who-may-act"),
+    ("Outcomes", "What became of one partition.", "domain/outcome.py", "Outcome", "reference/commands.md#outcomes"),
+    ("Verdicts", "What a plan does about one partition.", "domain/plan.py", "Verdict", "explanation/decision-rules.md"),
+    ("Loss classes", "Of one election.", "domain/loss_class.py", "LossClass", "explanation/guarantees.md#loss-classes"),
+    ("Ends of a recovery", "`status.outcome`.", "domain/outcome.py", "End", "reference/operator.md"),
+    (
+        "Authority",
+        "Of operator and cluster.",
+        "recovery/supervision.py",
+        "Authority",
+        "reference/operator.md#who-may-act",
+    ),
+    ("Approval", "Of a rule.", "domain/policy.py", "Approval", "reference/operator.md#who-may-act"),
 )
 
 HEAD = """\
@@ -190,8 +199,8 @@ HEAD = """\
 <!-- Written by docs/generate.py. Change the code, or that file. -->
 
 Reasons, conditions, events, metrics, exit codes and words of the code, generated from it. A few words that it puts
-together otherwise stand elsewhere: `NotYet` of `Verified` in [the operator](operator.md), the webhook's outcomes in
-[the webhook](alertmanager.md), `brokerStates` in the definition of WatchedCluster.
+together otherwise stand elsewhere: `NotYet` of `Verified` in [the operator](reference/operator.md), the webhook's
+outcomes in [the webhook](how-to/alertmanager.md), `brokerStates` in the definition of WatchedCluster.
 
 Sentences are those of the code, `…` stands for what is
 filled in; for guards and errors it is the rule behind them. The last column says which page explains more.
@@ -209,7 +218,7 @@ def wanted() -> str:
 
 
 def life() -> str:
-    """What docs/partition-life.md should hold."""
+    """What docs/reference/partition-life.md should hold."""
     return generate_life.wanted(_table)
 
 
@@ -246,7 +255,7 @@ def _metrics() -> Iterator[str]:
         if each.name.startswith(PREFIX):
             name = each.name + {"counter": "_total", "info": "_info"}.get(each.type, "")
             rows.append((f"`{name}`", each.type, _cell(each.documentation)))
-    yield "Labels and their meaning: [the operator](operator.md#metrics).\n"
+    yield "Labels and their meaning: [the operator](reference/operator.md#metrics).\n"
     yield _table(("metric", "type", ""), sorted(rows))
 
 
@@ -255,7 +264,8 @@ def _exit_codes() -> Iterator[str]:
     rows: list[tuple[str, str]] = []
     for code, says in reversed(members("cli/terminal/exit_codes.py", "ExitCode")):
         rows.insert(0, (f"`{code}`", _cell(says or rows[0][1])))
-    yield "Of the command line; [more](commands.md#exit-codes). [Those of the operator](operator.md#install-by-hand).\n"
+    theirs = "[Those of the operator](reference/operator.md#install-by-hand)"
+    yield f"Of the command line; [more](reference/commands.md#exit-codes). {theirs}.\n"
     yield _table(("code", "says"), rows)
 
 
@@ -277,7 +287,7 @@ def _cell(text: str) -> str:
 def _told_in(code: str, title: str) -> str:
     pages = EXPLAINING[-1:] if title == "FleetRanking" else EXPLAINING
     told = [name for name in pages if re.search(rf"`{code}[`:]", _text_of(name))]
-    return ", ".join(f"[{name}]({name}.md)" for name in told[:2])
+    return ", ".join(f"[{Path(name).name}]({name}.md)" for name in told[:2])
 
 
 @cache

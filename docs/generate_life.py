@@ -1,4 +1,4 @@
-"""Draws docs/partition-life.md from `LIFE`, the engine's one table of transitions. Text out: `wanted`."""
+"""Draws docs/reference/partition-life.md from `LIFE`, the engine's one table of transitions. Text out: `wanted`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from generate_reasons import members
 
 from kafka_recovery.recovery.partition_run import LIFE, State, Step
 
-PAGE = Path(__file__).parent / "partition-life.md"
+PAGE = Path(__file__).parent / "reference" / "partition-life.md"
 Table = Callable[[Sequence[str], Iterable[Sequence[str]]], str]
 
 HEAD = """# A partition's life
@@ -19,8 +19,8 @@ that no row allows from where a partition stands is a defect, ends the run, and 
 is generated from the table that the engine runs by.
 
 What a process that died had begun is taken up at `Elected`, after its requests were waited out: nobody else will ever
-tell what they may have elected. What becomes of a partition is an [outcome](reference.md#outcomes); what is promised
-about each step stands in [the guarantees](guarantees.md).
+tell what they may have elected. What becomes of a partition is an [outcome](../reference.md#outcomes); what is promised
+about each step stands in [the guarantees](../explanation/guarantees.md).
 """
 
 

@@ -50,7 +50,7 @@ pytestmark = pytest.mark.apiserver
 PATIENCE = 60.0
 AWAITING = Reason("AwaitingApproval", "the plan waits for a RecoveryApproval")
 PEOPLE = Path(__file__).parents[2] / "manifests" / "rbac" / "people.yaml"
-EVENING = Path(__file__).parents[2] / "docs" / "first-evening.md"
+EVENING = Path(__file__).parents[2] / "docs" / "tutorials" / "first-evening.md"
 
 
 @dataclass

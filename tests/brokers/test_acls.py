@@ -1,4 +1,4 @@
-"""docs/acls.md as tests, on Kafka's StandardAuthorizer: what a principal can do without each ACL, and what it is told.
+"""docs/how-to/acls.md on Kafka's StandardAuthorizer: what a principal can do without each of them, and what it hears.
 
 Everything goes through the command line and a --command-config file, as with Kafka's own tools.
 """
@@ -42,7 +42,7 @@ EVERYTHING = {
     "alter": (*CLUSTER, "alter"),
     "action": (*CLUSTER, "cluster_action"),
 }
-"""The table of docs/acls.md, by a short name."""
+"""The table of docs/how-to/acls.md, by a short name."""
 
 PRINCIPALS = {
     "recovers": {"describe", "read", "configs", "identity", "cluster", "alter"},

@@ -71,7 +71,7 @@ def answered(kubectl: Kubectl, name: str) -> Object:
 
 
 def looking_only(kafka: RealKafka, kubectl: Kubectl) -> Object:
-    """A WatchedCluster whose principal has what docs/acls.md gives one that may only look, and its Secrets."""
+    """A WatchedCluster whose principal has what docs/how-to/acls.md gives one that may only look, and its Secrets."""
     kafka.add_scram_user(USER, PASSWORD)
     kafka.grant(*(Acl(f"User:{USER}", *EVERYTHING[acl]) for acl in sorted(PRINCIPALS["looks"])))
     client = kafka.confluent_properties(Credentials(Mechanism.SCRAM, USER, PASSWORD))

@@ -104,7 +104,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
     older: Older,
     opened: Object,
 ) -> None:
-    """As docs/helm.md types it: the definitions first, then the operator with the values it had."""
+    """As docs/how-to/helm.md types it: the definitions first, then the operator with the values it had."""
     install(chart=older(OPERATOR), secretNames=["kafka-user"])
     before, was = there(kubectl), deployment(kubectl)
     define(control_plane, helm)

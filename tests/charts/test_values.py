@@ -131,7 +131,7 @@ def test_definitions_have_no_values_to_get_wrong(charts: Helm) -> None:
         charts.rendered(DEFINITIONS, install=True)
 
 
-@pytest.mark.parametrize("file", ["docs/helm.md", "charts/kafka-recovery-operator/README.md"])
+@pytest.mark.parametrize("file", ["docs/how-to/helm.md", "charts/kafka-recovery-operator/README.md"])
 def test_every_value_that_is_written_about_is_taken(charts: Helm, file: str) -> None:
     given = re.findall(r"--set[ =](\S+?=[^\s`]+)", (ROOT / file).read_text())
 

@@ -1,4 +1,4 @@
-"""docs/decision-rules.md a second time: flat and slow, one sentence after the other, and nothing of `decision/` in it.
+"""docs/explanation/decision-rules.md a second time: flat and slow, and nothing of `decision/` in it.
 
 What forbids an election and who is best is stated where the oracle of the histories has it; here is what that leaves
 to say. An error would have to be made twice, in two ways, to stay unseen. Section numbers are those of that page.

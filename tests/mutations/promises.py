@@ -1,4 +1,4 @@
-"""The small defects that show each promise of the oracle to have teeth: a table of docs/simulator.md.
+"""The small defects that show each promise of the oracle to have teeth: a table of docs/contributing/simulator.md.
 
 PYTHONPATH=operator:spark:tests .venv/bin/python -m mutations.promises    # after a change of mutations or of patches
 """
@@ -14,7 +14,7 @@ from mutations.catalogue import listed
 from simulation.test_oracle_corners import CORNERS
 from simulation.test_oracle_teeth import DEFECTS
 
-PAGE = Path(__file__).parents[2] / "docs" / "simulator.md"
+PAGE = Path(__file__).parents[2] / "docs" / "contributing" / "simulator.md"
 WANTED = 3
 BEGIN, END = "<!-- promises: written by mutations.promises -->\n", "<!-- end of promises -->\n"
 PROMISES = tuple(invariant.__name__ for invariant in INVARIANTS)

@@ -1,4 +1,4 @@
-"""docs/helm.md walked by a newcomer: each command of its first evening as it is typed, on a real node and Kafka."""
+"""docs/how-to/helm.md walked by a newcomer: its first evening as it is typed, on a real node and Kafka."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from testbed.waiting import wait_until
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.full, pytest.mark.timeout(600)]
 
 HOME = "kafka-recovery"
-PAGE = (ROOT / "docs" / "helm.md").read_text()
+PAGE = (ROOT / "docs" / "how-to" / "helm.md").read_text()
 EVENING = PAGE[PAGE.index("## A first evening") : PAGE.index("## Who may do what")]
 IMAGE = f"--set image.pullPolicy=Never,image.tag={images.version()}"
 """No registry has it."""

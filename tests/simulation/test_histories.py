@@ -71,7 +71,7 @@ def test_a_known_defect_still_shows(known: Named) -> None:
 
 @pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.name)
 def test_a_known_defect_is_told_to_users(known: Named) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "contributing" / "simulator.md").read_text()
 
     assert known.name in page
     assert known.sentence in page

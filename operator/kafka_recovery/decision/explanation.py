@@ -218,7 +218,7 @@ def _value(fact: str, value: int | None) -> str:
 
 
 def _order_warning(partition: PartitionEvidence, ranking: Ranking, rule: Rule, around: ClusterIndex) -> Iterator[str]:
-    """No order of logs proves anything; where orders disagree a person should look (docs/guarantees.md)."""
+    """No order of logs proves anything; where orders disagree a person should look (docs/explanation/guarantees.md)."""
     if not ranking.best_first:
         return
     for order in CandidateOrder:

@@ -1,7 +1,8 @@
 """What an election costs: the loss class of the chosen replica, proven from history, never guessed.
 
 Kafka has no Raft commit rule: the highest epoch and the longest log do not prove that a log holds every record
-acknowledged with acks=all. What proves it is who was in the ISR when, and whose copy is intact (docs/guarantees.md).
+acknowledged with acks=all. What proves it is who was in the ISR when, and whose copy is intact: see
+docs/explanation/guarantees.md.
 """
 
 from __future__ import annotations

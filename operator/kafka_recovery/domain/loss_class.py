@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class LossClass(StrEnum):
-    """What can be said about acknowledged records, see docs/guarantees.md."""
+    """What can be said about acknowledged records, see docs/explanation/guarantees.md."""
 
     LOSSLESS = "Lossless"
     BOUNDED = "Bounded"

@@ -97,7 +97,7 @@ def _row(seen: PartitionEvidence, cluster: Row, states: Mapping[BrokerId, Row]) 
 
 
 def _cluster(state: ClusterState) -> Row:
-    """The cluster as its guards look at it: docs/fleet-evidence.md has the rule of each count."""
+    """The cluster as its guards look at it: docs/reference/fleet-evidence.md has the rule of each count."""
     view = state.broker(state.view_from)
     asked = [b.metadata_advances for b in state.brokers if b.reachable and b.metadata_advances is not None]
     return {

@@ -1,7 +1,7 @@
 """The Arrow schema of evidence files: one row per partition, its replicas nested in assignment order.
 
-docs/fleet-evidence.md says what each column means. Null is unknown, never "no". A column that always has a value is
-Parquet's `required`, so that a file can't say otherwise. Spark, DuckDB and Polars read every type used here.
+docs/reference/fleet-evidence.md says what each column means. Null is unknown, never "no". A column that always has a
+value is Parquet's `required`, so that a file can't say otherwise. Spark, DuckDB and Polars read every type used here.
 """
 
 from __future__ import annotations

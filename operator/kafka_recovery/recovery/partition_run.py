@@ -318,4 +318,4 @@ LIFE: tuple[Step, ...] = (
     Step(_OVER, OrderRead, State.RESTORED, _put_back, "read from metadata no older than the plan's, and not ours"),
     Step((*_OVER, State.IN_DOUBT), OrderRead, State.ALTERED),
 )
-"""Every way a partition may go; the first row that holds is the one. docs/partition-life.md is drawn from it."""
+"""Every way a partition may go; the first row that holds is the one. docs/reference/partition-life.md shows it."""

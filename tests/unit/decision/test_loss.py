@@ -1,4 +1,4 @@
-"""The loss class, by the rules of docs/guarantees.md."""
+"""The loss class, by the rules of docs/explanation/guarantees.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ACLs that docs/acls.md has an administrator type are those that tests/brokers tries on a real authorizer."""
+"""The ACLs that docs/how-to/acls.md shows are those that tests/brokers tries on a real authorizer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from unit.docs.commands import BLOCK, ROOT
 
 Acl = tuple[str, str, str]
 
-LOOKS, ALSO_RECOVERS = BLOCK.findall((ROOT / "docs" / "acls.md").read_text())
+LOOKS, ALSO_RECOVERS = BLOCK.findall((ROOT / "docs" / "how-to" / "acls.md").read_text())
 
 
 def granted(block: str) -> Iterator[Acl]:

@@ -50,7 +50,7 @@ def test_a_release_is_always_in_the_namespace_that_is_named() -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/helm.md", "examples/README.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/helm.md", "examples/README.md"])
 def test_what_the_examples_apply_is_looked_for_in_their_namespace(page: str) -> None:
     (block,) = [each for each in BLOCK.findall((ROOT / page).read_text()) if "kubectl apply -k" in each]
 

@@ -1,7 +1,8 @@
 """No sentence anywhere has somebody start a broker that destroys data: what is shown, documented, alerted or shipped.
 
 A member of the ISR or ELR that comes back empty is elected by Kafka all the same, and the others truncate to it; after
-an election a returning broker truncates to the new leader. docs/guarantees.md, "When a broker comes back", says it all.
+an election a returning broker truncates to the new leader. docs/explanation/guarantees.md says it all, under "When a
+broker comes back".
 """
 
 from __future__ import annotations

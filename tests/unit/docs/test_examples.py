@@ -29,7 +29,9 @@ def blocks(page: str, word: str) -> list[str]:
     return [block for block in YAML.findall((DOCS / page).read_text()) if re.search(word, block, re.MULTILINE)]
 
 
-@pytest.mark.parametrize("text", [*blocks("policies.md", "^rules:"), *blocks("decision-rules.md", "^rules:")])
+@pytest.mark.parametrize(
+    "text", [*blocks("how-to/policies.md", "^rules:"), *blocks("explanation/decision-rules.md", "^rules:")]
+)
 def test_policies_hold(text: str) -> None:
     assert load_policy(text, "example").rules
 
@@ -37,7 +39,7 @@ def test_policies_hold(text: str) -> None:
 def test_every_field_of_a_policy_is_in_the_table_with_what_holds_without_it() -> None:
     (version,) = yaml.safe_load((ROOT / "crds" / "recoverypolicies.yaml").read_text())["spec"]["versions"]
     spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    page = (DOCS / "decision-rules.md").read_text()
+    page = (DOCS / "explanation" / "decision-rules.md").read_text()
     rows = dict(re.findall(r"^\| `((?:limits|rules\[\])\.[\w.]+)` \| (.*)\|$", page, re.MULTILINE))
 
     for path, field in leaves(spec):
@@ -66,7 +68,7 @@ def test_seeds_are_of_the_simulator_s_version() -> None:
     assert shown == {str(VERSION)}, "what is shown there is an older version's: run it again"
 
 
-@pytest.mark.parametrize("text", [*blocks("clusters.md", "^kind: W"), *blocks("strimzi.md", "^kind: W")])
+@pytest.mark.parametrize("text", [*blocks("how-to/clusters.md", "^kind: W"), *blocks("how-to/strimzi.md", "^kind: W")])
 def test_clusters_are_taken(text: str) -> None:
     spec = yaml.safe_load(text)["spec"]
 

@@ -13,7 +13,7 @@ from kafka_recovery.simulator.model.switches import Switches
 
 ROOT = Path(__file__).parents[3]
 PACKAGE = ROOT / "operator" / "kafka_recovery"
-PAGE = (ROOT / "docs" / "five-texts.md").read_text()
+PAGE = (ROOT / "docs" / "contributing" / "five-texts.md").read_text()
 ROWS = [[cell.strip() for cell in line.split("|")[1:-1]] for line in PAGE.splitlines() if line.startswith("| ")]
 MECHANISMS = [row for row in ROWS if row != ["mechanism", "where", "story"]]
 

@@ -36,7 +36,7 @@ def test_the_page_says_what_the_code_says() -> None:
 
 
 def test_the_life_of_a_partition_is_drawn_as_the_engine_has_it() -> None:
-    drawn = (DOCS / "partition-life.md").read_text()
+    drawn = (DOCS / "reference" / "partition-life.md").read_text()
 
     assert generate.life() == drawn, CURE
     for step in LIFE:

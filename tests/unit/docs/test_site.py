@@ -55,9 +55,9 @@ def test_links_out_of_docs_lead_to_the_repository_where_that_is_known(monkeypatc
     monkeypatch.setenv("REPOSITORY_URL", "https://git.example/ours")
     monkeypatch.setenv("NO_MKDOCS_2_WARNING", "1")
     config = load_config(str(ROOT / "mkdocs.yml"))
-    page = SimpleNamespace(file=SimpleNamespace(src_uri="operator.md"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="reference/operator.md"))
 
-    typed = (ROOT / "docs" / "operator.md").read_text()
+    typed = (ROOT / "docs" / "reference" / "operator.md").read_text()
     text = config.plugins.run_event("page_markdown", typed, page=page, config=config, files=None)
 
     assert "](https://git.example/ours/blob/main/examples/README.md" in text

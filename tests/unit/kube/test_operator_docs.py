@@ -1,4 +1,4 @@
-"""docs/operator.md names what an operator's owner has to know, and keeps up with it."""
+"""docs/reference/operator.md names what an operator's owner has to know, and keeps up with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kafka_recovery.kube.__main__ import app
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 from unit.kube.recoveries.standings import INCIDENTS
 
-DOCS = (Path(__file__).parents[3] / "docs" / "operator.md").read_text()
+DOCS = (Path(__file__).parents[3] / "docs" / "reference" / "operator.md").read_text()
 
 METRICS = sorted(each.name for each in Metrics().registry.collect() if each.name.startswith(PREFIX))
 OPTIONS = sorted(word for each in typer.main.get_command(app).params for word in each.opts if word != "--help")

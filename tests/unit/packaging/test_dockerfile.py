@@ -1,4 +1,4 @@
-"""What each image will say of itself, as the Dockerfile has it and docs/images.md promises it."""
+"""What each image will say of itself, as the Dockerfile has it and docs/how-to/images.md promises it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_who_names_no_stage_gets_the_operator() -> None:
 
 @BOTH
 def test_its_labels_are_those_of_the_page(image: Image) -> None:
-    page = (ROOT / "docs" / "images.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "images.md").read_text()
     (line,) = [each for each in page.splitlines() if each.startswith("- Labels of the Open Containers Initiative")]
 
     assert set(re.findall(r"\.([a-z.]+)`", line.replace(f"{PREFIX}.", "."))) == set(labels(image))

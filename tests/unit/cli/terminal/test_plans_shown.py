@@ -51,4 +51,4 @@ def test_the_docs_show_what_is_shown() -> None:
     shown = file_of("the_longest_log_is_the_wrong_one").read_text()
     card = shown.split("\n\n", 1)[1].split("\nPartition  Verdict")[0].rstrip()
 
-    assert card in (Path(__file__).parents[4] / "docs" / "commands.md").read_text()
+    assert card in (Path(__file__).parents[4] / "docs" / "reference" / "commands.md").read_text()

@@ -22,7 +22,7 @@ from unit.kube.specs import stored
 
 ROOT = Path(__file__).parents[4]
 EXAMPLES = sorted((ROOT / "examples" / "fleet").glob("*.yaml"))
-DOCS = (ROOT / "docs" / "fleet-rankings.md").read_text()
+DOCS = (ROOT / "docs" / "how-to" / "fleet-rankings.md").read_text()
 MANIFEST = ROOT / "manifests" / "rbac" / "optional" / "fleet.yaml"
 
 STANDINGS = ("Scheduled", "Succeeded", "Suspended", "InvalidSpec", "InvalidStatus", "InvalidSchedule", "InvalidStorage")

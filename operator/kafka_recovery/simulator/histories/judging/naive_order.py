@@ -1,4 +1,4 @@
-"""Who may be elected, worked out a second time, slowly, from the words of docs/decision-rules.md alone.
+"""Who may be elected, worked out a second time, slowly, from the words of docs/explanation/decision-rules.md alone.
 
 It shares nothing with `decision`: every log is spread out offset by offset, every pair of replicas is compared. An
 error would have to be made twice, in two ways, to stay unseen. What a history proves is no matter of logs: `LeastLoss`

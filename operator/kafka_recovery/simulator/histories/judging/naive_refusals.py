@@ -1,4 +1,4 @@
-"""What forbids an election, worked out a second time from the words of docs/decision-rules.md, section 2, alone.
+"""What forbids an election, worked out a second time, from section 2 of docs/explanation/decision-rules.md alone.
 
 As in `naive_order`, nothing here is shared with `decision`. Each says in its name what it looks for; where several hold
 at once, any of them is reason enough, so their order means nothing.

@@ -2,7 +2,7 @@
 
 Where chance is too rare for a seed, a scenario of that name in `tests/simulation/known/` shows it.
 A history whose only findings are these passes. One that its seed does not show any more makes a test fail: who has
-mended it takes it out here. docs/simulator.md lists them by the same sentences.
+mended it takes it out here. docs/contributing/simulator.md lists them by the same sentences.
 """
 
 from __future__ import annotations

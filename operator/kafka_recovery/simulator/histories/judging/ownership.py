@@ -1,7 +1,7 @@
 """Whose is the order in which a partition's replicas stand? One answer for every invariant, from the chronicle alone.
 
 Kafka does not say: an order carries no name, and there is no compare-and-set. So the answer follows what can be known
-from Kafka and from journals (docs/guarantees.md):
+from Kafka and from journals (docs/explanation/guarantees.md):
 
 - An order that somebody sets is that somebody's, and is what has to stand from then on.
 - While a plan's wave is begun in a journal and that plan is not finished there, an order like the plan's own is the
