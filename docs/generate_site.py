@@ -1,8 +1,8 @@
 """MkDocs' hook: what reads right in the repository reads right on the site as well.
 
 Links from docs/ to files outside it lead to `repo_url`; without one the file's path stands in their place. A file that
-is not there is a warning and so, as the build is strict, an error. And tables and lists need no empty line before them,
-as everywhere but in Python's Markdown.
+is not there is a warning and so, as the build is strict, an error. Tables and lists need no empty line before them,
+as everywhere but in Python's Markdown. A quotation that begins with `[!CAUTION]` or `[!NOTE]` is a box.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ _LOG = logging.getLogger("mkdocs.hooks.site")
 _ROOT = Path(__file__).resolve().parents[1]
 _LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<path>\.\./[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
 _BEGINS = {"table": re.compile(r"\|"), "list": re.compile(r"(- |\d+\. )")}
+_BOX = re.compile(r"^> \[!(NOTE|WARNING|CAUTION)\]\n((?:>.*\n)+)", re.MULTILINE)
+_KINDS = {"NOTE": 'note "Note"', "WARNING": 'warning "Warning"', "CAUTION": 'danger "Caution"'}
 _GOES_ON = {"table": re.compile(r"\|"), "list": re.compile(r"(- |\d+\. |\s)")}
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
     """Called by MkDocs for each page."""
-    return _LINK.sub(lambda link: _outside(link, page.file.src_uri, config.repo_url), _apart(markdown))
+    return _LINK.sub(lambda link: _outside(link, page.file.src_uri, config.repo_url), _apart(_boxed(markdown)))
 
 
 def _outside(link: re.Match[str], page: str, repository: str | None) -> str:
@@ -34,6 +36,16 @@ def _outside(link: re.Match[str], page: str, repository: str | None) -> str:
     if repository:
         return f"[{link['text']}]({repository.rstrip('/')}/blob/main/{path}{link['anchor'] or ''})"
     return f"{link['text']} (`{path}`)" if path not in link["text"] else link["text"]
+
+
+def _boxed(markdown: str) -> str:
+    """With boxes as Material draws them, in place of those that the repository's host draws."""
+
+    def box(found: re.Match[str]) -> str:
+        lines = ("    " + line.removeprefix(">").removeprefix(" ") for line in found[2].splitlines())
+        return "\n".join((f"!!! {_KINDS[found[1]]}", *lines, ""))
+
+    return _BOX.sub(box, markdown)
 
 
 def _apart(markdown: str) -> str:

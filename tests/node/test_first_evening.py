@@ -36,8 +36,8 @@ IMAGE = f"--set image.pullPolicy=Never,image.tag={images.version()}"
 
 def commands() -> list[str]:
     """All that is to be typed, in the order of the page."""
-    blocks = re.findall(r"```\n(.*?)```", EVENING, re.DOTALL)
-    typed = [line for block in blocks for line in block.splitlines()]
+    blocks = re.findall(r"```bash\n(.*?)```", EVENING, re.DOTALL)
+    typed = [line for block in blocks for line in re.sub(r"\\\n +", "", block).splitlines()]
     return typed + re.findall(r"`((?:helm|kubectl) [^`]* [^`]*)`", EVENING[EVENING.index("**6.") :])
 
 
