@@ -1,6 +1,7 @@
 """Writes docs/reference.md: reasons, conditions, events, metrics, exit codes and words, as the code has them.
 
-And docs/reference/partition-life.md, from the engine's table of transitions.
+And docs/reference/partition-life.md, from the engine's table of transitions;
+and docs/reference/api.md, from crds/.
 
     PYTHONPATH=operator python docs/generate.py    # after a change in operator/, or in which page explains what
 
@@ -17,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # it is run as a file, and by tests
 
+import generate_api
 import generate_life
 from generate_reasons import FILLED_IN, Unexplained, collected, members
 
@@ -298,3 +300,4 @@ def _text_of(page: str) -> str:
 if __name__ == "__main__":
     REFERENCE.write_text(wanted())
     generate_life.PAGE.write_text(life())
+    generate_api.PAGE.write_text(generate_api.wanted())

@@ -43,6 +43,10 @@ def test_the_life_of_a_partition_is_drawn_as_the_engine_has_it() -> None:
         assert f"`{step.target}`" in drawn
 
 
+def test_every_field_of_a_definition_is_told() -> None:
+    assert loaded("generate_api").wanted() == (DOCS / "reference" / "api.md").read_text(), CURE
+
+
 def test_reasons_that_a_recovery_was_seen_with_are_listed() -> None:
     codes = {known.reason.code for known, _ in INCIDENTS.values()}
     missing = [code for code in codes if f"| `{code}` |" not in PAGE]
