@@ -20,6 +20,7 @@ from apiserver import candidate as waiting_for_a_lease
 from kafka_recovery.cli import kubectl
 from kafka_recovery.cli.kubectl import access
 from kafka_recovery.kube import __main__ as program
+from kafka_recovery.kube import operator as kube_operator
 from kafka_recovery.kube.operator import Settings
 from kafka_recovery.recovery.timing import Timing
 from testbed.fork_server import Forked, ForkServer
@@ -46,7 +47,7 @@ def operator() -> None:
     """The operator's own `main`; nothing but the quarantine is another one."""
     _find_the_kubeconfig()
     timing = Timing(quarantine=timedelta(seconds=float(os.environ.pop(_QUARANTINE))))
-    vars(program)["Settings"] = partial(Settings, timing=timing)
+    vars(kube_operator)["Settings"] = partial(Settings, timing=timing)
     program.main()
 
 

@@ -28,7 +28,8 @@ from apiserver.calling import calling
 from apiserver.conftest import served
 from apiserver.forked import PROGRAMS
 from kafka_recovery.cli.kubectl import commands
-from kafka_recovery.cli.kubectl.access import Loop, Reach, opened
+from kafka_recovery.cli.kubectl.access import Loop, opened
+from kafka_recovery.cli.kubectl.reach import Reach
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.outcome import End

@@ -1,4 +1,7 @@
-"""`kafka-recovery-operator`: take the Lease, then watch and recover until a signal or the Lease's loss ends it."""
+"""`kafka-recovery-operator`: take the Lease, then watch and recover until a signal or the Lease's loss ends it.
+
+What the operator is made of is imported once its options are known: nobody who asks for help waits for it.
+"""
 
 from __future__ import annotations
 
@@ -8,39 +11,41 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
+from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import durationpy
 import typer
-from kubernetes import client
-from kubernetes.config import ConfigException
 
 from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.formats.documents import InvalidDocument
-from kafka_recovery.kube.fleet.prefixes import Prefixes
-from kafka_recovery.kube.machinery.api import unfenced
 from kafka_recovery.kube.machinery.logs import LogFormat, set_up
-from kafka_recovery.kube.machinery.metrics import Metrics
-from kafka_recovery.kube.operator import Operator, Settings
-from kafka_recovery.kube.process.lease import Leader, found_configuration
-from kafka_recovery.kube.process.liveness import Liveness
-from kafka_recovery.kube.process.places import Place, WrongPlace, check_existence, check_names
-from kafka_recovery.kube.resources.fields import NAME
-from kafka_recovery.kube.webhook.credentials import BadCredentials
-from kafka_recovery.kube.webhook.server import Webhook, opened
 from kafka_recovery.recovery.supervision import Authority
 
 if TYPE_CHECKING:
+    from kubernetes import client
+
     from kafka_recovery.kube.clusters.snapshots import Export
+    from kafka_recovery.kube.fleet.prefixes import Prefixes
+    from kafka_recovery.kube.process.liveness import Liveness
+    from kafka_recovery.kube.process.places import Place
+    from kafka_recovery.kube.webhook.server import Webhook
 
 _LOG = logging.getLogger(__name__)
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 
-app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        print(installed("kafka-recovery-operator"))
+        raise typer.Exit
 
 
 def _duration(option: str, text: str) -> timedelta:
+    import durationpy
+
     if not re.fullmatch(r"(\d+(\.\d+)?(ms|s|m|h))+", text):
         raise typer.BadParameter(f"{text!r} is no duration such as 250ms, 30s or 5m", param_hint=option)
     duration: timedelta = durationpy.from_str(text)
@@ -49,58 +54,116 @@ def _duration(option: str, text: str) -> timedelta:
     return duration
 
 
-@app.command()
+@app.command(context_settings={"help_option_names": ["-h", "--help"]})
 def run(
     namespace: Annotated[
-        list[str] | None, typer.Option(help="Watch this namespace; again for more. Default: the operator's own.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Watch this namespace; may be repeated. [default: the operator's own]"),
     ] = None,
-    all_namespaces: Annotated[bool, typer.Option(help="Watch every namespace; needs a ClusterRole.")] = False,
+    all_namespaces: Annotated[
+        bool, typer.Option("--all-namespaces", help="Watch every namespace; needs a ClusterRole.")
+    ] = False,
     authority: Annotated[
-        Authority, typer.Option(help="What no cluster and no rule exceeds.", envvar="KAFKA_RECOVERY_AUTHORITY")
+        Authority,
+        typer.Option(
+            help="The most that any cluster's spec.authority and any rule can allow.", envvar="KAFKA_RECOVERY_AUTHORITY"
+        ),
     ] = Authority.OBSERVE,
     operator_namespace: Annotated[
-        str, typer.Option(help="Where the Lease and the operator's ConfigMap lie.", envvar="POD_NAMESPACE")
+        str,
+        typer.Option(
+            metavar="NAME", help="Namespace of the Lease and the operator's ConfigMap.", envvar="POD_NAMESPACE"
+        ),
     ] = "",
     name: Annotated[
-        str, typer.Option(help="Name of the Lease, and of the ConfigMap whose key suspend stops everything.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of the Lease, and of the ConfigMap whose key suspend stops all recoveries."
+        ),
     ] = "kafka-recovery-operator",
-    lease: Annotated[bool, typer.Option(help="Act only while holding the Lease.")] = True,
+    lease: Annotated[
+        bool,
+        typer.Option(
+            "--lease/--no-lease", help="Whether to act only while holding the Lease; without it, run one operator only."
+        ),
+    ] = True,
     lease_duration: Annotated[
-        int, typer.Option(help="Seconds without a renewal after which another one takes over.", min=6, max=600)
+        int,
+        typer.Option(
+            metavar="SECONDS", help="Another operator takes over after so long without a renewal.", min=6, max=600
+        ),
     ] = 15,
-    probe: Annotated[str, typer.Option(help="How often each cluster is looked at briefly.")] = "250ms",
-    rescan: Annotated[str, typer.Option(help="How often all its partitions are gone through anyway.")] = "30s",
+    probe: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two brief looks at each cluster.")
+    ] = "250ms",
+    rescan: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two full looks at all partitions of a cluster.")
+    ] = "30s",
     evidence: Annotated[
-        str, typer.Option(help="URL or folder for evidence files of every cluster; empty: none are kept.")
+        str, typer.Option(metavar="URL", help="Keep evidence files of every cluster here. [default: none are kept]")
     ] = "",
-    evidence_every: Annotated[str, typer.Option(help="How often each cluster's evidence is kept.")] = "1h",
-    evidence_keep: Annotated[str, typer.Option(help="How long it is kept; empty: for ever.")] = "720h",
+    evidence_every: Annotated[
+        str, typer.Option(metavar="DURATION", help="Time between two evidence files of a cluster.")
+    ] = "1h",
+    evidence_keep: Annotated[
+        str, typer.Option(metavar="DURATION", help="Age at which an evidence file is removed; empty: never.")
+    ] = "720h",
     fleet_results: Annotated[
         list[str] | None,
         typer.Option(
-            help="Read results of FleetRankings below this URL; again for more. Behind ? how its store is reached."
+            metavar="URL",
+            help="Read results of FleetRankings below this URL; may be repeated. What follows a ? says how to reach "
+            "the store.",
         ),
     ] = None,
     webhook_port: Annotated[
-        int, typer.Option(help="Port on which an Alertmanager's alerts wake watchers; 0: none.", min=0, max=65535)
+        int,
+        typer.Option(
+            metavar="PORT",
+            help="Listen here for Alertmanager's alerts, which wake watchers; 0: don't.",
+            min=0,
+            max=65535,
+        ),
     ] = 0,
     webhook_token_file: Annotated[
-        Path | None, typer.Option(help="File of the bearer token that is asked for; two lines during a rotation.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The bearer token that alerts must bring; two lines during a rotation."),
     ] = None,
-    webhook_tls_cert: Annotated[Path | None, typer.Option(help="PEM file of the webhook's certificate.")] = None,
-    webhook_tls_key: Annotated[Path | None, typer.Option(help="PEM file of its key.")] = None,
+    webhook_tls_cert: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The webhook's certificate, in PEM.")
+    ] = None,
+    webhook_tls_key: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The private key of that certificate, in PEM.")
+    ] = None,
     webhook_client_ca: Annotated[
-        Path | None, typer.Option(help="PEM file of the CA whose clients alone are let in (mTLS).")
+        Path | None, typer.Option(metavar="FILE", help="Let in only clients whose certificate is of this CA (mTLS).")
     ] = None,
-    metrics_port: Annotated[int, typer.Option(help="Port of /metrics; 0: none.", min=0, max=65535)] = 9090,
+    metrics_port: Annotated[
+        int, typer.Option(metavar="PORT", help="Serve /metrics here; 0: don't.", min=0, max=65535)
+    ] = 9090,
     liveness: Annotated[
         str,
-        typer.Option(help="URL of the liveness endpoint; none without; http://:8080/healthz: all addresses."),
+        typer.Option(
+            metavar="URL", help="Answer liveness probes here; http://:8080/healthz: on all addresses. [default: don't]"
+        ),
     ] = "",
-    log_format: Annotated[LogFormat, typer.Option(help="One JSON object a line, or plain text.")] = LogFormat.PLAIN,
-    log_level: Annotated[str, typer.Option(help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    log_format: Annotated[
+        LogFormat, typer.Option(help="json: one object a line; plain: text for people.")
+    ] = LogFormat.PLAIN,
+    log_level: Annotated[str, typer.Option(metavar="LEVEL", help="DEBUG, INFO, WARNING or ERROR.")] = "INFO",
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the release and exit.")
+    ] = False,
 ) -> None:
     """Watch Kafka clusters and recover their offline partitions as their policies say."""
+    from kafka_recovery.kube.machinery.api import unfenced
+    from kafka_recovery.kube.machinery.metrics import Metrics
+    from kafka_recovery.kube.operator import Operator, Settings
+    from kafka_recovery.kube.process.lease import Leader
+    from kafka_recovery.kube.process.liveness import Liveness
+    from kafka_recovery.kube.process.places import Place
+    from kafka_recovery.kube.resources.fields import NAME
+
     if log_level not in ("DEBUG", "INFO", "WARNING", "ERROR"):
         raise typer.BadParameter(f"{log_level!r}; right are DEBUG, INFO, WARNING and ERROR", param_hint="--log-level")
     if not re.fullmatch(NAME.pattern or "", name) or len(name) > NAME.longest:
@@ -164,6 +227,8 @@ def _export(place: str, every: str, keep: str) -> Export:
 
 def _prefixes(urls: Sequence[str]) -> Prefixes:
     """Where results are read. Raises BadParameter."""
+    from kafka_recovery.kube.fleet.prefixes import Prefixes
+
     try:
         return Prefixes.of(urls)
     except InvalidDocument as error:
@@ -174,6 +239,9 @@ def _webhook(
     port: int, token: Path | None, certificate: Path | None, key: Path | None, client_ca: Path | None
 ) -> Webhook | None:
     """Where alerts are heard. Raises BadParameter."""
+    from kafka_recovery.kube.webhook.credentials import BadCredentials
+    from kafka_recovery.kube.webhook.server import opened
+
     if not port:
         if token or certificate or key or client_ca:
             raise typer.BadParameter("--webhook-… say how alerts are heard: name the port", param_hint="--webhook-port")
@@ -195,6 +263,11 @@ def _webhook(
 
 def _checked(places: Sequence[Place]) -> client.Configuration:
     """How to reach the API server that has these namespaces. Raises BadParameter."""
+    from kubernetes.config import ConfigException
+
+    from kafka_recovery.kube.process.lease import found_configuration
+    from kafka_recovery.kube.process.places import WrongPlace, check_existence, check_names
+
     try:
         check_names(places)
         configuration = found_configuration()

@@ -19,7 +19,7 @@ from kafka_recovery.kube import __main__ as process
 from kafka_recovery.kube.machinery.api import Api, unfenced
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import FAILED, Operator, Settings
-from kafka_recovery.kube.process import session
+from kafka_recovery.kube.process import lease, session
 
 NOWHERE = """
 apiVersion: v1
@@ -118,7 +118,7 @@ def test_options_that_can_not_be_meant_are_refused_before_anything_is_touched(
     nowhere = client.Configuration(host="http://127.0.0.1:1")
     nowhere.retries = False
     monkeypatch.setattr(process, "set_up", lambda form, level: None)
-    monkeypatch.setattr(process, "found_configuration", lambda: nowhere)
+    monkeypatch.setattr(lease, "found_configuration", lambda: nowhere)
 
     ended = CliRunner().invoke(process.app, ["--metrics-port=0", *options])
 

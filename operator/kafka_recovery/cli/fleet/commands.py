@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
-from rich.console import Group
 
-from kafka_recovery.cli.fleet.report import write_report
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.options import OutputForm
+from kafka_recovery.cli.terminal.programs import program
 from kafka_recovery.cli.terminal.render import Output, cell, lines, table, write_result
 from kafka_recovery.cli.terminal.running import Refusal, run
 from kafka_recovery.cli.terminal.text import say
@@ -23,14 +22,10 @@ if TYPE_CHECKING:
     from kafka_recovery.fleet.manifest import Manifest
     from kafka_recovery_spark.job import Asked
 
-app = typer.Typer(
-    name="fleet",
-    help="Ask the evidence of many clusters, as `snapshot` keeps it; all but `report` needs Spark and Java. "
-    "Changes nothing in Kafka.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+app = program(
+    "fleet",
+    "Ask evidence files of many clusters. All but report need Spark and Java. Changes nothing in Kafka.",
+    completes=False,
 )
 
 _LOOK_AGAIN = 0.5
@@ -39,7 +34,7 @@ _LOOK_AGAIN = 0.5
 _NUMBERS = ("lossless", "bounded", "unknown", "none")
 
 Evidence = Annotated[
-    str, typer.Option("--evidence", metavar="URL", help="Where snapshots are kept; the latest of each cluster is read.")
+    str, typer.Option("--evidence", metavar="URL", help="Folder of the snapshots; the latest of each cluster is read.")
 ]
 PolicyFile = Annotated[Path, typer.Option("--policy", metavar="FILE", help="A RecoveryPolicy, or its spec, in YAML.")]
 To = Annotated[str, typer.Option("--to", metavar="URL", help="A directory, or a URL, for the results of many runs.")]
@@ -51,7 +46,7 @@ NotBefore = Annotated[
     str | None,
     typer.Option("--not-before", metavar="INSTANT", help="Refuse older evidence, such as 2026-11-21T00:00:00Z."),
 ]
-Master = Annotated[str, typer.Option("--master", metavar="URL", help="Spark's master.")]
+Master = Annotated[str, typer.Option("--master", metavar="URL", help="The master that Spark runs on.")]
 
 
 @app.command()
@@ -65,7 +60,10 @@ def rank(
     master: Master = "local[*]",
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """For each partition: whom to elect, all others in order, who may not lead and why, what may be lost."""
+    """Rank each partition's replicas.
+
+    Whom to elect, all others in order, who may not lead and why, what may be lost.
+    """
     _ask("rank", (evidence, policy, to, run_name, tuple(cluster or ())), not_before, master, output)
 
 
@@ -80,7 +78,10 @@ def readiness(
     master: Master = "local[*]",
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """What would go offline, and what could be had back, if a broker, a rack or a pair of brokers failed now."""
+    """Say what failures would cost now.
+
+    What would go offline, and what could be had back, if a broker, a rack or a pair of brokers failed.
+    """
     _ask("readiness", (evidence, policy, to, run_name, tuple(cluster or ())), not_before, master, output)
 
 
@@ -94,7 +95,12 @@ def report(
     ],
     output: Annotated[Path, typer.Option("--out", metavar="FILE", help="A new file for the page, in HTML.")],
 ) -> None:
-    """What was found, as one page for people: no network, no other files, no Spark."""
+    """Write results as one HTML page.
+
+    The page needs no network and no other files, and making it needs no Spark.
+    """
+
+    from kafka_recovery.cli.fleet.report import write_report
 
     async def reported() -> ExitCode:
         found = await asyncio.to_thread(write_report, results, output)
@@ -165,6 +171,8 @@ async def _or_given_up(work: asyncio.Future[Manifest]) -> Manifest:
 
 
 def _shown(manifest: Manifest, name: str) -> Any:
+    from rich.console import Group
+
     numbers = asdict(manifest.summary)
     headings = tuple(map(str.capitalize, _NUMBERS))
     row = [numbers["clusters"], numbers["partitions"], *(numbers[name] for name in _NUMBERS)]

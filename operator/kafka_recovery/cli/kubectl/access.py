@@ -7,13 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, Protocol
 
 import yaml
@@ -22,6 +19,7 @@ from kubernetes.config import ConfigException, list_kube_config_contexts, load_k
 from kubernetes.config.kube_config import KUBE_CONFIG_DEFAULT_LOCATION, KubeConfigMerger
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
+from kafka_recovery.cli.kubectl.reach import Reach
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import (
     LONGEST_TEXT,
@@ -37,7 +35,6 @@ from kafka_recovery.kube.resources.fields import NAME
 
 PATIENCE = (5.0, 30.0)
 """Seconds until a connection stands, and between two pieces of an answer."""
-PROGRAM = "kubectl kafka-recovery"
 NO_SUCH_KIND = "NoSuchKind"
 """Reason of a NotFound that comes from a server which never heard of the kind."""
 
@@ -71,21 +68,6 @@ class Kubernetes(Protocol):
     def text(self, path: str, params: Mapping[str, str]) -> str:
         """What is no object: a log."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Reach:
-    """Which API server, as whom, and where; each as given, None: as the kubeconfig says."""
-
-    kubeconfig: Path | None = None
-    context: str | None = None
-    namespace: str | None = None
-
-    def command(self, words: str) -> str:
-        """A command line that reaches the same place, to be pasted into a shell."""
-        given = (("--kubeconfig", self.kubeconfig), ("--context", self.context), ("--namespace", self.namespace))
-        options = "".join(f" {option} {shlex.quote(str(value))}" for option, value in given if value)
-        return f"{PROGRAM} {words}{options}"
 
 
 class Loop:

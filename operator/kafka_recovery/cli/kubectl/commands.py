@@ -1,50 +1,84 @@
-"""`kubectl kafka-recovery`: the commands and their options. kubectl hands over everything behind the plugin's name."""
+"""`kubectl kafka-recovery`: the commands and their options. kubectl hands over everything behind the plugin's name.
+
+A command imports what it alone needs: nobody who asks for help waits for the Kubernetes client.
+"""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, ParamSpec, TypeAlias
 
 import typer
 
-from kafka_recovery.cli.kubectl import bundle, saying, standing, steering
-from kafka_recovery.cli.kubectl import plans as shown
-from kafka_recovery.cli.kubectl.access import PROGRAM, Reach
-from kafka_recovery.cli.kubectl.steering import Which
-from kafka_recovery.cli.kubectl.troubles import Session, run
+from kafka_recovery.cli.kubectl import suggested
+from kafka_recovery.cli.kubectl.reach import PROGRAM, Reach
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.options import OutputForm
+from kafka_recovery.cli.terminal.programs import Version, program
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import leave
+from kafka_recovery.cli.terminal.text import complain
 
-_EXIT_CODES = """Exit codes: 0 done; 1 assignment orders not restored yet; 2 bad input; 3 API server unavailable, or it
-refuses us; 4 a person has to say yes first, to this very plan; 70 a bug; 130 stopped by SIGINT."""
+if TYPE_CHECKING:
+    from kafka_recovery.cli.kubectl.troubles import Session
 
-app = typer.Typer(
-    name=PROGRAM,
-    help="What waits for whom in Kafka recoveries, and what you say to it. Works with your kubeconfig and your rights.",
-    epilog=_EXIT_CODES,
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
+_EXIT_CODES = """Exit codes: 0 done; 1 assignment orders not restored yet; 2 bad input; 3 API server unavailable, or
+access refused; 4 a person has to say yes first, to this very plan; 70 a bug; 130 stopped by SIGINT."""
+
+app = program(
+    PROGRAM,
+    "Inspect and approve Kafka partition recoveries, with your kubeconfig and your rights.",
+    _EXIT_CODES,
+    completes=False,  # kubectl completes its plugins, see `completion`
 )
 
+
+@app.callback()
+def root(version: Version = False) -> None:
+    """What every command has before it."""
+
+
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", metavar="NAME", help="Where. [default: the context's namespace]")
+    str | None,
+    typer.Option("--namespace", "-n", metavar="NAME", help="Namespace of the objects. [default: the context's]"),
 ]
-Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Of the kubeconfig.")]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", metavar="NAME", help="Context of the kubeconfig to use. [default: the current one]"),
+]
 Kubeconfig = Annotated[
-    Path | None, typer.Option("--kubeconfig", metavar="FILE", help="[default: $KUBECONFIG, else ~/.kube/config]")
+    Path | None,
+    typer.Option(
+        "--kubeconfig", metavar="FILE", help="The kubeconfig to use. [default: $KUBECONFIG, else ~/.kube/config]"
+    ),
 ]
-Recovery = Annotated[str, typer.Argument(metavar="NAME", help="A PartitionRecovery, as status shows it.")]
-AnyRecovery = Annotated[str | None, typer.Argument(metavar="[NAME]", help="A PartitionRecovery.")]
-OneCluster = Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="A WatchedCluster instead.")]
+Recovery = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME", help="A PartitionRecovery, as status shows it.", autocompletion=suggested.recoveries
+    ),
+]
+AnyRecovery = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="NAME",
+        help="A PartitionRecovery, as status shows it.",
+        show_default=False,
+        autocompletion=suggested.recoveries,
+    ),
+]
+OneCluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster", metavar="NAME", help="A WatchedCluster instead of a recovery.", autocompletion=suggested.clusters
+    ),
+]
 Everything = Annotated[
     bool, typer.Option("--all", help="The whole operator; --namespace is then the one that it runs in.")
 ]
@@ -52,14 +86,16 @@ EarlierPlan = Annotated[
     str | None,
     typer.Option("--plan", metavar="DIGEST", help="An earlier plan: 6 or more first digits, as plans lists them."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Don't ask.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Yes: do it without asking.")]
 YesToDigest = Annotated[
     str | None, typer.Option("--yes", "-y", metavar="DIGEST", help="Don't ask: this is the plan that was read.")
 ]
 Why = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for those who read it later.")]
 WhyNot = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: the recovery ends with it.")]
 
-Act = Callable[[Session], ExitCode]
+_EXTRA = ("aiohttp", "kubernetes", "urllib3")
+
+Act: TypeAlias = "Callable[[Session], ExitCode]"
 P = ParamSpec("P")
 
 
@@ -71,7 +107,22 @@ def _reaching(
     output: OutputForm = Output.TABLE,
 ) -> Callable[[Act], NoReturn]:
     """Where every command acts and how it shows its result: these options come with each of them."""
+    from kafka_recovery.cli.kubectl.troubles import run
+
     return lambda act: run(click.obj, Reach(kubeconfig, context, namespace), output, act)
+
+
+@contextmanager
+def _libraries() -> Iterator[None]:
+    """They come with an extra that not everybody has installed: say so and leave."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        library = str(missing.name).partition(".")[0]
+        if library not in _EXTRA:
+            raise
+        complain(f"{library} is not installed; pip install '.[operator]' in its checkout")
+        raise typer.Exit(ExitCode.BAD_INPUT) from None
 
 
 def command(meant: Callable[P, Act]) -> Callable[P, Act]:
@@ -80,29 +131,46 @@ def command(meant: Callable[P, Act]) -> Callable[P, Act]:
 
     @functools.wraps(meant)
     def whole(**given: Any) -> NoReturn:
-        _reaching(**{name: given.pop(name) for name in shared})(meant(**given))  # type: ignore[call-arg]
+        with _libraries():
+            reached = _reaching(**{name: given.pop(name) for name in shared})
+            act = meant(**given)  # type: ignore[call-arg]
+        reached(act)
 
     options = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in (*own.values(), *shared.values())]
-    whole.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined] # it is what typer reads
+    # typer reads both.
+    whole.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    whole.__annotations__ = {each.name: each.annotation for each in options}
     app.command()(whole)
     return meant
 
 
 @command
 def status(name: AnyRecovery = None) -> Act:
-    """Show clusters and recoveries, and what waits for whom."""
+    """Show clusters, recoveries, who must act."""
+    from kafka_recovery.cli.kubectl import standing
+
     return lambda session: standing.status(session, name)
 
 
 @command
 def plan(name: Recovery, digest: EarlierPlan = None) -> Act:
-    """Show what the operator would do about a recovery, until when that holds, and what to type next."""
+    """Show a recovery's plan.
+
+    What the operator would do, until when that holds, and what to type next.
+    """
+    from kafka_recovery.cli.kubectl import plans as shown
+
     return lambda session: shown.plan(session, name, digest)
 
 
 @command
 def plans(name: Recovery) -> Act:
-    """List the plans of a recovery, the newest first, and what became of each."""
+    """List a recovery's plans, the newest first.
+
+    With what became of each.
+    """
+    from kafka_recovery.cli.kubectl import plans as shown
+
     return lambda session: shown.plans(session, name)
 
 
@@ -113,37 +181,67 @@ def explain(
     ],
     digest: EarlierPlan = None,
 ) -> Act:
-    """Say why one partition is decided as it is; without NAME, in the open recovery that has it."""
+    """Explain the decision on one partition.
+
+    Without NAME: in the open recovery that has the partition.
+    """
+    from kafka_recovery.cli.kubectl import plans as shown
+
     return lambda session: shown.explain(session, words, digest)
 
 
 @command
 def approve(name: Recovery, yes: YesToDigest = None, reason: Why = None) -> Act:
-    """Show the plan of a recovery, ask, and approve exactly that plan in your own name."""
+    """Approve exactly one plan, in your name.
+
+    Shows the plan of the recovery and asks first.
+    """
+    from kafka_recovery.cli.kubectl import saying
+
     return lambda session: saying.approve(session, name, yes, reason)
 
 
 @command
 def refuse(name: Recovery, reason: WhyNot, yes: Yes = False) -> Act:
-    """Ask, and say no to the plan of a recovery in your own name, which ends it."""
+    """Refuse a plan, in your name: it ends.
+
+    Asks first. A refusal ends the recovery, and can't be taken back.
+    """
+    from kafka_recovery.cli.kubectl import saying
+
     return lambda session: saying.refuse(session, name, reason, yes)
 
 
 @command
 def suspend(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
-    """Begin no further wave: of a recovery, a cluster, or at all."""
-    return lambda session: steering.suspend(session, Which(name, cluster, everything), True)
+    """Begin no further wave until resume.
+
+    Of one recovery, of one cluster, or of the whole operator. What was begun is brought to its end.
+    """
+    from kafka_recovery.cli.kubectl import steering
+
+    return lambda session: steering.suspend(session, steering.Which(name, cluster, everything), True)
 
 
 @command
 def resume(name: AnyRecovery = None, cluster: OneCluster = None, everything: Everything = False) -> Act:
-    """Let go on what was suspended."""
-    return lambda session: steering.suspend(session, Which(name, cluster, everything), False)
+    """Go on after suspend.
+
+    With one recovery, one cluster, or the whole operator. Whatever else is suspended stays so.
+    """
+    from kafka_recovery.cli.kubectl import steering
+
+    return lambda session: steering.suspend(session, steering.Which(name, cluster, everything), False)
 
 
 @command
 def abort(name: Recovery, yes: Yes = False) -> Act:
-    """Stop a recovery for good: assignment orders are restored, new leaders stay."""
+    """Stop a recovery for good.
+
+    Asks first. Assignment orders are restored; new leaders stay: an election has no undo.
+    """
+    from kafka_recovery.cli.kubectl import steering
+
     return lambda session: steering.abort(session, name, yes)
 
 
@@ -153,7 +251,12 @@ def undo(
     yes: Yes = False,
     timeout: Annotated[int, typer.Option(min=1, metavar="SECONDS", help="How long to wait.")] = 600,
 ) -> Act:
-    """Abort a recovery and wait until its assignment orders are restored. An election has no undo."""
+    """Abort, and wait for restored orders.
+
+    Asks first. Waits until assignment orders are restored; new leaders stay: an election has no undo.
+    """
+    from kafka_recovery.cli.kubectl import steering
+
     return lambda session: steering.undo(session, name, yes, timedelta(seconds=timeout))
 
 
@@ -166,7 +269,12 @@ def support_bundle(
         str | None, typer.Option(metavar="NAME", help="Where the operator runs. [default: as --namespace]")
     ] = None,
 ) -> Act:
-    """Pack what others need to understand an incident: objects, plans, events, logs. No Secrets."""
+    """Pack objects, plans, events and logs.
+
+    All that others need to understand an incident. No Secrets.
+    """
+    from kafka_recovery.cli.kubectl import bundle
+
     return lambda session: bundle.support_bundle(session, out, operator_namespace)
 
 

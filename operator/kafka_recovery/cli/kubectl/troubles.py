@@ -11,7 +11,8 @@ from typing import NoReturn
 
 import typer
 
-from kafka_recovery.cli.kubectl.access import NO_SUCH_KIND, PROGRAM, Kubernetes, Reach, opened, sound_name
+from kafka_recovery.cli.kubectl.access import NO_SUCH_KIND, Kubernetes, opened, sound_name
+from kafka_recovery.cli.kubectl.reach import PROGRAM, Reach
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import Output
 from kafka_recovery.cli.terminal.running import Refusal

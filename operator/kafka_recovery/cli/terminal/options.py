@@ -20,7 +20,7 @@ CommandConfig = Annotated[
     typer.Option(
         "--command-config",
         metavar="FILE",
-        help="Java properties with the client's security settings, as Kafka's tools read.",
+        help="Security settings of the client, as Java properties: the file that Kafka's own tools take.",
     ),
 ]
 BootstrapController = Annotated[
@@ -82,7 +82,7 @@ ReplicaLogInfoKey = Annotated[
 ]
 OutputForm = Annotated[Output, typer.Option("--output", "-o", help="The form of the result on stdout.")]
 AllOffline = Annotated[
-    bool, typer.Option("--all-offline-partitions", help="Every partition without a leader that we may see.")
+    bool, typer.Option("--all-offline-partitions", help="Every partition without a leader that the principal may see.")
 ]
 Partitions = Annotated[
     list[str] | None,

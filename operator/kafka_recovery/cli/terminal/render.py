@@ -1,4 +1,7 @@
-"""The result on stdout: tables for people, JSON and YAML for programs. Nothing else is ever written there."""
+"""The result on stdout: tables for people, JSON and YAML for programs. Nothing else is ever written there.
+
+What draws tables is imported where something is drawn: a program's help and its options need none of it.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,13 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from enum import StrEnum
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
-import yaml
-from rich.console import Console, Group, RenderableType
-from rich.text import Text
-
-from kafka_recovery.cli.terminal.layout import Rows
 from kafka_recovery.formats.printable import printable
+
+if TYPE_CHECKING:
+    from rich.console import Group, RenderableType
+    from rich.text import Text
 
 _WIDTH_OF_FILES = 200
 """Columns where there is no terminal to ask: wide enough that no word of a table is broken."""
@@ -40,6 +42,8 @@ def write_result(output: Output, data: Any, shown: RenderableType, command: str 
     elif output is Output.JSON:
         text = json.dumps(data, indent=2) + "\n"
     else:
+        import yaml
+
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=False, width=_WIDTH_OF_FILES)
     _write(sys.stdout, text)
 
@@ -52,20 +56,30 @@ def write_aside(shown: RenderableType) -> None:
 
 def cell(value: object, style: str = "") -> Text:
     """Any value as text that is never taken for markup; None is unknown and shown as a question mark."""
+    from rich.text import Text
+
     return Text("?" if value is None else printable(str(value)), style=style, overflow="fold")
 
 
 def table(*headings: str, rows: Iterable[Iterable[object]]) -> RenderableType:
     """A table that fits the terminal, whatever its width."""
+    from rich.text import Text
+
+    from kafka_recovery.cli.terminal.layout import Rows
+
     return Rows(headings, [[value if isinstance(value, Text) else cell(value) for value in row] for row in rows])
 
 
 def lines(*texts: str) -> Group:
     """Sentences, one a line; indentation is kept."""
+    from rich.console import Group
+
     return Group(*(cell(text) for text in texts))
 
 
 def _drawn(shown: RenderableType, stream: TextIO) -> str:
+    from rich.console import Console
+
     columns = os.environ.get("COLUMNS", "")
     width = None if stream.isatty() else int(columns) if columns.isdecimal() and int(columns) else _WIDTH_OF_FILES
     console = Console(file=stream, width=width, markup=False, highlight=False, emoji=False)

@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
-from kafka_recovery.cli.kubectl.access import Kubernetes, Reach
+from kafka_recovery.cli.kubectl.access import Kubernetes
+from kafka_recovery.cli.kubectl.reach import Reach
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.sameness import changes
 from kafka_recovery.domain.election import ALL_OFFLINE
