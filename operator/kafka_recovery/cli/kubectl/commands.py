@@ -79,6 +79,21 @@ OneCluster = Annotated[
         "--cluster", metavar="NAME", help="A WatchedCluster instead of a recovery.", autocompletion=suggested.clusters
     ),
 ]
+AllNamespaces = Annotated[
+    bool, typer.Option("--all-namespaces", "-A", help="Of all namespaces; --namespace says nothing then.")
+]
+Selector = Annotated[
+    str | None,
+    typer.Option(
+        "--selector",
+        "-l",
+        metavar="LABELS",
+        help="Only recoveries with these labels, such as kafka-recovery.dev/cluster=prod, and their clusters.",
+    ),
+]
+Watch = Annotated[
+    bool, typer.Option("--watch", "-w", help="Show it again whenever it changes: until NAME has finished, or Ctrl-C.")
+]
 Everything = Annotated[
     bool, typer.Option("--all", help="The whole operator; --namespace is then the one that it runs in.")
 ]
@@ -145,11 +160,20 @@ def command(meant: Callable[P, Act]) -> Callable[P, Act]:
 
 
 @command
-def status(name: AnyRecovery = None) -> Act:
-    """Show clusters, recoveries, who must act."""
-    from kafka_recovery.cli.kubectl import standing
+def status(
+    name: AnyRecovery = None,
+    all_namespaces: AllNamespaces = False,
+    selector: Selector = None,
+    watch: Watch = False,
+) -> Act:
+    """Show clusters, recoveries, who must act.
 
-    return lambda session: standing.status(session, name)
+    With NAME: one recovery, with its plans, its approvals and what may be done.
+    """
+    from kafka_recovery.cli.kubectl import status as shown
+    from kafka_recovery.cli.kubectl.overview import Part
+
+    return lambda session: shown.status(session, name, Part(all_namespaces, selector), watch)
 
 
 @command

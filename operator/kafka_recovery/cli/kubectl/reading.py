@@ -152,10 +152,14 @@ def incident(session: Session, name: str) -> Incident:
     return Incident(read_recovery(found), found)
 
 
-def incidents(session: Session) -> list[Incident]:
-    """The namespace's recoveries, the youngest first. One that can't be understood is complained of and left out."""
+def incidents(session: Session, everywhere: bool = False, selector: str | None = None) -> list[Incident]:
+    """Recoveries, the youngest first, with these labels. One that can't be understood is complained of and left out.
+
+    `everywhere`: of all namespaces.
+    """
     found = []
-    for each in session.api.list_all(RECOVERIES.path(session.namespace)):
+    params = {"labelSelector": selector} if selector is not None else None
+    for each in session.api.list_all(RECOVERIES.path(None if everywhere else session.namespace), params):
         try:
             found.append(Incident(read_recovery(each), each))
         except InvalidDocument as error:
@@ -163,10 +167,10 @@ def incidents(session: Session) -> list[Incident]:
     return sorted(found, key=lambda each: (each.recovery.meta.created_at, each.name), reverse=True)
 
 
-def clusters(session: Session) -> list[Object]:
-    """The namespace's clusters, by name."""
-    found = session.api.list_all(CLUSTERS.path(session.namespace))
-    return sorted(found, key=lambda each: str(each["metadata"]["name"]))
+def clusters(session: Session, everywhere: bool = False) -> list[Object]:
+    """The namespace's clusters, or all there are, by name."""
+    found = session.api.list_all(CLUSTERS.path(None if everywhere else session.namespace))
+    return sorted(found, key=lambda each: (str(each["metadata"]["namespace"]), str(each["metadata"]["name"])))
 
 
 def earlier_plan(session: Session, incident: Incident, prefix: str) -> tuple[PlanTold, Plan]:

@@ -1,61 +1,35 @@
-"""`status`: clusters, recoveries, and what waits for whom."""
+"""`status NAME`: one recovery, with everything that is known about it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.aftermath import aftermath
+from kafka_recovery.cli.kubectl.overview import Standing, name_of, next_command, observed, plain, suspended
 from kafka_recovery.cli.kubectl.plans import became, plans_table
 from kafka_recovery.cli.kubectl.pods import where_they_run
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
-from kafka_recovery.cli.terminal.exit_codes import ExitCode
-from kafka_recovery.cli.terminal.render import lines, table, write_result
+from kafka_recovery.cli.terminal.render import lines, table
 from kafka_recovery.cli.terminal.tables import card_table
 from kafka_recovery.decision.card import card
-from kafka_recovery.domain.counts import Whereabouts
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.recoveries.plan_history import Became
-from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY
 from kafka_recovery.kube.resources.fields import Word
 from kafka_recovery.kube.resources.kinds import APPROVALS
-from kafka_recovery.recovery.supervision import Authority
-
-_FINISHED_SHOWN = 10
 
 
-def status(session: Session, name: str | None) -> ExitCode:
-    """The whole namespace, or one recovery with everything that is known about it."""
-    return _one(session, name) if name else _all(session)
-
-
-def _all(session: Session) -> ExitCode:
-    clusters, found = reading.clusters(session), reading.incidents(session)
-    now = datetime.now(UTC)
-    still = [each for each in found if not each.finished]
-    finished = [each for each in found if each.finished]
-    document = {"clusters": [_plain(each) for each in clusters], "recoveries": [_plain(each.obj) for each in found]}
-    shown = Group(
-        _cluster_table(clusters, session.namespace),
-        lines(""),
-        _recovery_table([*still, *finished[:_FINISHED_SHOWN]], clusters, now),
-        lines(*_left_out(len(finished) - _FINISHED_SHOWN)),
-    )
-    write_result(session.output, document, shown, _next(session, still))
-    return ExitCode.DONE
-
-
-def _one(session: Session, name: str) -> ExitCode:
+def standing(session: Session, name: str) -> Standing:
+    """One recovery. Raises ApiError, InvalidDocument."""
     incident = reading.incident(session, name)
-    clusters = [each for each in reading.clusters(session) if _name(each) == incident.recovery.cluster_name]
+    clusters = [each for each in reading.clusters(session) if name_of(each) == incident.recovery.cluster_name]
     said = _words_about(session, incident)
     after = list(aftermath(session, incident, next(iter(clusters), None)))
     parts = (
@@ -68,10 +42,9 @@ def _one(session: Session, name: str) -> ExitCode:
         _said(said),
     )
     shown = Group(*(part for each in parts for part in each))
-    document = {"recovery": _plain(incident.obj), "approvals": [_plain(each) for each in said]}
-    following = _before_a_start(session, incident) or _next(session, [incident])
-    write_result(session.output, document, shown, following)
-    return ExitCode.DONE
+    document = {"recovery": plain(incident.obj), "approvals": [plain(each) for each in said]}
+    following = _before_a_start(session, incident) or next_command(session, [incident])
+    return Standing(document, shown, following, incident.finished)
 
 
 def _words_about(session: Session, incident: Incident) -> list[Object]:
@@ -80,75 +53,6 @@ def _words_about(session: Session, incident: Incident) -> list[Object]:
     found = session.api.list_all(APPROVALS.path(session.namespace), params)
     ours = [each for each in found if each["spec"]["recoveryRef"]["uid"] == incident.recovery.meta.uid]
     return sorted(ours, key=lambda each: str(each["metadata"]["creationTimestamp"]))
-
-
-def _cluster_table(clusters: Sequence[Object], namespace: str) -> RenderableType:
-    if not clusters:
-        return lines(f"No WatchedCluster in namespace {namespace}.")
-    headings = ("Cluster", "Authority", "Ready", "Kafka", "Offline", "Note")
-    return table(*headings, rows=[_cluster_row(each) for each in clusters])
-
-
-def _cluster_row(cluster: Object) -> tuple[object, ...]:
-    spec, seen = cluster.get("spec") or {}, cluster.get("status") or {}
-    conditions = {str(each.get("type")): each for each in seen.get("conditions") or ()}
-    notes = [
-        "suspended" if spec.get("suspend") else "",
-        "isolated" if conditions.get("Isolated", {}).get("status") == "True" else "",
-        *(_why_not(conditions.get(kind, {})) for kind in ("Ready", "KafkaHealthy")),
-    ]
-    offline = seen.get("offlinePartitions")
-    return (
-        _name(cluster),
-        spec.get("authority", "Observe"),
-        _word(conditions.get("Ready"), "yes", "no"),
-        _word(conditions.get("KafkaHealthy"), "healthy", "sick"),
-        offline,
-        ", ".join(dict.fromkeys(note for note in notes if note)) or "-",
-    )
-
-
-def _word(condition: Mapping[str, object] | None, good: str, bad: str) -> str | None:
-    """None is shown as unknown."""
-    return {"True": good, "False": bad}.get(str((condition or {}).get("status")))
-
-
-def _why_not(condition: Mapping[str, object]) -> str:
-    return str(condition.get("reason", "")) if condition.get("status") == "False" else ""
-
-
-def _recovery_table(found: Sequence[Incident], clusters: Sequence[Object], now: datetime) -> RenderableType:
-    if not found:
-        return lines("No recoveries.")
-    suspended, observed = _suspended(clusters), _observed(clusters)
-    rows = (
-        (
-            each.name,
-            each.state,
-            _done(each),
-            waits_for(each, suspended, observed),
-            _age(now, each.recovery.meta.created_at),
-            each.recovery.cluster_name,
-        )
-        for each in found
-    )
-    return table("Recovery", "State", "Done", "Waits for", "Age", "Cluster", rows=rows)
-
-
-def _done(incident: Incident) -> str:
-    counts = incident.counts
-    return f"{counts[Whereabouts.RECOVERED]}/{counts.total}" if counts else "-"
-
-
-def _left_out(count: int) -> Iterator[str]:
-    if count > 0:
-        yield f"… and {count} more that finished; -o json shows all of them"
-
-
-def _next(session: Session, open_ones: Sequence[Incident]) -> str:
-    """What to type where somebody is waited for, the longest first."""
-    asking = [each.name for each in open_ones if each.asks and each.state != OBSERVE_ONLY]
-    return f"Next: {session.command(f'plan {asking[-1]}')}" if asking else ""
 
 
 def _before_a_start(session: Session, incident: Incident) -> str:
@@ -165,7 +69,7 @@ def _heading(incident: Incident, clusters: Sequence[Object], said: Sequence[Obje
         f"{incident.name}: {incident.state} (cluster {recovery.cluster_name}){_unused(incident, said)}",
         f"  {incident.message}",
         f"Partitions: {counts}",
-        f"Waits for: {waits_for(incident, _suspended(clusters), _observed(clusters))}",
+        f"Waits for: {waits_for(incident, suspended(clusters), observed(clusters))}",
     )
 
 
@@ -255,31 +159,3 @@ def _accepted(condition: Mapping[str, object]) -> str:
     if not condition:
         return "not yet"
     return "yes" if condition.get("status") == "True" else f"no: {condition.get('reason')}"
-
-
-def _suspended(clusters: Sequence[Object]) -> dict[str, bool]:
-    return {_name(each): bool((each.get("spec") or {}).get("suspend")) for each in clusters}
-
-
-def _observed(clusters: Sequence[Object]) -> set[str]:
-    """An approval of their plans does nothing."""
-    default = str(Authority.OBSERVE)
-    return {_name(each) for each in clusters if (each.get("spec") or {}).get("authority", default) == Authority.OBSERVE}
-
-
-def _name(obj: Object) -> str:
-    return str(obj["metadata"]["name"])
-
-
-def _plain(obj: Object) -> Object:
-    """Without the server's book-keeping."""
-    return obj | {"metadata": {key: value for key, value in obj["metadata"].items() if key != "managedFields"}}
-
-
-def _age(now: datetime, since: datetime) -> str:
-    """As kubectl writes it: the largest unit only."""
-    seconds = max(0, int((now - since).total_seconds()))
-    for unit, length in (("d", 86400), ("h", 3600), ("m", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds // length}{unit}"
-    return f"{seconds}s"

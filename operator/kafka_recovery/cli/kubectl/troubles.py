@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import NoReturn
 
@@ -37,9 +37,11 @@ class Session:
     namespace: str
     output: Output
 
-    def command(self, words: str) -> str:
-        """A command line that reaches the same place, to be pasted into a shell."""
-        return self.reach.command(words)
+    def command(self, words: str, namespace: str | None = None) -> str:
+        """A command line that reaches the same place, or that namespace of it, to be pasted into a shell."""
+        if namespace is None or namespace == self.namespace:
+            return self.reach.command(words)
+        return replace(self.reach, namespace=namespace).command(words)
 
 
 def run(open_api: Open | None, reach: Reach, output: Output, command: Callable[[Session], ExitCode]) -> NoReturn:

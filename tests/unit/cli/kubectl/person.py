@@ -58,9 +58,17 @@ class SmallKubernetes:
 
     def list_all(self, path: str, params: Mapping[str, str] | None = None) -> list[Object]:
         self._ask(path)
-        found = _at_once(self.memory.list_all(path, params=params))
+        found = [each for at in self._collections(path) for each in _at_once(self.memory.list_all(at, params=params))]
         field, _, value = (params or {}).get("fieldSelector", "").partition("=")
         return [each for each in found if not field or _field(each, field) == value]
+
+    def _collections(self, path: str) -> list[str]:
+        """The one of a namespace, or those of all."""
+        group, _, plural = path.rpartition("/")
+        if "/namespaces/" in path:
+            return [path]
+        there = {at.rpartition("/")[0] for at in self.memory.objects if at.startswith(f"{group}/namespaces/")}
+        return sorted(each for each in there if each.endswith(f"/{plural}"))
 
     def create(self, path: str, body: Mapping[str, Any]) -> Object:
         self._ask(path)
@@ -93,7 +101,7 @@ class SmallKubernetes:
         }
         made = {"apiVersion": API_VERSION, "kind": kind.kind, "metadata": meta, "spec": spec}
         made |= {"status": status} if status is not None else {}
-        self.memory.objects[kind.path(NAMESPACE, name)] = made
+        self.memory.objects[kind.path(meta["namespace"], name)] = made
         return str(meta["uid"])
 
     def said(self) -> list[Object]:
