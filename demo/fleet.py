@@ -149,7 +149,7 @@ def look(cluster: Cluster, chance: Random, at: datetime) -> Evidence:
     """What a gather would have seen of it then."""
     brokers = tuple(_broker(cluster, id) for id in range(1, cluster.brokers + 1))
     view = next(broker.id for broker in brokers if broker.reachable)
-    state = ClusterState(cluster.name, "4.1 or later", (), False, view, brokers, at, timedelta(seconds=2))
+    state = ClusterState(cluster.name, "4.1", (), False, view, brokers, at, timedelta(seconds=2))
     return Evidence(state, tuple(_partitions(cluster, chance, at)))
 
 

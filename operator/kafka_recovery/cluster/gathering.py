@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-
-from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
@@ -27,6 +25,7 @@ from kafka_recovery.cluster.together import together
 from kafka_recovery.cluster.versions import ApiVersions
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import (
+    BETWEEN_RELEASES,
     Broker,
     ClusterState,
     Evidence,
@@ -262,7 +261,7 @@ class Gathering:
         mine = view.said
         return ClusterState(
             cluster_id=view.cluster.cluster_id,
-            release=_release(mine),
+            release=_releases([mine, *self._told(view)]),
             features=tuple(sorted(mine.finalized_features.items())),
             elr_enabled=elr,
             view_from=view.at.id,
@@ -271,6 +270,9 @@ class Gathering:
             took=took,
             as_of=view.as_of,
         )
+
+    def _told(self, view: View) -> Iterator[ApiVersions]:
+        return (said for broker, said in view.versions.items() if broker not in self.impostors)
 
     def _broker(self, entry: BrokerEntry, view: View, advances: bool | None) -> Broker:
         """What was said at its address is this broker's, unless another one was found to answer there."""
@@ -382,7 +384,7 @@ def _in_scope(scope: Scope, partitions: Partitions) -> tuple[list[PartitionState
     return states, missing
 
 
-def _release(versions: ApiVersions) -> str:
-    """The release as the newest ListOffsets implies it; a broker does not tell its version otherwise."""
-    newest = versions.max_versions.get(ListOffsetsRequest.API_KEY, 0)
-    return {9: "3.9", 10: "4.0"}.get(newest, "3.8 or earlier" if newest < 9 else "4.1 or later")
+def _releases(told: Iterable[ApiVersions]) -> str | None:
+    """Each release once, oldest first; None where no broker told which it runs."""
+    found = sorted({(each.metadata_version, each.release) for each in told if each.metadata_version is not None})
+    return BETWEEN_RELEASES.join(dict.fromkeys(release for _, release in found if release)) or None

@@ -16,6 +16,20 @@ from uuid import UUID
 from kafka_recovery.cluster.errors import UnsupportedRequest
 from kafka_recovery.cluster.kip_1275 import DESIGNATED
 
+_METADATA_VERSION = "metadata.version"
+
+_RELEASES = (
+    (20, "3.8 or earlier"),
+    (21, "3.9"),
+    (25, "4.0"),
+    (27, "4.1"),
+    (29, "4.2"),
+    (30, "4.3"),
+    (33, "4.4"),
+)
+"""The highest metadata.version of each release, oldest first. Request versions tell less: 4.0 and 4.1 offer the same
+ListOffsets."""
+
 
 @dataclass(frozen=True, slots=True)
 class ApiVersions:
@@ -23,23 +37,34 @@ class ApiVersions:
 
     `min_versions` and `max_versions` by API key. `finalized_features_epoch` is the offset of the metadata log that this
     broker has applied; it stands still when the broker is cut off or the controller is gone. None: it did not say.
+    `metadata_version`: the highest one that it supports; None: it did not say (ApiVersions tells that from v3 on).
     """
 
     min_versions: Mapping[int, int]
     max_versions: Mapping[int, int]
     finalized_features: Mapping[str, int]
     finalized_features_epoch: int | None
+    metadata_version: int | None = None
 
     @classmethod
     def of(cls, response: Any) -> ApiVersions:
         """Read an ApiVersionsResponse."""
-        epoch = response.finalized_features_epoch
+        epoch, supported = response.finalized_features_epoch, response.supported_features or ()
         return cls(
             {api.api_key: api.min_version for api in response.api_keys},
             {api.api_key: api.max_version for api in response.api_keys},
             {feature.name: feature.max_version_level for feature in response.finalized_features or ()},
             epoch if epoch is not None and epoch >= 0 else None,
+            next((each.max_version for each in supported if each.name == _METADATA_VERSION), None),
         )
+
+    @property
+    def release(self) -> str | None:
+        """Which release of Kafka it runs, without the patch level: that no broker tells. None: it did not say."""
+        if self.metadata_version is None:
+            return None
+        newest = (release for highest, release in _RELEASES if self.metadata_version <= highest)
+        return next(newest, f"newer than {_RELEASES[-1][1]}")
 
     def range_of(self, api_key: int) -> tuple[int, int] | None:
         """Lowest and highest version of a request, or None if the broker does not know it."""

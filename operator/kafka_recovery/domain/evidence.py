@@ -189,9 +189,16 @@ class Broker:
     epoch: BrokerEpoch | None = None
 
 
+BETWEEN_RELEASES = ", "
+"""What stands between several releases in `ClusterState.release`."""
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The cluster as a whole. `view_from` is the broker whose metadata was read. `release` is what its APIs imply.
+    """The cluster as a whole. `view_from` is the broker whose metadata was read.
+
+    `release` of Kafka, as the brokers that answered tell it; while they run several, all of them, oldest first, as in
+    `4.0, 4.1`. Brokers tell no patch level, and controllers are not asked. None: nobody told.
 
     `designated_elections`: an election's request can name the leader here (KIP-1275), and is to, so that no assignment
     order has to be altered.
@@ -214,9 +221,14 @@ class ClusterState:
     history_problem: Reason | None = None
 
     @property
+    def releases(self) -> tuple[str, ...]:
+        """Each of those that `release` holds."""
+        return tuple(self.release.split(BETWEEN_RELEASES)) if self.release else ()
+
+    @property
     def lists_fenced(self) -> bool:
         """Whether a broker that is not listed is not registered either; before Kafka 4.0 it may be fenced only."""
-        return self.release is not None and not self.release.startswith("3.")
+        return self.release is not None and not self.release.startswith("3.")  # the oldest of several
 
     def broker(self, broker: BrokerId) -> Broker | None:
         """The broker's entry, or None for one the cluster does not know."""

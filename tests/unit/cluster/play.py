@@ -21,6 +21,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from kafka_recovery.cluster.drivers import Kip1275
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
@@ -128,7 +129,8 @@ class Play:
     turn, the last one ever after. `designates`, `log_info`: brokers that know KIP-1275's election, and its request for
     logs under this key; of that they serve `served` partitions. `epochs`: the brokers' own. `hidden`: topics that are
     not described, and the error that is told instead. `elsewhere`: brokers that are listed under another address.
-    `describes_configs` False: whoever asks lacks DESCRIBE_CONFIGS on the cluster.
+    `describes_configs` False: whoever asks lacks DESCRIBE_CONFIGS on the cluster. `metadata_versions`: the highest that
+    brokers support, where it is not 4.1's, or 3.9's.
     """
 
     members: dict[int, StagedBroker] = field(default_factory=dict)
@@ -150,6 +152,7 @@ class Play:
     hidden: dict[str, int] = field(default_factory=dict)
     elsewhere: dict[int, Address] = field(default_factory=dict)
     describes_configs: bool = True
+    metadata_versions: dict[int, int] = field(default_factory=dict)
 
     @asynccontextmanager
     async def staged(self, *brokers: int) -> AsyncIterator[Play]:
@@ -203,9 +206,19 @@ class Play:
     def api_versions(self, broker: int, heard: Heard) -> Any:
         offers = OFFERED | ({ElectLeadersResponse.API_KEY: 3} if broker in self.designates else {})
         offers |= {self.log_info[broker]: 0} if broker in self.log_info else {}
-        return api_versions(
-            offers if self.lists_fenced else offers | {60: 1}, finalized_features_epoch=self.applied[broker]
+        supports = ApiVersionsResponse.SupportedFeatureKey(
+            name="metadata.version", min_version=7, max_version=self.metadata_versions.get(broker, self._usual_version)
         )
+        return api_versions(
+            offers if self.lists_fenced else offers | {60: 1},
+            finalized_features_epoch=self.applied[broker],
+            supported_features=[supports],
+        )
+
+    @property
+    def _usual_version(self) -> int:
+        """That of Kafka 4.1, or of 3.9."""
+        return 27 if self.lists_fenced else 21
 
     def describe_cluster(self, broker: int, heard: Heard) -> Any:
         entry = DescribeClusterResponse.DescribeClusterBroker

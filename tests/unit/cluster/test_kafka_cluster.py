@@ -24,7 +24,7 @@ from kafka_recovery.domain.evidence import Evidence, Replica
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, TopicPartition
 from kafka_recovery.domain.policy import EvidenceRules
 from unit.cluster.play import EPOCH, ORDERS, PATIENCE, SOON, Log, Play, offline
-from unit.cluster.stage import Heard
+from unit.cluster.stage import Heard, versions
 
 RULES = EvidenceRules(deadline=PATIENCE, attempts=3)
 HURRIED = EvidenceRules(deadline=SOON, attempts=3)
@@ -112,6 +112,41 @@ class TestGathering:
         assert gone
         assert (gone.registered, gone.fenced) == (None, True)
         assert replica(evidence, 1).leads
+
+    @pytest.mark.parametrize(
+        ("metadata_version", "release"),
+        [
+            *((7, "3.8 or earlier"), (20, "3.8 or earlier"), (21, "3.9"), (22, "4.0"), (25, "4.0"), (26, "4.1")),
+            *((27, "4.1"), (28, "4.2"), (29, "4.2"), (30, "4.3"), (31, "4.4"), (33, "4.4"), (34, "newer than 4.4")),
+        ],
+    )
+    async def test_a_release_is_known_by_the_highest_metadata_version_that_brokers_support(
+        self, metadata_version: int, release: str
+    ) -> None:
+        """Request versions tell less: ListOffsets ends at 10 in Kafka 4.0 and in 4.1."""
+        play = disaster(metadata_versions=dict.fromkeys((1, 2, 3), metadata_version))
+        async with play.staged(1, 2, 3):
+            evidence = await gathered(play)
+
+        assert evidence.cluster.release == release
+        assert evidence.cluster.releases == (release,)
+
+    async def test_while_brokers_run_several_releases_all_of_them_are_told(self) -> None:
+        play = disaster(metadata_versions={1: 34, 2: 25, 3: 21})
+        async with play.staged(1, 2, 3):
+            evidence = await gathered(play)
+
+        assert evidence.cluster.releases == ("3.9", "4.0", "newer than 4.4")
+        assert not evidence.cluster.lists_fenced
+
+    async def test_a_broker_that_tells_no_metadata_version_tells_no_release(self) -> None:
+        play = disaster()
+        async with play.staged(1, 2, 3):
+            for member in play.members.values():
+                member.roles["ApiVersions"] = versions()
+            evidence = await gathered(play)
+
+        assert (evidence.cluster.release, evidence.cluster.releases) == (None, ())
 
     async def test_a_failed_log_directory_is_known_from_the_controller_too(self) -> None:
         """KIP-858: the controller would pass the replica over, even while the broker still answers about it."""

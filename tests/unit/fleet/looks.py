@@ -25,7 +25,7 @@ def look(cluster: str = "prod", at: datetime = NOON, partitions: int = 3) -> Evi
     """Brokers 1 and 2, of which 2 is fenced; both hold every partition of `orders`, and only 1 was measured."""
     state = ClusterState(
         cluster_id=cluster,
-        release="4.1 or later",
+        release="4.1",
         features=(("metadata.version", 27),),
         elr_enabled=None,
         view_from=BrokerId(1),

@@ -59,7 +59,7 @@ def test_a_row_alone_tells_what_a_decision_looks_at() -> None:
 
     assert row["cluster"] == {
         "id": "prod",
-        "release": "4.1 or later",
+        "release": "4.1",
         "elr_enabled": None,
         "view_from": 1,
         "view_advances": True,

@@ -231,7 +231,7 @@ class FakeKafka:
         """What the process that looks has seen of it."""
         self.relay: Relay | None = None
         """Through whom requests go that change something, where that is to be known."""
-        self.release = "4.1 or later"
+        self.release = "4.1"
         """Before Kafka 4.0 brokers that are fenced are not listed."""
         self.designates = False
         """Whether an election names its leader, as KIP-1275 has it, and takes nobody else."""

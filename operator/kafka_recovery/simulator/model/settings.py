@@ -19,13 +19,12 @@ class IsrRpc(Enum):
     """KIP-343's IsrChangeRequest, with incarnation ids."""
 
 
-_METADATA_LEVELS = {"3.9": 21, "4.0": 25}
-_NEWEST_METADATA_LEVEL = 27
+_METADATA_LEVELS = {"3.9": 21, "4.0": 25, "4.1": 27, "4.2": 29, "4.3": 30, "4.4": 33}
 
 
 def metadata_level(release: str) -> int:
-    """The number of metadata.version that a release of Kafka has at first."""
-    return _METADATA_LEVELS.get(release, _NEWEST_METADATA_LEVEL)
+    """The highest metadata.version of a release of Kafka, which a new cluster begins with; of others that of 4.4."""
+    return _METADATA_LEVELS.get(release, _METADATA_LEVELS["4.4"])
 
 
 @dataclass(frozen=True, slots=True)

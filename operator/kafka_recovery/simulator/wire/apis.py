@@ -76,7 +76,7 @@ _KNOWN = (
     Known(
         consumer.ListOffsetsRequest,
         consumer.ListOffsetsResponse,
-        {_ANY: (1, 8), (3, 9): (1, 9), (4, 0): (1, 10), (4, 1): (1, 11)},
+        {_ANY: (1, 8), (3, 9): (1, 9), (4, 0): (1, 10), (4, 2): (1, 11)},
         logs.list_offsets,
     ),
     Known(

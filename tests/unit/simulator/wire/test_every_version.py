@@ -21,6 +21,7 @@ from kafka_recovery.cluster.kip_1275 import ElectLeadersRequest, GetReplicaLogIn
 from kafka_recovery.cluster.metadata import topic_uuid
 from kafka_recovery.domain.ids import TopicId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
+from kafka_recovery.simulator.model.settings import Settings
 from kafka_recovery.simulator.model.switches import WITH_KIP_1275
 from unit.simulator.wire.asking import Client
 
@@ -30,7 +31,7 @@ FIVE_RECORDS = TopicPartition("orders", 0)
 @pytest.fixture
 def kafka() -> SimulatedKafka:
     """Three brokers; orders-0 holds five acknowledged records."""
-    kafka = SimulatedKafka(1, switches=WITH_KIP_1275)
+    kafka = SimulatedKafka(1, settings=Settings(release="4.4"), switches=WITH_KIP_1275)
     kafka.create_topic("orders", [[1, 2, 3], [2, 3, 1]], min_isr=2)
     kafka.producer("writer", FIVE_RECORDS).send(5)
     kafka.run_for(2)

@@ -96,6 +96,7 @@ def test_a_client_that_does_not_say_what_it_is_is_refused() -> None:
     [
         (Settings(release="3.9", elr=False, fenced_listed=False), 1, 9, 17, 0),
         (Settings(release="4.0"), 2, 10, 17, 0),
+        (Settings(release="4.1"), 2, 10, 18, 1),
         (Settings(release="4.4"), 2, 11, 18, 1),
     ],
     ids=lambda value: value.release if isinstance(value, Settings) else None,
