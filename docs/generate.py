@@ -22,6 +22,7 @@ import generate_api
 import generate_life
 from generate_reasons import FILLED_IN, Unexplained, collected, members
 
+from kafka_recovery.decision.known_bugs import KNOWN_BUGS
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 
 DOCS = Path(__file__).parent
@@ -213,10 +214,20 @@ say it.
 """
 
 
+_BUGS_FILE = "decision/known_bugs.py"
+BUGS = """\
+A plan says which of these its partitions may meet. Brokers tell their release without the patch level, and controllers
+are not asked for theirs: **that a plan names none does not mean that none is there.** While brokers run several
+releases, the bugs of all of them count; if none told its release, all of these. *Met on*: releases on which the project
+saw it; `–`: known from reading only, and the releases are as far as was found.
+"""
+
+
 def wanted() -> str:
     """What docs/reference.md should hold. Raises Unexplained."""
     parts = [HEAD, "## Reasons\n", *_reasons(), "## Conditions\n", *_conditions(), "## Events\n", *_events()]
-    return "\n".join([*parts, "## Metrics\n", *_metrics(), "## Exit codes\n", *_exit_codes(), "## Words\n", *_words()])
+    parts += ["## Metrics\n", *_metrics(), "## Exit codes\n", *_exit_codes(), "## Words\n", *_words()]
+    return "\n".join([*parts, "## Known bugs of Kafka\n", *_known_bugs()])
 
 
 def life() -> str:
@@ -275,6 +286,23 @@ def _words() -> Iterator[str]:
     for title, sentence, file, name, where in WORDS:
         yield f"### {title}\n\n{sentence} [More]({where})\n"
         yield _table(("word", ""), ((f"`{word}`", _cell(says)) for word, says in members(file, name)))
+
+
+def _known_bugs() -> Iterator[str]:
+    yield BUGS
+    yield _table(("answer", ""), ((f"`{word}`", _cell(says)) for word, says in members(_BUGS_FILE, "Answer")))
+    rows = (
+        (
+            bug.issue,
+            bug.releases,
+            ", ".join(bug.seen) or "–",
+            _cell(f"{bug.happens} {bug.costs}"),
+            _cell(bug.to_do),
+            f"`{bug.answer}`",
+        )
+        for bug in KNOWN_BUGS
+    )
+    yield _table(("bug", "Kafka", "met on", "what happens", "what to do", "answer"), rows)
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

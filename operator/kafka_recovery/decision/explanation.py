@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
+from kafka_recovery.decision.known_bugs import met
 from kafka_recovery.decision.logs import lacks
 from kafka_recovery.decision.loss import BEST_FIRST, cost_of
 from kafka_recovery.decision.order import BY_COST, FACTS, ORDERS
@@ -97,7 +98,11 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         loss=_loss_in_words(decision.loss),
         history=_history_in_words(partition.history),
         either_way=() if led else tuple(_either_way(decision, partition, ranking)),
-        warnings=decision.warnings + tuple(_order_warning(partition, ranking, rule, around)),
+        warnings=(
+            *decision.warnings,
+            *_order_warning(partition, ranking, rule, around),
+            *map(str, met(around.cluster, [partition])),
+        ),
         would_change=() if led else tuple(_would_change(decision, partition, ranking)),
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
         since=tuple(_since(partition, led)),

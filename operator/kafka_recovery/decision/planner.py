@@ -14,6 +14,7 @@ from kafka_recovery.decision.budget import within_budget
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Standing, judge
+from kafka_recovery.decision.known_bugs import asking
 from kafka_recovery.decision.loss import by_broker, classify
 from kafka_recovery.decision.present_order import elected_anyway, elects, passed_over, stands_right, unregistered
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
@@ -72,6 +73,7 @@ def _planned(evidence: Evidence, policy: Policy, waited: Waited, designated: Des
     decisions = tuple(_decisions(standings, leaders, around))
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
+    decisions = asking(decisions, evidence.partitions, evidence.cluster)
     decisions = within_budget(decisions, made, policy.limits.loss_budget_records)
     return Plan(FORMAT, evidence, policy, decisions, made, tuple(by_broker(decisions)))
 

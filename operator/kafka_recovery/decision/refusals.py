@@ -284,16 +284,6 @@ def last_known_leader_return(partition: PartitionEvidence, rule: Rule, index: Cl
 RETURN_GUARDS = (clean_return, last_known_leader_return)
 
 
-def _last_known_leader(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
-    """KAFKA-19522: 4.0 with ELR may elect the last known leader though it is fenced, not the designated replica."""
-    last_known, cluster = partition.last_known_elr, index.cluster
-    if last_known and cluster.elr_enabled and (cluster.release or "").startswith("4.0"):
-        return (
-            f"Kafka {cluster.release} with ELR may elect the last known leader, broker {_listed(last_known)}, though "
-            "it is fenced (KAFKA-19522); the result is verified, and 4.1 has the fix"
-        )
-
-
 def _kafka_elects_by_itself(partition: PartitionEvidence, index: ClusterIndex) -> str | None:
     """`unclean.leader.election.enable`: the controller takes the first living replica, whoever plans what."""
     if partition.unclean_election_enabled:
@@ -328,13 +318,12 @@ def _configs_unread(partition: PartitionEvidence, index: ClusterIndex) -> str | 
         )
 
 
-_WARNINGS = (_configs_unread, _last_known_leader, _kafka_elects_by_itself, _tiered, _old_leader_not_asked)
+_WARNINGS = (_configs_unread, _kafka_elects_by_itself, _tiered, _old_leader_not_asked)
 
 
 def warnings(partition: PartitionEvidence, index: ClusterIndex) -> tuple[str, ...]:
     """What a person should know before this partition is elected, though it refuses nothing."""
-    said: object = partition.last_known_elr or partition.unclean_election_enabled or partition.tiered
-    said = said or partition.configs_problem
+    said: object = partition.unclean_election_enabled or partition.tiered or partition.configs_problem
     if not said and index.listed.issuperset(partition.isr):  # usual, and quick to see
         return ()
     return tuple(text for warning in _WARNINGS if (text := warning(partition, index)))

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kafka_recovery.decision.costs import partitions, records
+from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.returns import RAISED, away, elected_by_kafka, has_failed_disk, may_lack
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -56,9 +57,10 @@ def elect_or_wait(plan: Plan) -> Choice:
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
     otherwise = "approve this plan" if any(each.needs_approval for each in plan.elections.values()) else ""
+    bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
     stopped_first = _stop_first(leaderless, plan.evidence.cluster)
     return Choice(
-        (*stopped_first, *_nothing_better(len(proven), len(leaderless))),
+        (*stopped_first, *_nothing_better(len(proven), len(leaderless)), *bugs),
         (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise)),
         tuple(_never(leaderless)),
     )

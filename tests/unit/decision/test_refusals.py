@@ -234,16 +234,6 @@ def test_a_failed_disk_of_an_isr_member_must_not_come_back_empty() -> None:
     assert "Never put an empty disk in its place" in waited_enough.reason.message
 
 
-def test_kafka_4_0_may_prefer_a_fenced_last_known_leader() -> None:
-    """KAFKA-19522."""
-    seen = partition(COPIES, isr=(), elr=(), last_known_elr=(BrokerId(1),))
-
-    assert decided(evidence(seen, release="4.1", elr_enabled=True)).warnings == ()
-    assert decided(evidence(seen, release="4.0", elr_enabled=False)).warnings == ()
-    (warning,) = decided(evidence(seen, release="4.0", elr_enabled=True)).warnings
-    assert "KAFKA-19522" in warning
-
-
 def test_configs_that_could_not_be_read_are_warned_of() -> None:
     why = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE_CONFIGS on topic orders")
     (warning,) = decided(evidence(partition(COPIES, configs_problem=why))).warnings

@@ -14,6 +14,7 @@ from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.card import BrokerGlance, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
+from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice
 from kafka_recovery.domain.counts import Stage, counted
@@ -184,6 +185,8 @@ def _warnings(plan: Plan) -> Iterator[str]:
             about.setdefault(warning, []).append(decision.id)
     for warning, ids in about.items():
         yield f"Warning: {ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''}: {warning}"
+    for note in (*which_releases(plan.evidence), *known_bugs(plan.evidence, Answer.INFORM)):
+        yield f"Note: {note}"
 
 
 def undone_table(report: Report) -> RenderableType:
