@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
+from kafka_recovery.formats.documents import InvalidDocument
+from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.recovery.local_storage import local_journal
 from kafka_recovery.simulator.__main__ import main
 from kafka_recovery.simulator.histories.field import judge_journal
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from simulation.lagging import LAGGING
+from unit.kube.kubernetes_in_memory import KubernetesInMemory
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +47,25 @@ def kept(folder: Path, plan: Plan, outcome: PartitionOutcome) -> Path:
 
     asyncio.run(keep())
     return folder
+
+
+def exported(plan: Plan, outcome: PartitionOutcome) -> dict[str, Any]:
+    """The same run in an operator's journal, as `kubectl get recoveryrecords` prints it."""
+    api = KubernetesInMemory()
+    api.put_recovery("kafka", "prod", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e")
+
+    async def keep() -> None:
+        journal = RecordJournal(api, "kafka", "prod", "4a3c0e0e-0d0a-4a75-a6c5-2f9be0ad3b1e", plan.cluster_id)
+        digest = await journal.record(plan)
+        await journal.approved(digest, "ann")
+        await journal.wave_started(digest, 1, tuple(plan.elections))
+        await journal.wave_ended(digest, 1, (outcome,))
+        await journal.finished(digest)
+
+    asyncio.run(keep())
+    items = [{"kind": "RecoveryRecord"} | record for record in api.records().values()]
+    listed: dict[str, Any] = json.loads(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return listed
 
 
 def found(folder: Path) -> set[str]:
@@ -93,6 +119,53 @@ def test_a_wave_without_its_beginning_is_found(tmp_path: Path, run: tuple[Plan, 
     next(folder.rglob("wave-0001-started.json")).unlink()
 
     assert found(folder) == {"facts_in_their_order"}
+
+
+@pytest.mark.parametrize("write", [json.dumps, yaml.safe_dump])
+def test_what_kubectl_prints_of_an_operators_journal_is_judged_as_a_folder_is(
+    tmp_path: Path, run: tuple[Plan, PartitionOutcome], write: Callable[[object], str]
+) -> None:
+    plan, outcome = run
+    honest, lying = tmp_path / "honest", tmp_path / "lying"
+    honest.write_text(write(exported(plan, outcome)))
+    lying.write_text(write(exported(plan, replace(outcome, leader=BrokerId(2)))))
+
+    verdict = judge_journal(honest)
+
+    assert (verdict.findings, verdict.examined) == ((), judge_journal(kept(tmp_path / "folder", *run)).examined)
+    assert found(lying) == {"outcomes_fit_the_plan"}
+
+
+def test_a_wave_whose_end_was_not_exported_is_found(tmp_path: Path, run: tuple[Plan, PartitionOutcome]) -> None:
+    listed = exported(*run)
+    listed["items"] = [item for item in listed["items"] if item["spec"]["fact"] != "wave-0001-ended"]
+    (tmp_path / "records").write_text(json.dumps(listed))
+
+    assert found(tmp_path / "records") == {"finished_is_finished"}
+
+
+def test_a_plan_of_several_records_needs_them_all(
+    tmp_path: Path, run: tuple[Plan, PartitionOutcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kafka_recovery.kube.journal.facts.LARGEST_PART", 500)
+    monkeypatch.setattr("kafka_recovery.kube.journal.facts._is_crowded", lambda *_: False)
+    listed, file = exported(*run), tmp_path / "records"
+    file.write_text(json.dumps(listed))
+    assert found(file) == set()
+
+    part = next(item for item in listed["items"] if item["spec"]["fact"] == "part")
+    listed["items"].remove(part)
+    file.write_text(json.dumps(listed))
+    with pytest.raises(InvalidDocument, match=f"it is not whole: .*{part['metadata']['name']}"):
+        judge_journal(file)
+
+
+@pytest.mark.parametrize("text", ["", "items: 7", '{"items": [{"kind": "Secret"}]}', "{", "a: *b", "[" * 100_000])
+def test_a_file_that_is_no_list_of_records_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "records").write_text(text)
+
+    with pytest.raises(InvalidDocument, match="is no"):
+        judge_journal(tmp_path / "records")
 
 
 def test_the_command_says_what_it_found(

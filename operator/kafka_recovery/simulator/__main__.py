@@ -39,7 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     trace = commands.add_parser("trace", help="print what all that happened in each history comes to, as one number")
     trace.add_argument("--seeds", default="4", help="as of run")
     journal = commands.add_parser("judge", help="judge a journal from the field by what needs no true logs")
-    journal.add_argument("journal", type=Path, help="the folder that --journal named")
+    journal.add_argument(
+        "journal", type=Path, help="a folder that --journal named, or a file: kubectl get recoveryrecords -o json"
+    )
     given = parser.parse_args(arguments)
     does = {"run": _run, "replay": _replay, "trace": _trace, "judge": _judge}
     try:

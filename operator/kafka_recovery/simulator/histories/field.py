@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from kafka_recovery.simulator.histories.judging.journals import (
 )
 from kafka_recovery.simulator.histories.judging.limits import limits_hold, waves_hold
 from kafka_recovery.simulator.histories.judging.losses import class_has_its_number, class_is_proven
+from kafka_recovery.simulator.histories.kept_documents import PLAN, Document, documents
 from kafka_recovery.simulator.histories.oracle import judged
 from kafka_recovery.simulator.histories.scenario import VERSION, Scenario, Topic
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
@@ -48,51 +49,39 @@ OF_JOURNALS: tuple[Invariant, ...] = (
 _NOTHING = Scenario(VERSION, seed=0, brokers=1, topics=(Topic("none", ((1,),)),), knows_history=True)
 
 
-def judge_journal(folder: Path) -> Verdict:
-    """Judge every plan below a folder as `FileJournal` writes it. Raises InvalidDocument for one that can't be read."""
-    facts = sorted(_facts(folder), key=lambda fact: fact[0])
-    if not facts:
-        raise InvalidDocument(f"{folder}: holds no plan; a journal has <cluster id>/<digest>/plan.json")
-    first = facts[0][0]
+def judge_journal(journal: Path) -> Verdict:
+    """Judge every plan of a journal; see `documents`. Raises InvalidDocument for one that can't be read."""
+    kept = sorted(documents(journal), key=lambda document: document.written)
+    plans = {(each.journal, each.run): read(Plan, each.raw, each.where) for each in kept if each.name == PLAN}
+    if not plans:
+        raise InvalidDocument(f"{journal}: holds no plan; a journal has <cluster id>/<digest>/{PLAN}")
     story = Chronicle(SimulatedKafka(seed=0, brokers=(1,)))
-    for at, path, kept in facts:
-        story.kept.append(_since(kept, (at - first).total_seconds()))
-        if kept.name == "plan.json":
-            story.known(kept.digest, _plan(path))
+    digests = {run: digest(plan) for run, plan in plans.items()}
+    for run, plan in plans.items():
+        story.known(digests[run], plan)
+    facts = [_fact(each, digests[run]) for each in kept if (run := (each.journal, each.run)) in digests]
+    first = min(at for at, _ in facts)
+    for at, fact in sorted(facts, key=lambda told: told[0]):
+        story.kept.append(replace(fact, at=(at - first).total_seconds()))
     story.wished.append(Wished(0.0, next(story.plans())[1].policy))
     return judged(story, _NOTHING, OF_JOURNALS)
 
 
-def _facts(folder: Path) -> Iterator[tuple[datetime, Path, Kept]]:
-    """Every fact, and when it was written: as it says itself, or as its file does."""
-    for plan in sorted(folder.rglob("plan.json")):
-        name = digest(_plan(plan))
-        for path in sorted(plan.parent.glob("*.json")):
-            told: dict[str, Any] = {} if path == plan else _read(path)
-            at = datetime.fromisoformat(told["at"]) if "at" in told else None
-            began = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
-            wave = frozenset(map(TopicPartition.parse, told.get("partitions", ())))
-            outcomes = _outcomes(path, told) if path.name.endswith("-ended.json") else ()
-            yield at or began, path, Kept(0.0, "journal", str(plan.parent.parent), name, path.name, wave, outcomes)
+def _fact(document: Document, of: str) -> tuple[datetime, Kept]:
+    """A fact, and when it was written: as it says itself, or as whoever kept it says."""
+    told: dict[str, Any] = {} if document.name == PLAN else _told(document)
+    at = datetime.fromisoformat(told["at"]) if "at" in told else document.written
+    wave = frozenset(map(TopicPartition.parse, told.get("partitions", ())))
+    outcomes = json.dumps(told.get("outcomes", [])).encode()
+    said = read(tuple[PartitionOutcome, ...], outcomes, document.where)
+    return at, Kept(0.0, "journal", document.journal, of, document.name, wave, said)
 
 
-def _plan(path: Path) -> Plan:
-    return read(Plan, path.read_bytes(), str(path))
-
-
-def _read(path: Path) -> dict[str, Any]:
+def _told(document: Document) -> dict[str, Any]:
     try:
-        told = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InvalidDocument(f"{path}: can't be read: {error}") from None
+        told = json.loads(document.raw)
+    except ValueError as error:
+        raise InvalidDocument(f"{document.where}: can't be read: {error}") from None
     if not isinstance(told, dict):
-        raise InvalidDocument(f"{path}: is no fact of a journal")
+        raise InvalidDocument(f"{document.where}: is no fact of a journal")
     return told
-
-
-def _outcomes(path: Path, told: dict[str, Any]) -> tuple[PartitionOutcome, ...]:
-    return read(tuple[PartitionOutcome, ...], json.dumps(told.get("outcomes", [])).encode(), str(path))
-
-
-def _since(kept: Kept, at: float) -> Kept:
-    return Kept(at, kept.process, kept.machine, kept.digest, kept.name, kept.wave, kept.outcomes)
