@@ -25,6 +25,7 @@ from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.chronicle import Chronicle
 from kafka_recovery.simulator.histories.history import happen
 from kafka_recovery.simulator.histories.scenario import (
+    Authority,
     Command,
     EngineRun,
     Fault,
@@ -35,6 +36,7 @@ from kafka_recovery.simulator.histories.scenario import (
     Traffic,
     Upon,
 )
+from kafka_recovery.simulator.model.grants import Operation
 from simulation.defects import Patch
 from simulation.test_oracle_corners import ONE_AFTER_THE_OTHER, incident
 
@@ -88,6 +90,11 @@ def _follows_another_epoch(partition: PartitionEvidence, cluster: ClusterState) 
 
 def _epochs_unread(partition: PartitionEvidence, cluster: ClusterState) -> bool:
     return any(replica.log is not None and replica.log.epochs is None for replica in partition.replicas)
+
+
+def _of_one_length_and_other_epochs(partition: PartitionEvidence, cluster: ClusterState) -> bool:
+    logs = [replica.log for replica in partition.replicas if replica.log is not None]
+    return any(one.end == other.end and one.epochs != other.epochs for one in logs for other in logs)
 
 
 ANYBODY = Rules(patience=1.0, required_answers=RequiredAnswers.ANY)
@@ -165,6 +172,28 @@ APART = incident(
 """Three survivors lead a partition each, two in the first wave; the one of these that has most leaves meanwhile."""
 
 TWO = (Topic("orders", ((1, 2, 3), (1, 2, 3))),)
+THINKING: Mapping[str, Any] = {
+    "rules": Rules(patience=1.0, approval=Approval.MANUAL),
+    "engines": (EngineRun(30, thinking=10),),
+}
+FORKED_ALIKE = incident(
+    traffic=(
+        Traffic("orders-0", True, 0.5, 3, 0.5),
+        Traffic("orders-0", False, 4.05, 4.35, 0.25, 9), Traffic("orders-0", False, 14, 14.35, 0.25, 9),
+    ),
+    faults=(
+        Fault(4, Kind.CUT, 1, other=2, lasting=4), Fault(4, Kind.CUT, 1, other=3, lasting=4), Fault(6, Kind.KILL, 1),
+        Fault(17, Kind.KILL, 3), Fault(22, Kind.KILL, 2), Fault(24, Kind.START, 1), Fault(24, Kind.START, 3),
+    ),
+)  # fmt: skip
+"""Broker 1 took records that nobody copied, and broker 3 as many others from the next leader."""
+BESIDE = incident(
+    Fault(29, Kind.KILL_ENGINE, upon=Upon.ELECT, later=0.004),
+    topics=(Topic("orders", ((1, 2, 3),)), Topic("payments", ((1, 2),))),
+    rules=Rules(patience=1.0, min_replication_factor=3),
+    engines=(EngineRun(30, whole_cluster=True), EngineRun(100, Command.RESUME)),
+    quiet_at=200.0,
+)
 
 ESCAPES = (
     Escape("a wave that failed while the next one was ready", APART, said("EarlierWaveFailed")),
@@ -230,6 +259,31 @@ ESCAPES = (
         incident(faults=(*ONE_AFTER_THE_OTHER[:2], Fault(15, Kind.ISOLATE, 1), *ONE_AFTER_THE_OTHER[3:])),
         said("OldLeaderAnswers")),
     Escape("a living broker that says nothing", incident(Fault(29, Kind.HIDE, 3)), said("PromisedMissing")),
+    Escape("two logs of one length that hold other records", FORKED_ALIKE, looked(_of_one_length_and_other_epochs)),
+    Escape("an election by a run that was killed, seen by the next one",
+        incident(
+            Fault(29, Kind.KILL_ENGINE, upon=Upon.ELECT, later=0.3), engines=(EngineRun(30), EngineRun(100)),
+            quiet_at=200.0,
+        ), said("Recovered")),
+    Escape("a run that is suspended while a person thinks",
+        incident(Fault(29, Kind.SUSPEND, upon=Upon.APPROVE, lasting=60), **THINKING), said("Suspended")),
+    Escape("a run that may only observe while a person thinks",
+        incident(
+            Fault(29, Kind.AUTHORITY, upon=Upon.APPROVE, authority=Authority.OBSERVE, lasting=60), **THINKING,
+        ), said("ObserveOnly")),
+    Escape("a person who answers when the run's time is over", incident(**THINKING, within=5.0), said("OutOfTime")),
+    Escape("a partition that is refused beside one that a killed run elects", BESIDE, said("ReplicationFactorTooLow")),
+    Escape("an order that the next run can't put back",
+        incident(
+            Fault(29, Kind.KILL_ENGINE, upon=Upon.DESIGNATE, later=0.012), Fault(60, Kind.KILL, 3),
+            Fault(90, Kind.RIGHTS, upon=Upon.RESTORE, right=Operation.ALTER, lasting=0.09),
+            engines=(EngineRun(30), EngineRun(100)), quiet_at=200.0,
+        ), said("OrderStillAltered")),
+    Escape("a leader that dies while its order can't be put back",
+        incident(
+            Fault(20.5, Kind.CUT, 3, other=2, lasting=70), Fault(29, Kind.STOP, 3, upon=Upon.RESTORE),
+            Fault(29, Kind.RIGHTS, upon=Upon.RESTORE, right=Operation.ALTER, lasting=0.6), quiet_at=150.0,
+        ), lambda story: any(not told.outcome.order_restored for told in story.concluded)),
 )  # fmt: skip
 
 
