@@ -265,6 +265,17 @@ ESCAPES = (
             Fault(29, Kind.KILL_ENGINE, upon=Upon.ELECT, later=0.3), engines=(EngineRun(30), EngineRun(100)),
             quiet_at=200.0,
         ), said("Recovered")),
+    Escape("a run that is taken up soon after it was killed",
+        incident(
+            Fault(29, Kind.KILL_ENGINE, upon=Upon.ELECT, later=0.004),
+            engines=(EngineRun(30), EngineRun(40, Command.RESUME)), quiet_at=160.0,
+        ), said("Recovered")),
+    Escape("an election that finds nobody alive",
+        incident(
+            brokers=5,
+            topics=(Topic("orders", ((1, 4, 5),)),),
+            faults=(*OF_FIVE[:3], Fault(20, Kind.START, 5), Fault(29, Kind.STOP, designated=True, upon=Upon.ELECT)),
+        ), said("NoCandidate")),
     Escape("a run that is suspended while a person thinks",
         incident(Fault(29, Kind.SUSPEND, upon=Upon.APPROVE, lasting=60), **THINKING), said("Suspended")),
     Escape("a run that may only observe while a person thinks",
