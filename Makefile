@@ -37,7 +37,7 @@ PINNED    := $(VENV)/.pinned-$(shell cksum < requirements/dev.txt | tr ' ' '-')
 INSTALLED := $(VENV)/.installed-$(shell cat requirements/dev.txt pyproject.toml | cksum | tr ' ' '-')
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java lint style types layers unit explore head-start simulation simulate spark brokers apiserver test test-full mutations fuzz demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-all kube kubernetes helm prometheus
+.PHONY: help setup java lint style types layers unit explore head-start simulation simulate spark brokers apiserver test test-full mutations fuzz upstream demo demo-kube demo-fleet bench docs lock clean kafka-newest kafka-4.0 kafka-all kube kubernetes helm prometheus
 
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -127,6 +127,9 @@ build/fuzz: requirements/fuzz.txt | $(INSTALLED)
 fuzz: build/fuzz ## Bytes that either end of the wire does not take, with atheris: ARGS="client -max_total_time=600", or server
 	PYTHONPATH=$(PYTHONPATH):$(ROOT)/build/fuzz $(BIN)/python -m fuzz $(or $(ARGS),server)
 
+upstream: kafka-newest kafka-4.0 ## What docs/upstream.md reports of Kafka itself, on real brokers: ARGS="-k test_refused_default" for one
+	$(BIN)/pytest -q -s tests/brokers/test_upstream.py $(ARGS)
+
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back
 	$(BIN)/python demo/run.py $(ARGS)
 
@@ -146,8 +149,9 @@ docs: $(INSTALLED) ## Build the documentation, broken links are errors
 
 # A Java runtime and Kafka's jars, fetched once into a cache outside this folder.
 kafka-newest: RELEASES := newest
+kafka-4.0: RELEASES := 4.0
 kafka-all: RELEASES := newest 3.9 4.0
-kafka-newest kafka-all: $(INSTALLED)
+kafka-newest kafka-4.0 kafka-all: $(INSTALLED)
 	@$(BIN)/python -m testbed.distribution $(RELEASES) || { \
 	  echo "Could not get Kafka ($(RELEASES)) or the Java runtime for it: the reason is above. What needs them did not run." >&2; exit 1; }
 
