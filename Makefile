@@ -127,7 +127,7 @@ build/fuzz: requirements/fuzz.txt | $(INSTALLED)
 fuzz: build/fuzz ## Bytes that either end of the wire does not take, with atheris: ARGS="client -max_total_time=600", or server
 	PYTHONPATH=$(PYTHONPATH):$(ROOT)/build/fuzz $(BIN)/python -m fuzz $(or $(ARGS),server)
 
-upstream: kafka-newest kafka-4.0 ## What docs/upstream.md reports of Kafka itself, on real brokers: ARGS="-k test_refused_default" for one
+upstream: kafka-newest kafka-4.0 ## What docs/explanation/upstream.md reports of Kafka itself, on real brokers: ARGS="-k test_refused_default" for one
 	$(BIN)/pytest -q -s tests/brokers/test_upstream.py $(ARGS)
 
 demo: kafka-newest ## Lose brokers of a real Kafka on this machine and bring its partitions back

@@ -1,15 +1,18 @@
 """Writes what the charts hold of other files: definitions, manifests, monitoring, the version, the table of values.
 
-    python charts/generate.py    # after a change in crds/, manifests/, monitoring/, pyproject.toml or a values.yaml
+    python charts/generate.py              # after a change in crds/, manifests/, monitoring/, a version or values.yaml
+    python charts/generate.py --release    # in a release: images, runbooks and links, as the environment says
 
 A chart can't reach outside its folder, so it has copies; tests/charts holds them equal. Text in, text out: `wanted`.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import yaml
@@ -19,10 +22,17 @@ DEFINITIONS = ROOT / "charts" / "kafka-recovery-crds"
 OPERATOR = ROOT / "charts" / "kafka-recovery-operator"
 COPIED = ("manifests/**/*.yaml", "monitoring/prometheus-rules.yaml", "monitoring/grafana-dashboard.json")
 GENERATED = (*DEFINITIONS.glob("templates/*.yaml"), *OPERATOR.glob("files/**/*.*"))
+ADDRESSES = (
+    ("IMAGE_REPOSITORY", r"^  repository: (?=kafka-recovery-operator$)", "  repository: {}/"),
+    ("DOCUMENTATION_URL", r'(?<=runbookUrl: )""$', "{}/runbooks"),
+    ("DOCUMENTATION_URL", r"^(?=keywords: )", "home: {}\n"),
+    ("REPOSITORY_URL", r"^(?=keywords: )", "sources: [{}]\n"),
+)
+"""What the environment of a release says, where it goes in Chart.yaml and values.yaml, and as what."""
 TABLE = re.compile(r"(?<=<!-- values -->\n).*?(?=<!-- /values -->)", re.DOTALL)
 KEPT = """\
 metadata:
-  {{- if .Values.keep }}
+  {{- if .Values.crds.keep }}
   annotations: {helm.sh/resource-policy: keep}
   {{- end }}
   labels: {app.kubernetes.io/part-of: kafka-recovery}
@@ -40,6 +50,14 @@ def wanted() -> dict[Path, str]:
     table = _table((OPERATOR / "values.yaml").read_text())
     files[OPERATOR / "README.md"] = TABLE.sub(lambda _: table, readme)
     return files
+
+
+def released(text: str, addresses: Mapping[str, str]) -> str:
+    """A Chart.yaml or values.yaml that leads to where this release is published, as far as that is said."""
+    for name, place, words in ADDRESSES:
+        if said := addresses.get(name):
+            text = re.sub(place, words.format(said), text, flags=re.MULTILINE)
+    return text
 
 
 def _definition(file: Path) -> str:
@@ -95,6 +113,9 @@ def _flow(node: yaml.Node) -> yaml.Node:
 
 
 def main() -> None:
+    if "--release" in sys.argv[1:]:
+        for file in (chart / name for chart in (DEFINITIONS, OPERATOR) for name in ("Chart.yaml", "values.yaml")):
+            file.write_text(released(file.read_text(), os.environ))
     files = wanted()
     for file in GENERATED:
         if file not in files:

@@ -1,4 +1,4 @@
-"""What Kafka itself does, a story for each report in docs/upstream.md: nothing of ours is under test here.
+"""What Kafka itself does, a story for each report in docs/explanation/upstream.md: nothing of ours is under test here.
 
     make upstream                          # all of them
     make upstream ARGS="-k KAFKA_19522"    # one

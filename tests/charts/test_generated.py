@@ -57,7 +57,9 @@ def test_the_schema_knows_every_value_and_no_other() -> None:
 def test_everything_in_the_schema_is_strict() -> None:
     loose = [name for name, node in _groups("", json.loads((OPERATOR / "values.schema.json").read_text())) if node]
 
-    assert not loose
+    assert {each.partition("ecurityContext")[1] for each in loose} == {"ecurityContext"}, (
+        "Kubernetes knows their fields"
+    )
 
 
 def test_nothing_that_the_templates_count_on_can_be_taken_away_by_null() -> None:
@@ -65,7 +67,28 @@ def test_nothing_that_the_templates_count_on_can_be_taken_away_by_null() -> None
     schema = json.loads((OPERATOR / "values.schema.json").read_text())
     values = yaml.safe_load((OPERATOR / "values.yaml").read_text())
 
-    assert set(_counted_on(values, schema)) - {"resources", "runAsUser"} <= set(_required(schema))
+    chosen_by_the_platform = {f"podSecurityContext.{each}" for each in ("runAsUser", "runAsGroup", "fsGroup")}
+    assert set(_counted_on(values, schema)) - {"resources"} - chosen_by_the_platform <= set(_required(schema))
+
+
+def test_a_release_leads_its_users_to_where_it_came_from() -> None:
+    """No address is written down in a checkout: a fork would lead its users elsewhere."""
+    addresses = {
+        "REPOSITORY_URL": "https://git.test/kafka",
+        "DOCUMENTATION_URL": "https://docs.test",
+        "IMAGE_REPOSITORY": "images.test/kafka",
+    }
+
+    files = ((OPERATOR / name).read_text() for name in ("Chart.yaml", "values.yaml"))
+
+    chart, values = (GENERATOR["released"](text, addresses) for text in files)
+
+    said = yaml.safe_load(chart)
+    assert (said["home"], said["sources"]) == ("https://docs.test", ["https://git.test/kafka"])
+    given = yaml.safe_load(values)
+    assert given["image"]["repository"] == "images.test/kafka/kafka-recovery-operator"
+    assert given["monitoring"]["prometheusRule"]["runbookUrl"] == "https://docs.test/runbooks"
+    assert GENERATOR["released"]((OPERATOR / "values.yaml").read_text(), {}) == (OPERATOR / "values.yaml").read_text()
 
 
 def _counted_on(values: dict[str, Any], schema: dict[str, Any], prefix: str = "") -> Iterator[str]:

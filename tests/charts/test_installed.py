@@ -116,7 +116,7 @@ async def test_a_release_is_upgraded_from_the_last_charts_rolled_back_and_uninst
         begun = kept(kubectl)
         assert len(begun) > 3
 
-        install("--reset-then-reuse-values", authority="Approve", replicas=2)
+        install("--reset-then-reuse-values", authority="Approve", replicaCount=2)
         assert "--authority=Approve" in arguments(kubectl)
         assert f"poddisruptionbudget.policy/{NAME}" in there(kubectl)
         assert ["kafka-user"] in [rule.get("resourceNames") for rule in kubectl.api.get("role", NAME)["rules"]]
@@ -309,4 +309,4 @@ def test_a_namespace_that_is_to_be_watched_must_be_there(install: Install, defin
 
 def test_monitors_need_their_definitions(install: Install, defined: None) -> None:
     with pytest.raises(HelmFailed, match=r'no matches for kind "PodMonitor".*\n.*ensure CRDs are installed first'):
-        install(monitoring={"monitor": "PodMonitor"})
+        install(monitoring={"podMonitor": {"enabled": True}})

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from typer.main import get_command
 
-from charts.conftest import DEFINITIONS, OPERATOR, ROOT
+from charts.conftest import DEFINITIONS, OPERATOR, RELEASE, ROOT
 from kafka_recovery.kube.__main__ import app
 from testbed.helm.helm import Helm, Object
 
@@ -33,9 +33,9 @@ OF_ITS_POD: Object = {
     "topologySpreadConstraints": [SPREAD | {"labelSelector": {"matchLabels": {"app.kubernetes.io/name": NAME}}}],
 }
 OF_ITS_CONTAINER: Object = {
-    "env": [{"name": "AWS_REGION", "value": "eu-west-1"}],
-    "envFrom": [{"secretRef": {"name": "storage"}}],
-    "volumeMounts": [{"name": "evidence", "mountPath": "/evidence"}],
+    "extraEnv": [{"name": "AWS_REGION", "value": "eu-west-1"}],
+    "extraEnvFrom": [{"secretRef": {"name": "storage"}}],
+    "extraVolumeMounts": [{"name": "evidence", "mountPath": "/evidence"}],
     "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "2Gi"}},
 }
 EGRESS = [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}], "ports": [{"port": 9092, "protocol": "TCP"}]}]
@@ -44,17 +44,19 @@ FLEET: Object = {"enabled": True, "resultsPrefixes": ["s3://fleet/results?region
 EVERYTHING: Object = {
     **OF_ITS_POD,
     **OF_ITS_CONTAINER,
-    "volumes": [{"name": "evidence", "persistentVolumeClaim": {"claimName": "evidence"}}],
+    "extraVolumes": [{"name": "evidence", "persistentVolumeClaim": {"claimName": "evidence"}}],
     "podLabels": {"team": "kafka"},
     "commonLabels": {"example.com/cost": "4711"},
     "podSecurityContext": {"fsGroupChangePolicy": "OnRootMismatch"},
     "extraArgs": ["--log-level=WARNING"],
-    "probes": {"liveness": {"periodSeconds": 20}},
+    "livenessProbe": {"periodSeconds": 20},
     "podAnnotations": {"example.com/owner": "kafka"},
     "serviceAccount": {"annotations": {"example.com/role": "evidence"}},
-    "image": {"pullSecrets": ["registry", "mirror"]},
+    "imagePullSecrets": [{"name": "registry"}, {"name": "mirror"}],
+    "securityContext": {"seLinuxOptions": {"level": "s0:c123,c456"}},
+    "extraObjects": [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "{{ .Release.Name }}-more"}}],
     "networkPolicy": {"ingressFrom": INGRESS_FROM, "egress": EGRESS},
-    "replicas": 2,
+    "replicaCount": 2,
     "evidence": {"url": "s3://bucket/evidence"},
     "strimzi": {"enabled": True},
     "fleet": FLEET,
@@ -64,7 +66,12 @@ EVERYTHING: Object = {
         "tlsSecret": "alerts-tls",
         "clientCaSecret": "alerts-clients",
     },
-    "monitoring": {"monitor": "PodMonitor", "rules": True, "dashboard": True, "labels": {"release": "prometheus"}},
+    "monitoring": {
+        "podMonitor": {"enabled": True, "interval": "15s", "relabelings": [{"action": "labeldrop", "regex": "pod"}]},
+        "prometheusRule": {"enabled": True, "runbookUrl": "https://docs.example/runbooks"},
+        "dashboard": {"enabled": True},
+        "labels": {"release": "prometheus"},
+    },
 }
 
 
@@ -101,7 +108,11 @@ def pod(objects: list[Object]) -> Object:
 
 
 def arguments(objects: list[Object]) -> list[str]:
-    return list(pod(objects)["containers"][0]["args"])
+    return arguments_of(only(objects, "Deployment"))
+
+
+def arguments_of(deployment: Object) -> list[str]:
+    return list(deployment["spec"]["template"]["spec"]["containers"][0]["args"])
 
 
 @pytest.mark.parametrize("chart", [OPERATOR, DEFINITIONS], ids=lambda chart: chart.name)
@@ -250,7 +261,8 @@ def test_the_process_can_do_nothing_to_its_node(charts: Helm) -> None:
 
 
 def test_where_the_platform_chooses_the_user_none_is_named(charts: Helm) -> None:
-    said = pod(charts.rendered(OPERATOR, runAsUser=None))["securityContext"]
+    nobody = {"runAsUser": None, "runAsGroup": None, "fsGroup": None}
+    said = pod(charts.rendered(OPERATOR, podSecurityContext=nobody))["securityContext"]
 
     assert said == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
 
@@ -296,10 +308,10 @@ def test_what_is_said_of_its_pod_stands_in_its_pod(charts: Helm) -> None:
     assert template["metadata"]["annotations"] == {"example.com/owner": "kafka"}
     assert {name: template["spec"][name] for name in OF_ITS_POD} == OF_ITS_POD
     assert template["spec"]["imagePullSecrets"] == [{"name": "registry"}, {"name": "mirror"}]
-    assert EVERYTHING["volumes"][0] in template["spec"]["volumes"]
+    assert EVERYTHING["extraVolumes"][0] in template["spec"]["volumes"]
     assert [each["name"] for each in container["env"]] == ["POD_NAMESPACE", "LOGNAME", "AWS_REGION"]
-    assert container["envFrom"] == OF_ITS_CONTAINER["envFrom"]
-    assert OF_ITS_CONTAINER["volumeMounts"][0] in container["volumeMounts"]
+    assert container["envFrom"] == OF_ITS_CONTAINER["extraEnvFrom"]
+    assert OF_ITS_CONTAINER["extraVolumeMounts"][0] in container["volumeMounts"]
     assert container["resources"]["limits"] == {"memory": "2Gi"}
     assert only(objects, "ServiceAccount")["metadata"]["annotations"] == {"example.com/role": "evidence"}
     assert (
@@ -308,13 +320,20 @@ def test_what_is_said_of_its_pod_stands_in_its_pod(charts: Helm) -> None:
     )
     assert container["args"][-1] == "--log-level=WARNING", "the last word holds"
     assert container["livenessProbe"].items() >= {"periodSeconds": 20, "timeoutSeconds": 5}.items()
-    assert all(each["metadata"]["labels"]["example.com/cost"] == "4711" for each in objects)
+    assert (
+        container["securityContext"].items()
+        >= {"readOnlyRootFilesystem": True, **EVERYTHING["securityContext"]}.items()
+    )
+    ours = [each for each in objects if each["metadata"]["name"] != f"{RELEASE}-more"]
+    assert len(ours) == len(objects) - 1
+    assert all(each["metadata"]["labels"]["example.com/cost"] == "4711" for each in ours)
 
 
 def test_a_second_release_in_a_namespace_shares_no_name_with_the_first(charts: Helm) -> None:
     """Nor the Lease, or it would stand by for ever."""
     apart: Object = {"admissionPolicies": {"create": False}, "clusterRoles": {"create": False}}
     everything = EVERYTHING | apart | {"watchNamespaces": ["*"]}
+    everything["extraObjects"] = []
     everything["fleet"] = {"enabled": False, "resultsPrefixes": []}
     first, second = (charts.rendered(OPERATOR, **(everything | more)) for more in ({}, {"fullnameOverride": "second"}))
     called = [{(each["kind"], each["metadata"]["name"]) for each in objects} for objects in (first, second)]
@@ -328,6 +347,16 @@ def test_a_second_release_in_a_namespace_shares_no_name_with_the_first(charts: H
     bound = [each["subjects"] for each in second if each["kind"].endswith("RoleBinding")]
     assert {subject["name"] for subjects in bound for subject in subjects} == {"second"}
     assert only(second, "Deployment", "second")["spec"]["template"]["spec"]["serviceAccountName"] == "second"
+
+
+def test_another_name_of_the_program_is_in_its_labels_too(charts: Helm) -> None:
+    objects = charts.rendered(OPERATOR, nameOverride="rescuer")
+    deployment = only(objects, "Deployment", "rescuer")
+
+    assert deployment["spec"]["selector"]["matchLabels"]["app.kubernetes.io/name"] == "rescuer"
+    assert "--name=rescuer" in arguments_of(deployment)
+    assert names(objects, "ClusterRoleBinding") == [(None, f"kafka-recovery-admission-reader-{HOME}-rescuer")]
+    assert only(charts.rendered(OPERATOR, nameOverride="rescuer", fullnameOverride="second"), "Deployment", "second")
 
 
 def test_the_switch_of_a_release_with_another_name_is_the_platform_s(charts: Helm) -> None:
@@ -355,7 +384,7 @@ def test_who_may_edit_a_namespace_may_open_recoveries_only_if_asked_for(charts: 
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_definitions_stay_unless_somebody_says_otherwise(charts: Helm, keep: bool) -> None:
-    said = [each["metadata"].get("annotations") for each in charts.rendered(DEFINITIONS, keep=keep)]
+    said = [each["metadata"].get("annotations") for each in charts.rendered(DEFINITIONS, crds={"keep": keep})]
 
     assert said == [{"helm.sh/resource-policy": "keep"} if keep else None] * 6
 
@@ -399,7 +428,7 @@ def test_rules_and_dashboard_are_those_of_the_plain_files(charts: Helm) -> None:
 
 
 def test_runbooks_are_where_you_say(charts: Helm) -> None:
-    given = {"rules": True, "runbooks": "https://runbooks.test/kafka"}
+    given = {"prometheusRule": {"enabled": True, "runbookUrl": "https://runbooks.test/kafka"}}
 
     groups = only(charts.rendered(OPERATOR, monitoring=given), "PrometheusRule")["spec"]["groups"]
 
@@ -408,14 +437,26 @@ def test_runbooks_are_where_you_say(charts: Helm) -> None:
     assert not [link for link in links if not link.startswith("https://runbooks.test/kafka/Kafka")]
 
 
+def test_an_alert_leads_nowhere_rather_than_to_a_page_that_is_not_there(charts: Helm) -> None:
+    rules = only(charts.rendered(OPERATOR, monitoring={"prometheusRule": {"enabled": True}}), "PrometheusRule")
+
+    assert "docs.example" not in json.dumps(rules)
+    theirs = yaml.safe_load((ROOT / "monitoring" / "prometheus-rules.yaml").read_text())
+    for rule in (rule for group in theirs["groups"] for rule in group["rules"] if "alert" in rule):
+        del rule["annotations"]["runbook_url"]
+    assert rules["spec"] == theirs
+
+
 @pytest.mark.parametrize("kind", ["PodMonitor", "ServiceMonitor"])
 def test_a_monitor_finds_the_metrics_and_leaves_their_labels_alone(charts: Helm, kind: str) -> None:
     """`cluster` names a Kafka: a Prometheus with a label of that name must not take it away."""
-    objects = charts.rendered(OPERATOR, monitoring={"monitor": kind})
+    given = {"enabled": True, "interval": "15s", "metricRelabelings": [{"action": "labeldrop", "regex": "pod"}]}
+    objects = charts.rendered(OPERATOR, monitoring={f"{kind[0].lower()}{kind[1:]}": given})
 
     spec = only(objects, kind)["spec"]
     (end,) = spec.get("podMetricsEndpoints") or spec["endpoints"]
-    assert (end["port"], end["honorLabels"]) == ("metrics", True)
+    assert (end["port"], end["honorLabels"], end["interval"]) == ("metrics", True, "15s")
+    assert end["metricRelabelings"] == given["metricRelabelings"]
     whose = (
         only(objects, "Deployment")["spec"]["template"]
         if kind == "PodMonitor"
@@ -430,7 +471,7 @@ def test_a_monitor_finds_the_metrics_and_leaves_their_labels_alone(charts: Helm,
 def test_one_that_stands_alone_has_no_disruption_budget(charts: Helm) -> None:
     """It would hold up the drain of its node for ever."""
     assert not names(charts.rendered(OPERATOR), "PodDisruptionBudget")
-    assert only(charts.rendered(OPERATOR, replicas=2), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    assert only(charts.rendered(OPERATOR, replicaCount=2), "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
 def test_the_new_one_starts_beside_the_old_one_unless_a_volume_forbids_it(charts: Helm) -> None:

@@ -37,7 +37,7 @@ def test_alerts_of_just_anybody_are_not_heard(charts: Helm, alerts: dict[str, An
         ({"image": {"version": "1"}}, "at '/image': additional properties 'version' not allowed"),
         ({"image": {"tag": "a:b"}}, "at '/image/tag': 'a:b' does not match"),
         ({"image": {"digest": "abc"}}, "at '/image/digest': 'abc' does not match"),
-        ({"replicas": "two"}, "at '/replicas': got string, want integer"),
+        ({"replicaCount": "two"}, "at '/replicaCount': got string, want integer"),
         ({"leaseDuration": 1}, "at '/leaseDuration': minimum: got 1, want 6"),
         ({"strategy": {"type": "OnDelete"}}, "at '/strategy/type': value must be one of 'RollingUpdate', 'Recreate'"),
         ({"strategy": {"rollingUpdate": {"maxSurge": -1}}}, "at '/strategy/rollingUpdate/maxSurge'"),
@@ -57,19 +57,22 @@ def test_alerts_of_just_anybody_are_not_heard(charts: Helm, alerts: dict[str, An
         ({"watchNamespaces": ["Prod"]}, "at '/watchNamespaces/0': 'Prod' does not match"),
         ({"watchNamespaces": ["a", "*"]}, "at '/watchNamespaces/1': '*' does not match"),
         ({"watchNamespaces": "a"}, "at '/watchNamespaces': got string, want array"),
-        ({"runAsUser": 0}, "at '/runAsUser': minimum: got 0, want 1"),
-        ({"monitoring": {"monitor": "Yes"}}, "at '/monitoring/monitor': value must be one of"),
+        ({"podSecurityContext": {"runAsUser": 0}}, "at '/podSecurityContext/runAsUser': minimum: got 0, want 1"),
+        ({"securityContext": {"readOnlyRootFilesystem": False}}, "at '/securityContext/readOnlyRootFilesystem'"),
+        ({"securityContext": {"capabilities": {"drop": []}}}, "at '/securityContext/capabilities/drop'"),
+        ({"monitoring": {"monitor": "Yes"}}, "at '/monitoring': additional properties 'monitor' not allowed"),
+        ({"imagePullSecrets": ["registry"]}, "at '/imagePullSecrets/0': got string, want object"),
         ({"admissionPolicies": {"serviceAccountsThatMayApprove": ["']+['"]}}, "serviceAccountsThatMayApprove/0"),
-        ({"env": {"A": "b"}}, "at '/env': got object, want array"),
+        ({"extraEnv": {"A": "b"}}, "at '/extraEnv': got object, want array"),
         ({"extraArgs": ["rescan"]}, "at '/extraArgs/0': 'rescan' does not match"),
         ({"fullnameOverride": "Second"}, "at '/fullnameOverride': 'Second' does not match"),
         ({"commonLabels": {"app.kubernetes.io/name": "x"}}, "invalid propertyName 'app.kubernetes.io/name'"),
-        ({"podSecurityContext": {"runAsNonRoot": False}}, "invalid propertyName 'runAsNonRoot'"),
+        ({"podSecurityContext": {"runAsNonRoot": False}}, "at '/podSecurityContext/runAsNonRoot': value must be true"),
         ({"serviceAccount": {"create": False}}, "at '/serviceAccount/name': minLength"),
         ({"terminationGracePeriodSeconds": 5}, "at '/terminationGracePeriodSeconds': minimum: got 5, want 25"),
         (
-            {"probes": {"liveness": {"httpGet": {}}}},
-            "at '/probes/liveness': additional properties 'httpGet' not allowed",
+            {"livenessProbe": {"httpGet": {}}},
+            "at '/livenessProbe': additional properties 'httpGet' not allowed",
         ),
     ],
     ids=lambda given: next(iter(given)) if isinstance(given, dict) else "",
@@ -124,6 +127,13 @@ def test_an_api_server_that_is_too_old_is_refused(charts: Helm, chart: Path) -> 
         charts.rendered(chart, "--kube-version=1.31.9")
 
     assert charts.rendered(chart, "--kube-version=1.32.0-eks-1")
+
+
+def test_metrics_are_not_scraped_twice(charts: Helm) -> None:
+    both = {"podMonitor": {"enabled": True}, "serviceMonitor": {"enabled": True}}
+
+    with pytest.raises(HelmFailed, match="enable one of them"):
+        charts.rendered(OPERATOR, monitoring=both)
 
 
 def test_definitions_have_no_values_to_get_wrong(charts: Helm) -> None:

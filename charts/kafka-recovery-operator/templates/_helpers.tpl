@@ -1,6 +1,11 @@
+{{/* What the program is called here. */}}
+{{- define "kafka-recovery.base" -}}
+{{- .Values.nameOverride | default "kafka-recovery-operator" -}}
+{{- end -}}
+
 {{/* What all objects of this release are called, the Lease and the ConfigMap that suspends it too. */}}
 {{- define "kafka-recovery.name" -}}
-{{- .Values.fullnameOverride | default "kafka-recovery-operator" -}}
+{{- .Values.fullnameOverride | default (include "kafka-recovery.base" .) -}}
 {{- end -}}
 
 {{/* The account it runs as. */}}
@@ -10,11 +15,12 @@
 
 {{/* Who reads the admission policies, by a name of its own in the whole cluster. */}}
 {{- define "kafka-recovery.reader" -}}
-kafka-recovery-admission-reader-{{ .Release.Namespace }}{{ with .Values.fullnameOverride }}-{{ . }}{{ end }}
+kafka-recovery-admission-reader-{{ .Release.Namespace }}
+{{- if ne (include "kafka-recovery.name" .) "kafka-recovery-operator" }}-{{ include "kafka-recovery.name" . }}{{ end }}
 {{- end -}}
 
 {{- define "kafka-recovery.selector" -}}
-app.kubernetes.io/name: kafka-recovery-operator
+app.kubernetes.io/name: {{ include "kafka-recovery.base" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
@@ -132,4 +138,13 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end -}}
 {{- end -}}
 {{- toJson (dict "secrets" $secrets) -}}
+{{- end -}}
+
+{{/* What a monitor says beyond where. */}}
+{{- define "kafka-recovery.scraping" -}}
+{{- range $key := list "interval" "relabelings" "metricRelabelings" -}}
+{{- with index $ $key }}
+{{ dict $key . | toYaml }}
+{{- end -}}
+{{- end -}}
 {{- end -}}

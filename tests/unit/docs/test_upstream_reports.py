@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-REPORTS = (ROOT / "docs" / "upstream.md").read_text()
+REPORTS = (ROOT / "docs" / "explanation" / "upstream.md").read_text()
 STORIES = (ROOT / "tests" / "brokers" / "test_upstream.py").read_text()
 
 

@@ -30,7 +30,7 @@ from kafka_recovery.kube.journal.facts import Fact, Facts
 from kafka_recovery.kube.machinery.api import ApiError, Object
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECORDS, RECOVERIES
 
-OPERATORS_PODS = "app.kubernetes.io/name=kafka-recovery-operator"
+OPERATORS_PODS = "app.kubernetes.io/part-of=kafka-recovery"
 _USERS = (
     ("spec", "sasl", "username"),
     ("spec", "controllers", "sasl", "username"),

@@ -25,7 +25,7 @@ def contents(path: Path) -> dict[str, str]:
 
 def put_pod(kubernetes: SmallKubernetes) -> None:
     """The operator's, which was restarted once."""
-    labels = {"app.kubernetes.io/name": "kafka-recovery-operator"}
+    labels = {"app.kubernetes.io/part-of": "kafka-recovery"}
     status = {"containerStatuses": [{"name": "operator", "restartCount": 1}]}
     kubernetes.memory.objects[f"{PODS}/op-0"] = {"metadata": {"name": "op-0", "labels": labels}, "status": status}
     kubernetes.logs = {f"{PODS}/op-0/log?previous=false": "now\n", f"{PODS}/op-0/log?previous=true": "before\n"}
@@ -99,7 +99,7 @@ def test_what_one_may_not_read_is_listed_and_the_rest_is_there(
     assert done.exit_code == 0
     events, logs = json.loads(done.stdout)["unreadable"]
     assert events.startswith('events: you may not do this: User "ann" cannot list resource "events"')
-    assert logs.startswith("the operator's logs in namespace kafka: no pod with label app.kubernetes.io/name=")
+    assert logs.startswith("the operator's logs in namespace kafka: no pod with label app.kubernetes.io/part-of=")
     found = contents(tmp_path / "b.tar.gz")
     assert "events.json" not in found
     assert f"What could not be read:\n- {events}\n- {logs}" in found["README"]
