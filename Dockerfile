@@ -5,6 +5,11 @@
 ARG BASE=debian:bookworm-slim
 # As pyproject.toml has it, or the build ends.
 ARG VERSION=0.1.0
+# Only labels, of who publishes: the address of the repository, of its documentation, the commit, and when it was built.
+ARG SOURCE
+ARG DOCUMENTATION
+ARG REVISION
+ARG CREATED
 
 FROM ${BASE} AS python
 RUN apt-get update \
@@ -31,7 +36,8 @@ RUN python3 -m venv /build \
 
 FROM tools AS wheel
 ARG VERSION
-COPY pyproject.toml README.md LICENSE /src/
+ARG SOURCE
+COPY pyproject.toml hatch_build.py README.md LICENSE NOTICE /src/
 COPY operator /src/operator
 COPY spark /src/spark
 RUN cd /src \
@@ -39,7 +45,7 @@ RUN cd /src \
  && if [ "${VERSION}" != "$said" ]; then \
       echo "--build-arg VERSION is '${VERSION}', and pyproject.toml says $said: give the latter" >&2; exit 1; \
     fi \
- && /build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheel /src
+ && REPOSITORY_URL="${SOURCE}" /build/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir /wheel /src
 
 FROM tools AS fleet-job-packages
 ARG PIP_CERT
@@ -75,10 +81,19 @@ RUN /build/bin/pip --python /opt/kafka-recovery install --quiet --no-cache-dir -
 FROM java AS fleet-job
 ARG BASE
 ARG VERSION
+ARG SOURCE
+ARG DOCUMENTATION
+ARG REVISION
+ARG CREATED
 LABEL org.opencontainers.image.title="kafka-recovery-fleet-job" \
       org.opencontainers.image.description="Ranks the partitions of a fleet of Kafka clusters on Spark." \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.url="${SOURCE}" \
+      org.opencontainers.image.documentation="${DOCUMENTATION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.base.name="${BASE}"
 COPY --from=fleet-job-packages /opt/kafka-recovery /opt/kafka-recovery
 COPY spark/fleet_job.py /opt/kafka-recovery/fleet_job.py
@@ -95,10 +110,19 @@ ENTRYPOINT ["/opt/entrypoint.sh"]
 FROM python AS operator
 ARG BASE
 ARG VERSION
+ARG SOURCE
+ARG DOCUMENTATION
+ARG REVISION
+ARG CREATED
 LABEL org.opencontainers.image.title="kafka-recovery-operator" \
       org.opencontainers.image.description="Brings offline Kafka partitions back with the best replica that is left, and explains every choice." \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.source="${SOURCE}" \
+      org.opencontainers.image.url="${SOURCE}" \
+      org.opencontainers.image.documentation="${DOCUMENTATION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
       org.opencontainers.image.base.name="${BASE}"
 COPY --from=operator-packages /opt/kafka-recovery /opt/kafka-recovery
 ENV LANG=C.UTF-8 PATH=/opt/kafka-recovery/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1

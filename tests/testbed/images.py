@@ -22,7 +22,10 @@ from testbed.distribution import cache
 from testbed.locks import locked
 
 ROOT = Path(__file__).parents[2]
-CONTENT = ("Dockerfile", "operator", "spark", "requirements", "LICENSE", "README.md", "pyproject.toml")
+CONTENT = (
+    *("Dockerfile", "operator", "spark", "requirements"),
+    *("LICENSE", "NOTICE", "README.md", "hatch_build.py", "pyproject.toml"),
+)
 """What may decide what comes out, as .dockerignore lets it in."""
 
 SUITE = "bookworm"

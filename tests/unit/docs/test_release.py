@@ -22,7 +22,16 @@ ROOT = Path(__file__).parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+OF_A_PROXY = {"PIP_CERT", "PIP_INDEX_URL"}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
+TO_PUSH = {"contents": "read", "packages": "write"}
+RIGHTS = {
+    "images": TO_PUSH,
+    "tags": TO_PUSH | {"id-token": "write"},
+    "charts": TO_PUSH | {"id-token": "write"},
+    "package": {"contents": "write", "id-token": "write", "attestations": "write"},
+}
+"""Of jobs of a release, beyond reading."""
 HOSTS = re.compile(r"\b(?:ghcr|quay|docker|pypi|npmjs|gcr|registry)\.\w+(?:\.\w+)?/")
 
 
@@ -64,7 +73,7 @@ def test_a_workflow_may_read_and_a_job_says_what_it_may_beyond(file: Path) -> No
     beyond = {name: job["permissions"] for name, job in whole["jobs"].items() if "permissions" in job}
 
     assert whole["permissions"] == {"contents": "read"}
-    assert beyond == ({"package": {"contents": "write"}} if file.stem == "release" else {})
+    assert beyond == (RIGHTS if file.stem == "release" else {})
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
@@ -72,7 +81,15 @@ def test_actions_are_pinned_and_are_github_s_own(file: Path) -> None:
     used = [step["uses"] for step in steps(file) if "uses" in step]
 
     assert used
-    assert [each for each in used if not re.fullmatch(r"actions/[\w-]+@(v\d+\.\d+\.\d+|[0-9a-f]{40})", each)] == []
+    assert [each for each in used if not re.fullmatch(r"actions/[\w-]+@[0-9a-f]{40}", each)] == []
+    pinned = re.findall(r"uses: (\S+@\S+ # v\d+\.\d+\.\d+)$", file.read_text(), re.MULTILINE)
+    assert len(pinned) == len(used), "a commit is read as a version by nobody"
+
+
+def test_one_action_is_one_commit() -> None:
+    every = {line for file in WORKFLOWS for line in re.findall(r"uses: (\S+)@(\S+)", file.read_text())}
+
+    assert len({name for name, _ in every}) == len(every)
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
@@ -93,6 +110,30 @@ def test_nothing_is_published_before_everything_was_tested() -> None:
     jobs = workflow(RELEASE)["jobs"]
 
     assert all("test" in jobs[name]["needs"] for name in ("package", "charts", "images"))
+    assert "images" in jobs["tags"]["needs"]
+
+
+def test_what_is_published_is_signed_by_digest() -> None:
+    """Whoever holds a tag may move it."""
+    signed = re.findall(r"cosign\" sign (?:--\S+ )*(\S+)", RELEASE.read_text())
+
+    assert signed == ['"$SIGNED"', '"$REPOSITORY/$chart@$digest"']
+    assert 'echo "SIGNED=$IMAGE@' in RELEASE.read_text()
+
+
+@pytest.mark.parametrize("word", ["--sbom true", "--provenance mode=max"])
+def test_an_image_is_released_with_what_is_in_it_and_how_it_came_about(word: str) -> None:
+    (build,) = [step["run"] for step in steps(RELEASE) if step.get("run", "").startswith("docker buildx build")]
+
+    assert word in build
+
+
+def test_each_architecture_is_built_on_a_machine_of_its_own() -> None:
+    job = workflow(RELEASE)["jobs"]["images"]
+
+    assert job["strategy"]["matrix"]["machine"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    assert job["runs-on"] == "${{ matrix.machine }}"
+    assert "qemu" not in RELEASE.read_text()
 
 
 def released_base(folder: Path, *, stands_in: str) -> subprocess.CompletedProcess[str]:
@@ -144,16 +185,18 @@ def test_nothing_is_released_on_a_base_without_one(stands_in: str, tmp_path: Pat
 
 
 def test_what_is_released_is_built_on_that_base() -> None:
-    (build,) = [step["run"] for step in steps(RELEASE) if step.get("run", "").startswith("docker build")]
+    (build,) = [step["run"] for step in steps(RELEASE) if step.get("run", "").startswith("docker buildx build")]
 
     assert '--build-arg BASE="$BASE"' in build
     assert '--target "$TARGET"' in build
+    given = set(re.findall(r"--build-arg (\w+)=", build))
+    assert given == set(re.findall(r"^ARG (\w+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)) - OF_A_PROXY
 
 
 def test_every_image_is_released_from_a_stage_of_the_dockerfile() -> None:
-    released = workflow(RELEASE)["jobs"]["images"]["strategy"]["matrix"]["include"]
-
-    assert [Image(each["name"], each["target"]) for each in released] == [OPERATOR, FLEET_JOB]
+    for job in ("images", "tags"):
+        released = workflow(RELEASE)["jobs"][job]["strategy"]["matrix"]["image"]
+        assert [Image(each["name"], each["target"]) for each in released] == [OPERATOR, FLEET_JOB]
 
 
 @pytest.mark.parametrize("file", [*WORKFLOWS, ROOT / "renovate.json"], ids=lambda file: file.name)
@@ -163,5 +206,15 @@ def test_where_things_are_published_is_said_by_the_repository(file: Path) -> Non
 
 def test_updates_are_looked_for_where_versions_are_pinned() -> None:
     assert set(json.loads((ROOT / "renovate.json").read_text())["enabledManagers"]) == {
-        *("pep621", "gomod", "github-actions", "dockerfile"),
+        *("pep621", "gomod", "github-actions", "dockerfile", "custom.regex"),
     }
+
+
+def test_programs_that_a_workflow_builds_are_updated_too() -> None:
+    (manager,) = json.loads((ROOT / "renovate.json").read_text())["customManagers"]
+    (pattern,) = (each.replace("?<", "?P<") for each in manager["matchStrings"])
+
+    found = re.search(pattern, RELEASE.read_text())
+
+    assert found
+    assert re.fullmatch(r"v\d+\.\d+\.\d+", found["currentValue"])

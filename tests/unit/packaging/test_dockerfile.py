@@ -46,8 +46,19 @@ def test_its_labels_say_what_it_is_and_what_it_was_made_of(image: Image) -> None
     said = labels(image)
 
     assert said.pop("description")
-    assert said == {"title": image.name, "version": "${VERSION}", "licenses": LICENCE, "base.name": "${BASE}"}
-    assert {"BASE", "VERSION"} <= set(re.findall(r"^ARG (\w+)", stages()[image.target], re.MULTILINE))
+    assert said == {
+        "title": image.name,
+        "version": "${VERSION}",
+        "licenses": LICENCE,
+        "base.name": "${BASE}",
+        "source": "${SOURCE}",
+        "url": "${SOURCE}",
+        "documentation": "${DOCUMENTATION}",
+        "revision": "${REVISION}",
+        "created": "${CREATED}",
+    }
+    named = {word for value in said.values() for word in re.findall(r"\$\{(\w+)\}", value)}
+    assert named <= set(re.findall(r"^ARG (\w+)", stages()[image.target], re.MULTILINE))
 
 
 @BOTH

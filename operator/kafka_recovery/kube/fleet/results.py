@@ -28,7 +28,7 @@ LONG_PATIENCE = timedelta(minutes=2)
 
 _UNANSWERED = "the storage did not answer in time"
 
-NO_PYARROW = Reason("MissingPackage", "results are read with pyarrow: install kafka-recovery-operator[operator,fleet]")
+NO_PYARROW = Reason("MissingPackage", "results are read with pyarrow: pip install '.[operator,fleet]' in its checkout")
 
 
 class Results(Protocol):
