@@ -176,7 +176,7 @@ def watch(kafka: RealKafka, watched: Watched, admin: Shell, folder: Path) -> Non
     """Tell the operator of the cluster, as a repository would."""
     say(
         "A WatchedCluster and a RecoveryPolicy are applied: the example in which a person approves every plan, patched "
-        "to this Kafka's id and address, and to 5 s of patience with dead brokers instead of 30."
+        "to this Kafka's id and address, and to 5 s of patience with dead brokers instead of two minutes."
     )
     patched = overlay(
         folder / "demo",

@@ -21,10 +21,12 @@ from kafka_recovery.kube.resources.kinds import (
 )
 from kafka_recovery.recovery.supervision import Authority
 from testbed import argocd
-from testbed.examples import EXAMPLES, overlay, replaced
+from testbed.examples import EXAMPLES, PLACEHOLDER, overlay, replaced
 from testbed.kstatus import Kstatus, kstatus
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
+from testbed.layout import new_id
+from testbed.waiting import wait_until
 from unit.kube.recoveries.standings import State, states
 from unit.kube.specs import SMALLEST
 
@@ -33,7 +35,7 @@ pytestmark = pytest.mark.apiserver
 SCRIPTS = EXAMPLES / "argocd"
 STATES = list(states())
 AUTHOR = {"approver": "testbed:administrator"}  # whoever asks; the admission policy wants it
-OVERLAYS = pytest.mark.parametrize("name", ["observe", "approve", "automatic"])
+OVERLAYS = pytest.mark.parametrize("name", ["observe", "approve", "lossless", "automatic"])
 
 
 @pytest.fixture
@@ -57,7 +59,7 @@ def test_an_overlay_says_how_far_the_operator_may_go(
     kubectl("apply", "-k", str(overlay(tmp_path, name, namespace)))
 
     cluster = read_cluster(administrator.get(CLUSTERS, "prod"))
-    assert cluster.authority is Authority(name.capitalize())
+    assert cluster.authority is (Authority.AUTOMATIC if name == "lossless" else Authority(name.capitalize()))
     assert read_policy(administrator.get(POLICIES, "prod")).policy.rule_for("anything")
     assert cluster.policy_name == "prod"
 
@@ -98,6 +100,56 @@ def test_a_component_adds_passwords_and_tls(
     assert (cluster.tls.ca.name, cluster.sasl.password.name) == ("kafka-ca", "kafka-recovery-user")
 
 
+def test_a_component_adds_a_certificate(
+    kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    kubectl("apply", "-k", str(overlay(tmp_path, "observe", namespace, components=["mtls"])))
+
+    tls = read_cluster(administrator.get(CLUSTERS, "prod")).tls
+    assert tls
+    assert tls.certificate
+    assert tls.certificate.name == "kafka-recovery-client"
+
+
+def test_a_component_names_a_kafka_of_strimzi_s(
+    kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
+) -> None:
+    kubectl("apply", "-k", str(overlay(tmp_path, "approve", namespace, components=["strimzi"])))
+
+    spec = administrator.get(CLUSTERS, "prod")["spec"]
+    assert spec["strimziRef"] == {"name": "prod", "listener": "tls", "user": "kafka-recovery"}
+    assert "bootstrapServers" not in spec
+
+
+def test_many_clusters_are_under_one_policy(kubectl: Kubectl, namespace: str, administrator: Asking) -> None:
+    kubectl("apply", "-f", "-", given=edited(kubectl("kustomize", str(EXAMPLES / "many-clusters")), namespace))
+
+    watched = {name: read_cluster(administrator.get(CLUSTERS, name)) for name in ("prod", "payments", "logs")}
+    assert {each.policy_name for each in watched.values()} == {"prod"}
+    assert {each.authority for each in watched.values()} == {Authority.OBSERVE}
+    assert read_policy(administrator.get(POLICIES, "prod")).policy.rules
+
+
+def test_people_have_the_rights_that_the_examples_bind(kubectl: Kubectl, namespace: str) -> None:
+    kubectl("apply", "-f", str(EXAMPLES.parent / "manifests" / "rbac" / "people.yaml"))
+    kubectl("apply", "-f", "-", given=edited(kubectl("kustomize", str(EXAMPLES / "rbac")), namespace))
+
+    def may(group: str, verb: str, what: str) -> bool:
+        asked = ("auth", "can-i", verb, what, "--as=somebody@example.com", f"--as-group={group}")
+        return kubectl.attempt(*asked).stdout.strip() == "yes"
+
+    recoveries = "partitionrecoveries.kafka-recovery.dev"
+    wait_until("the roles hold", lambda: may("kafka-owners", "approve", recoveries), bool)
+    assert {group: may(group, "approve", recoveries) for group in ("kafka-owners", "kafka-on-call", "platform")} == {
+        "kafka-owners": True,
+        "kafka-on-call": False,
+        "platform": False,
+    }
+    assert may("kafka-on-call", "create", recoveries)
+    assert may("platform", "update", "recoverypolicies.kafka-recovery.dev")
+    assert not may("kafka-on-call", "update", "recoverypolicies.kafka-recovery.dev")
+
+
 def test_a_person_suspends_a_cluster_and_the_next_sync_leaves_it_so(
     kubectl: Kubectl, namespace: str, administrator: Asking, tmp_path: Path
 ) -> None:
@@ -125,7 +177,7 @@ def test_a_policy_that_is_pruned_takes_no_recovery_with_it(
 
 def test_flux_waits_for_objects_that_its_overlay_has(kubectl: Kubectl) -> None:
     flux = yaml.safe_load_all((EXAMPLES / "flux" / "kafka-recovery.yaml").read_text())
-    spec = next(each["spec"] for each in flux if each["kind"] == "Kustomization")
+    spec = next(each["spec"] for each in flux if "healthChecks" in each["spec"])
 
     built = yaml.safe_load_all(kubectl("kustomize", str(EXAMPLES / spec["path"])))
 
@@ -144,10 +196,12 @@ def test_the_scripts_for_argo_cd_are_added_to_its_settings_and_nothing_else_chan
     ours = kubectl("kustomize", str(SCRIPTS)).replace("namespace: argocd", f"namespace: {namespace}")
     kubectl("apply", "--server-side", "--field-manager=kafka-recovery", "-f", "-", given=ours)
 
+    health = "resource.customizations.health"
     scripts = {
-        f"resource.customizations.health.kafka-recovery.dev_{state.kind.kind}": script(state.kind.kind)
+        f"{health}.kafka-recovery.dev_{state.kind.kind}": script(state.kind.kind)
         for state in [*STATES, State(POLICIES, "", {}, "", Kstatus.CURRENT)]
     }
+    scripts[f"{health}.argoproj.io_Application"] = script("Application")
     assert kubectl.api.get("configmap", "argocd-cm")["data"] == theirs | scripts
 
 
@@ -181,6 +235,12 @@ def test_an_unwell_kafka_never_blocks_a_sync(
     more = [replaced("/spec/limits/partitions", 10)]
     kubectl("apply", "-k", str(overlay(tmp_path, "approve", namespace, policy=more)))
     assert administrator.get(POLICIES, "prod")["spec"]["limits"]["partitions"] == 10
+
+
+def edited(shipped: str, namespace: str) -> str:
+    """As whoever copies an example writes it: for a namespace, with the clusters' ids."""
+    ours = re.sub(r"(?m)^(  namespace:) .*$", rf"\1 {namespace}", shipped)
+    return re.sub(re.escape(PLACEHOLDER), lambda _: new_id(), ours)
 
 
 def condition(of: dict[str, Any], kind: str) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from charts.conftest import DEFINITIONS, OPERATOR, ROOT
 from kafka_recovery.fleet.storage import URL_OPTIONS
@@ -147,3 +149,22 @@ def test_every_value_that_is_written_about_is_taken(charts: Helm, file: str) -> 
 
     assert given
     assert charts.rendered(OPERATOR, *(f"--set={each}" for each in given))
+
+
+def written_for_the_chart() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Values in examples: in a file of theirs, in Argo CD's Application, in Flux's HelmRelease."""
+    examples = ROOT / "examples"
+    yield "helm", yaml.safe_load((examples / "helm" / "production.yaml").read_text())
+    argo = yaml.safe_load((examples / "argocd" / "applications" / "operator.yaml").read_text())
+    yield "argocd", argo["spec"]["source"]["helm"]["valuesObject"]
+    releases = yaml.safe_load_all((examples / "flux" / "operator" / "releases.yaml").read_text())
+    yield from (("flux", each["spec"]["values"]) for each in releases if "values" in each["spec"])
+
+
+@pytest.mark.parametrize("values", [values for _, values in written_for_the_chart()], ids=["helm", "argocd", "flux"])
+def test_values_of_examples_are_taken(charts: Helm, values: dict[str, Any]) -> None:
+    objects = charts.rendered(OPERATOR, **values)
+
+    assert "PodMonitor" in {each["kind"] for each in objects} or "monitoring" not in values
+    (deployment,) = (each for each in objects if each["kind"] == "Deployment")
+    assert "--authority=Approve" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]

@@ -87,7 +87,7 @@ def newcomer(tmp_path: Path, administrator: Kubectl, kafka: RealKafka) -> Iterat
     cluster, policy = (tmp_path / "mine" / "base" / name for name in ("watched-cluster.yaml", "recovery-policy.yaml"))
     there = cluster.read_text().replace("<YOUR-CLUSTER-ID>", kafka.cluster_id)
     cluster.write_text(there.replace("kafka-bootstrap.kafka:9092", kafka.bootstrap.replace(",", '", "')))
-    policy.write_text(policy.read_text().replace("patience: 30s", "patience: 1s"))
+    policy.write_text(policy.read_text().replace("patience: 2m", "patience: 1s"))
     administrator("delete", "--filename", str(ROOT / "crds"))  # it installs them itself
     yield Newcomer(tmp_path, administrator.kubeconfig)
     print(administrator.attempt("logs", "--tail=60", "deployment/kafka-recovery-operator").stdout[-8000:])

@@ -11,6 +11,8 @@ from typing import Any
 EXAMPLES = Path(__file__).parents[2] / "examples"
 CLUSTER, POLICY = "WatchedCluster", "RecoveryPolicy"
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
+PLACEHOLDER = "<YOUR-CLUSTER-ID>"
+"""What stands in its place, and is refused by the API server."""
 
 Patch = dict[str, Any]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,18 @@ import yaml
 
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.formats.policy_file import load_policy
-from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster, read_recovery
+from kafka_recovery.kube.fleet.resource import read_ranking
+from kafka_recovery.kube.resources.kinds import (
+    CLUSTERS,
+    POLICIES,
+    RANKINGS,
+    RECOVERIES,
+    read_cluster,
+    read_policy,
+    read_recovery,
+)
 from kafka_recovery.simulator.histories.schedules import VERSION
+from testbed.examples import CLUSTER_ID, EXAMPLES, PLACEHOLDER
 from unit.kube.specs import stored
 
 ROOT = Path(__file__).parents[3]
@@ -102,3 +113,79 @@ def test_runbooks_type_the_recovery_that_the_example_holds(page: str) -> None:
     assert ASKED in typed
     filled = typed.replace(ASKED, INCIDENT["spec"]["clusterId"]).replace("NAME", "prod")
     assert yaml.safe_load(filled) == INCIDENT
+
+
+# Examples for Git
+
+READ = {CLUSTERS: read_cluster, POLICIES: read_policy, RANKINGS: read_ranking}
+KINDS = {kind.kind: kind for kind in READ}
+MAY_APPROVE = {"lossless", "automatic"}
+"""Overlays whose names say that nobody is asked about some election."""
+WRITTEN = [
+    (file.relative_to(EXAMPLES).as_posix(), each)
+    for file in sorted(EXAMPLES.rglob("*.yaml"))
+    for each in yaml.safe_load_all(file.read_text())
+]
+OURS = [(name, each) for name, each in WRITTEN if each.get("kind") in KINDS]
+VERSION_NOW = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+
+
+def found(kind: str, where: str) -> list[dict[str, Any]]:
+    return [each for name, each in WRITTEN if each.get("kind") == kind and name.startswith(where)]
+
+
+@pytest.mark.parametrize("example", [each for _, each in OURS], ids=[f"{name}-{n}" for n, (name, _) in enumerate(OURS)])
+def test_an_example_is_taken_once_its_cluster_has_an_id(example: dict[str, Any]) -> None:
+    kind = KINDS[example["kind"]]
+    spec = yaml.safe_load(yaml.safe_dump(example["spec"]).replace(PLACEHOLDER, CLUSTER_ID))
+
+    assert READ[kind](stored(kind, spec, name=example["metadata"]["name"]))
+
+
+def test_no_example_acts_or_approves_unless_its_name_says_so() -> None:
+    """A base that approves what is proven would begin to elect on the day that somebody names the controllers."""
+    clusters, policies = found("WatchedCluster", ""), found("RecoveryPolicy", "")
+    overlays = {path.parent.name: path.read_text() for path in EXAMPLES.glob("overlays/*/kustomization.yaml")}
+
+    assert {each["spec"]["authority"] for each in clusters} == {"Observe"}
+    assert {rule["approval"] for each in policies for rule in each["spec"]["rules"]} == {"ManualApprove"}
+    assert {name for name, text in overlays.items() if "AutoApprove" in text} == MAY_APPROVE
+    assert {name for name, text in overlays.items() if "value: Automatic" in text} == MAY_APPROVE
+
+
+def test_argo_cd_makes_definitions_then_the_operator_then_what_it_watches() -> None:
+    waves = {
+        each["metadata"]["annotations"]["argocd.argoproj.io/sync-wave"]: each["spec"]["source"]
+        for each in found("Application", "argocd/applications/")
+    }
+
+    assert [waves[wave].get("chart", waves[wave].get("path")) for wave in sorted(waves)] == [
+        *("kafka-recovery-crds", "kafka-recovery-operator"),
+        "overlays/approve",
+    ]
+    (root,) = found("Application", "argocd/root.yaml")
+    assert (EXAMPLES / root["spec"]["source"]["path"] / "kustomization.yaml").is_file()
+
+
+def test_flux_makes_definitions_then_the_operator_then_what_it_watches() -> None:
+    releases = {each["metadata"]["name"]: each["spec"] for each in found("HelmRelease", "flux/")}
+    synced = {
+        each["metadata"]["name"]: each["spec"]
+        for each in found("Kustomization", "flux/")
+        if each["apiVersion"].startswith("kustomize.toolkit")
+    }
+    charts = {each["metadata"]["name"]: each["spec"] for each in found("OCIRepository", "flux/")}
+
+    assert releases["kafka-recovery"]["dependsOn"] == [{"name": "kafka-recovery-crds"}]
+    assert {each["chartRef"]["name"] for each in releases.values()} == set(charts)
+    assert synced["kafka-recovery"]["dependsOn"] == [{"name": "kafka-recovery-operator"}]
+    assert synced["kafka-recovery-operator"]["wait"] is True
+    assert all((EXAMPLES / each["path"]).is_dir() for each in synced.values())
+
+
+def test_examples_name_the_version_that_this_is() -> None:
+    versions = {each["spec"]["source"].get("targetRevision") for each in found("Application", "argocd/applications/")}
+    tags = {each["spec"]["ref"]["tag"] for each in found("OCIRepository", "flux/")}
+    images = {each["spec"]["image"].rpartition(":")[2] for each in found("FleetRanking", "fleet/")}
+
+    assert versions - {"main"} == tags == images == {VERSION_NOW}

@@ -12,13 +12,18 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import End, Outcome, PartitionOutcome
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.fleet.outcome import RunOutcome
 from kafka_recovery.kube.clusters import status as cluster_status
+from kafka_recovery.kube.fleet.dialect import Adapter
+from kafka_recovery.kube.fleet.runs import Memory, Run
+from kafka_recovery.kube.fleet.status import status_of as ranking_status
 from kafka_recovery.kube.machinery.conditions import condition, merged
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Known, Phase, PlanNow, status_of
-from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, RECOVERIES, Kind
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, RANKINGS, RECOVERIES, Kind
 from kafka_recovery.kube.watching.incidents import Offline
 from kafka_recovery.kube.watching.watcher import WatchView
 from testbed.kstatus import Kstatus
+from unit.kube.fleet.asked import active, ranking
 from unit.kube.kubernetes_in_memory import NOON
 from unit.kube.specs import DIGEST, SMALLEST
 from unit.kube.watching.sights import offline, seconds
@@ -95,6 +100,21 @@ VIEWS: dict[str, tuple[WatchView, Policy | Reason, tuple[str, Kstatus]]] = {
     "misses its policy": (SEEN, Reason("RecoveryPolicyMissing", "there is no RecoveryPolicy prod"), NOT_READY),
 }
 
+ASKED = active(ranking(), message="one executor")
+SUCCEEDED = Run(
+    "r-1", "r-1-1", Adapter.APACHE, 1, NOON, NOON, RunOutcome.SUCCEEDED, Reason("Succeeded", "ten"), DIGEST, "s3://b"
+)
+LATE = replace(SUCCEEDED, outcome=RunOutcome.FAILED, reason=Reason("DeadlineExceeded", "late"))
+ONCE, NIGHTLY = {"scheduled": False}, {"scheduled": True}
+RANKED: dict[str, tuple[Memory, dict[str, Any], tuple[str, Kstatus]]] = {
+    "is due tonight": (Memory(), NIGHTLY, GOOD),
+    "is asked once and runs": (Memory(ASKED), ONCE, WORKING),
+    "has run": (Memory(runs=(SUCCEEDED,)), ONCE, GOOD),
+    "has run and runs again": (Memory(ASKED, (SUCCEEDED,)), NIGHTLY, GOOD),
+    "has failed": (Memory(runs=(LATE,)), ONCE, BAD),
+    "can not begin": (Memory(), ONCE | {"trouble": Reason("NoSparkOperator", "install one")}, BAD),
+}
+
 
 def states() -> Iterator[State]:
     """All of them, newborn objects included."""
@@ -108,8 +128,10 @@ def states() -> Iterator[State]:
     yield State(CLUSTERS, "acts for a Kafka that another one names as well", status, *NOT_READY)
     missing = Reason("SecretMissing", "Secret kafka-ca is not there")
     yield State(CLUSTERS, "misses a Secret", cluster_status.unopened(missing, 1, {}, NOON), *NOT_READY)
-    for kind in (RECOVERIES, CLUSTERS):
+    for kind in (RECOVERIES, CLUSTERS, RANKINGS):
         yield State(kind, "is new", {"observedGeneration": -1}, *WORKING)
+    for name, (memory, how, tools) in RANKED.items():
+        yield State(RANKINGS, name, ranking_status(memory, 1, {}, NOON, suspended=False, **how), *tools)
     yield State(APPROVALS, "is new", {}, "Progressing", Kstatus.CURRENT)
     yield State(APPROVALS, "counts", _answer(True, "Accepted"), *GOOD)
     yield State(APPROVALS, "does not count", _answer(False, "OtherPlan"), "Degraded", Kstatus.CURRENT)

@@ -11,7 +11,7 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.kube.clusters.policies import Policies
 from kafka_recovery.kube.machinery.api import Object
 from kafka_recovery.kube.recoveries.status import Phase
-from kafka_recovery.kube.resources.kinds import API_VERSION, CLUSTERS, POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import API_VERSION, CLUSTERS, POLICIES, RANKINGS, RECOVERIES
 from testbed import argocd
 from testbed.kstatus import Kstatus, kstatus
 from unit.kube.recoveries.standings import INCIDENTS, State, states
@@ -33,7 +33,7 @@ def test_argo_cd_flux_and_helm_show_each_state_as_they_should() -> None:
 
 
 def test_a_status_about_an_older_spec_is_progress() -> None:
-    followed = [state for state in STATES if state.kind in (RECOVERIES, CLUSTERS)]
+    followed = [state for state in STATES if state.kind in (RECOVERIES, CLUSTERS, RANKINGS)]
     seen = [(state, shown(state.object | {"metadata": {"generation": 2}})) for state in followed]
     wrong = [f"{state}: {found}" for state, found in seen if found != ("Progressing", Kstatus.IN_PROGRESS)]
     assert not wrong, "\n".join(wrong)
@@ -86,6 +86,14 @@ def test_a_policy_that_nobody_has_looked_at_is_progress() -> None:
     policy = a_policy(POLICY) | {"status": {"observedGeneration": -1}}
 
     assert argocd.health(SCRIPTS, policy).status == "Progressing"
+
+
+@pytest.mark.parametrize("state", ["Healthy", "Degraded", "Progressing"])
+def test_an_application_of_applications_is_told_how_each_of_them_is(state: str) -> None:
+    theirs = {"kind": "Application", "status": {"health": {"status": state}}}
+
+    assert argocd.health(SCRIPTS, theirs) == argocd.Health(state, "")
+    assert argocd.health(SCRIPTS, {"kind": "Application", "status": {}}).status == "Progressing"
 
 
 def named(name: str) -> State:
