@@ -63,8 +63,18 @@ def test_images_that_are_built_without_being_told_have_it_too() -> None:
     assert re.findall(r"^ARG VERSION=(.*)$", dockerfile, re.MULTILINE) == [PROJECT["version"]]
 
 
-def test_the_changelog_has_a_place_for_what_comes() -> None:
-    assert "\n## [Unreleased]\n" in (ROOT / "CHANGELOG.md").read_text()
+def test_the_changelog_tells_of_this_version_and_has_a_place_for_what_comes() -> None:
+    headings = re.findall(r"^## \[(.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+
+    assert headings[:2] == ["Unreleased", PROJECT["version"]]
+
+
+@pytest.mark.parametrize("page", ["docs/helm.md", "docs/commands.md", "docs/images.md"])
+def test_pages_name_files_and_images_of_this_version(page: str) -> None:
+    text = (ROOT / page).read_text()
+    named = re.findall(r"kafka_recovery_operator-([\d.]+)-py3|kafka-recovery-(?:operator|fleet-job):([\d.]+\d)", text)
+
+    assert {version for each in named for version in each if version} == {PROJECT["version"]}
 
 
 @pytest.mark.parametrize("file", WORKFLOWS, ids=lambda file: file.stem)
