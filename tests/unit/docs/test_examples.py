@@ -189,3 +189,16 @@ def test_examples_name_the_version_that_this_is() -> None:
     images = {each["spec"]["image"].rpartition(":")[2] for each in found("FleetRanking", "fleet/")}
 
     assert versions - {"main"} == tags == images == {VERSION_NOW}
+
+
+def test_strimzi_s_user_has_the_rights_that_the_page_lists() -> None:
+    """No more, and all that a principal needs which may elect."""
+    (user,) = found("KafkaUser", "strimzi/")
+    granted = {
+        (acl["resource"]["type"], word) for acl in user["spec"]["authorization"]["acls"] for word in acl["operations"]
+    }
+    listed = re.findall(r"^kafka-acls\.sh .*?--(topic|cluster)(.*)$", (DOCS / "acls.md").read_text(), re.MULTILINE)
+
+    assert granted == {(kind, word) for kind, rest in listed for word in re.findall(r"--operation (\w+)", rest)}
+    component = EXAMPLES / "components" / "strimzi" / "kustomization.yaml"
+    assert f"user: {user['metadata']['name']}" in component.read_text()
