@@ -30,7 +30,10 @@ ROOMS = (
     "demo",
     "bench",
 )
-PAGES = ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "mkdocs.yml", "pyproject.toml")
+PAGES = (
+    *("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "GOVERNANCE.md", "ROADMAP.md"),
+    *("mkdocs.yml", "pyproject.toml"),
+)
 READ = frozenset({".md", ".py", ".yaml", ".yml", ".json", ".txt", ".tpl", ".html", ".toml", ".lua", ".svg"})
 DISK = r"intact|whole|untouched|as they were|empty|replaced|disk is lost"
 """A sentence about a return names the disk."""
@@ -135,7 +138,7 @@ DANGERS = (
         "clusterId: REPLACE-WITH-YOUR-CLUSTER-ID",
     ),
     Danger(
-        r"pip3? install\b[^`\n]*?['\" ]kafka-recovery-operator\b",
+        r"pip3? install\b[^`\n]*?['\" ]kafka-recovery-operator\b|\binstall kafka-recovery-operator\[",
         None,
         "nobody owns that name on a package index: whoever registers it is installed",
         "pip install '.[extra]' in a checkout, or a wheel's path",
