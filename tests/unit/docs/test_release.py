@@ -69,7 +69,7 @@ def test_the_changelog_tells_of_this_version_and_has_a_place_for_what_comes() ->
     assert headings[:2] == ["Unreleased", PROJECT["version"]]
 
 
-@pytest.mark.parametrize("page", ["docs/helm.md", "docs/commands.md", "docs/images.md"])
+@pytest.mark.parametrize("page", ["docs/how-to/helm.md", "docs/reference/commands.md", "docs/how-to/images.md"])
 def test_pages_name_files_and_images_of_this_version(page: str) -> None:
     text = (ROOT / page).read_text()
     named = re.findall(r"kafka_recovery_operator-([\d.]+)-py3|kafka-recovery-(?:operator|fleet-job):([\d.]+\d)", text)
