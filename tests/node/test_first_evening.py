@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.full, pyte
 
 HOME = "kafka-recovery"
 PAGE = (ROOT / "docs" / "how-to" / "helm.md").read_text()
-EVENING = PAGE[PAGE.index("## A first evening") : PAGE.index("## Who may do what")]
+EVENING = PAGE[PAGE.index("## Step by step") : PAGE.index("## Who may do what")]
 IMAGE = f"--set image.pullPolicy=Never,image.tag={images.version()}"
 """No registry has it."""
 

@@ -170,8 +170,8 @@ KNOWN_BUGS = (
         since="4.0",
         fixed=None,
         seen=("4.0.2", "4.4.0"),
-        happens="A broker that was killed may make the controller fail when it registers again: if it was in the ELR "
-        "of a topic, that ELR was cleared by min.insync.replicas, and the topic was deleted since.",
+        happens="The controller may fail when a broker that was killed registers again: if it was in the ELR of a "
+        "topic, that ELR was cleared by min.insync.replicas, and the topic was deleted since.",
         costs="The controller logs `existed in isrMembers, but not in the topics map`, resigns, and fails again: that "
         "broker never gets in, and with a single controller nobody else does.",
         to_do="Delete no topic while brokers are away. If a broker that was started stays out, look for these words "

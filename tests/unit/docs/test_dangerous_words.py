@@ -240,7 +240,7 @@ def test_a_runbook_warns_before_it_has_anybody_look_or_act(alert: str) -> None:
     stuck = (ROOT / "docs" / "runbooks" / "KafkaRecoveryStuck.md").read_text()
 
     assert box(page) == box(stuck), "the same box everywhere"
-    assert page.index("> **Before you start a broker.**") < page.index("## Look")
+    assert page.index("> **Before you start a broker.**") < page.index("## Diagnose")
 
 
 def box(page: str) -> list[str]:

@@ -51,8 +51,8 @@ def test_an_alert_has_a_runbook_with_the_same_questions_answered() -> None:
         headings = re.findall(r"^## (.+)$", runbook(name), re.MULTILINE)
 
         assert runbook(name).startswith(f"# {name}\n")
-        assert headings == ["What it means", "Look", "Do", "If it was nothing"], name
-        assert "kubectl " in runbook(name).partition("## Look")[2], name
+        assert headings == ["What it means", "Diagnose", "Resolve", "False alarms"], name
+        assert "kubectl " in runbook(name).partition("## Diagnose")[2], name
 
 
 def test_there_is_no_runbook_for_an_alert_that_is_not_there() -> None:

@@ -86,8 +86,10 @@ def test_a_recovery_is_watched_to_its_end(
 
     def events() -> Iterator[object]:
         yield "nothing"
-        yield incidents.tell("prod-1", Phase.ELECTING, ELECTING, plan)
-        yield incidents.tell("prod-1", Phase.ENDED, Reason(End.RECOVERED, "all is well"), plan, end=End.RECOVERED)
+        incidents.tell("prod-1", Phase.ELECTING, ELECTING, plan)
+        yield "the first wave"
+        incidents.tell("prod-1", Phase.ENDED, Reason(End.RECOVERED, "all is well"), plan, end=End.RECOVERED)
+        yield "the end"
 
     meanwhile(events())
     done = plugin("status", "prod-1", "--watch")
