@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records, why_unknown
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.evidence import PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
@@ -122,14 +122,9 @@ def _elects(elections: Elections) -> Iterator[str]:
     unclean = sum(map(_is_unclean, elections))
     which = "that" if unclean == len(elections) else f"{unclean:,} of these elections"
     yield f"This plan elects {_and(told)}.{f' Kafka calls {which} UNCLEAN.' if unclean else ''}"
-    by_hand = [decision for decision, _ in elections if worse_than_best(decision)]
+    by_hand = [decision for decision, _ in elections if decision.is_worse_than_best]
     for leader in sorted({decision.leader for decision in by_hand if decision.leader is not None}):
         yield _named_by_hand(leader, [decision for decision in by_hand if decision.leader == leader])
-
-
-def worse_than_best(decision: Decision) -> bool:
-    """Whether a person named a leader whose log is not equal to the best one's."""
-    return decision.verdict is Verdict.ELECT and decision.leader not in decision.equals
 
 
 def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
@@ -173,7 +168,7 @@ def _meaning(kind: LossClass, elected: Sequence[Decision]) -> str:
         return f"it is proven that at most {records(sum(bounds))} acknowledged with acks=all may be lost"
     if kind is LossClass.BOUNDED:
         return "the loss of records acknowledged with acks=all is bounded, but not in number"
-    return "nothing proves that no record acknowledged with acks=all is lost"
+    return "whether records acknowledged with acks=all are lost is not known"
 
 
 def _left_alone(plan: Plan) -> Iterator[str]:
@@ -198,7 +193,7 @@ def _empty_leaders(elections: Elections) -> Iterator[str]:
     empty: dict[BrokerId, list[PartitionEvidence]] = {}
     for decision, partition in elections:
         copy = partition.replica(decision.leader)
-        if copy is not None and _is_empty(copy.log):
+        if copy is not None and is_empty(copy.log):
             empty.setdefault(copy.broker, []).append(partition)
     for leader, found in sorted(empty.items()):
         others = _brokers(sorted({broker for partition in found for broker in away(partition)}), "or")
@@ -211,9 +206,9 @@ def _empty_leaders(elections: Elections) -> Iterator[str]:
 
 
 def _if_approved(elections: Elections) -> Iterator[Question]:
-    asked = any(decision.needs_approval for decision, _ in elections)
+    asked = all(decision.needs_approval for decision, _ in elections)
     if found := (*_silence(elections), *_below_minimum(elections)):
-        yield Question("If you approve:" if asked else "If this plan elects:", found)
+        yield Question("If you approve:" if asked else "If this plan elects anybody:", found)
 
 
 def _silence(elections: Elections) -> Iterator[tuple[str, str]]:
@@ -223,7 +218,8 @@ def _silence(elections: Elections) -> Iterator[tuple[str, str]]:
         dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
         yield (
             "Before",
-            f"make sure that {_brokers(silent)} {dead} until you have copied what is on {them}: silent is not stopped. "
+            f"make sure that {_brokers(silent)} {dead} until you have copied what is left on {them}: silent is not "
+            "stopped. "
             f"Else clients may be writing to {them} still, and what the new leader lacks is deleted there as soon as "
             "the network is back.",
         )
@@ -245,11 +241,14 @@ def _below_minimum(elections: Elections) -> Iterator[tuple[str, str]]:
 def _if_not(elected: Sequence[Decision]) -> Iterator[Question]:
     asked = sum(decision.needs_approval for decision in elected)
     if asked and asked == len(elected):
-        nothing = "This plan changes nothing. Kafka can elect a member by itself at any time, as soon as one is back."
+        nothing = "This plan changes nothing. Kafka can elect a member of the ISR or ELR by itself at any time."
         yield Question("If nobody approves:", (("", nothing),))
     elif asked:
-        told = f"{partitions(asked)} {'stays' if asked == 1 else 'stay'} without a leader of this plan."
-        yield Question("If nobody approves:", (("", f"{told} Its policy asks nobody about the other elections."),))
+        others = partitions(len(elected) - asked)
+        told = (
+            f"The leaders of {others} are elected all the same: the policy asks nobody about them. {partitions(asked)}"
+        )
+        yield Question("If nobody approves:", (("", f"{told} {'waits' if asked == 1 else 'wait'}."),))
 
 
 def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
@@ -259,7 +258,7 @@ def _glances(plan: Plan, found: Sequence[BrokerCost]) -> Iterator[BrokerGlance]:
     for partition in offline:
         copies.update(partition.assignment)
         unread.update(away(partition))
-        empty.update(replica.broker for replica in partition.replicas if _is_empty(replica.log))
+        empty.update(replica.broker for replica in partition.replicas if is_empty(replica.log))
         kafka.update(frozenset(elected_by_kafka(partition)).intersection(partition.assignment))
     leads = Counter(each.leader for each in plan.elections.values() if each.leader is not None)
     priced, by_kafka = {cost.broker: cost for cost in found}, _if_kafka_elects(offline)
@@ -290,10 +289,6 @@ def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, Bro
 def _lacking(partition: PartitionEvidence, leader: Replica, replica: Replica) -> int:
     """How many records of the replica the leader lacks, as far as both were read."""
     return sum(lack.records for lack in visible_lacks(partition, leader) if lack.broker == replica.broker)
-
-
-def _is_empty(log: ReplicaLog | None) -> bool:
-    return log is not None and log.end <= log.start
 
 
 def _named(ids: Sequence[TopicPartition]) -> str:

@@ -100,6 +100,11 @@ def why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
     return ""
 
 
+def is_empty(log: ReplicaLog | None) -> bool:
+    """Whether it was read and holds no record."""
+    return log is not None and log.end <= log.start
+
+
 def may_hold_more(decision: Decision, partition: PartitionEvidence) -> frozenset[BrokerId]:
     """The brokers that answered, and whose copy holds what the new leader lacks, or may hold it."""
     lacking = {lack.broker for lack in decision.loss.lacks} if decision.loss else set()
@@ -123,7 +128,13 @@ def in_a_line(plan: Plan, found: Sequence[BrokerCost]) -> str:
     what = "; ".join(map(_told, found[:_NAMED])) + more
     if proven:
         return f"What may be lost was not acknowledged with acks=all: {what}.{witnessed}"
-    return f"Electing as planned may lose {what}.{witnessed}"
+    some = sum(1 for each in elections.values() if each.loss and each.loss.loss_class is LossClass.LOSSLESS)
+    but = (
+        f" Where it is proven Lossless ({partitions(some)}), nothing of it was acknowledged with acks=all."
+        if some
+        else ""
+    )
+    return f"Electing as planned may lose {what}.{but}{witnessed}"
 
 
 def _witnessed(elections: Iterable[Decision]) -> str:

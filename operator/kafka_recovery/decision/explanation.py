@@ -251,7 +251,7 @@ def _loss_in_words(loss: Loss | None) -> str:
     if loss.loss_class is LossClass.BOUNDED:
         return f"Bounded, but not in number: {'; '.join(loss.missing)}."
     lower = f" At least {loss.at_least} are: they were seen beyond the chosen log's end." if loss.at_least else ""
-    return f"Unknown: nothing proves that no record acknowledged with acks=all is lost.{lower}"
+    return f"Unknown: whether records acknowledged with acks=all are lost is not known.{lower}"
 
 
 _NEWEST = 5

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from kafka_recovery.decision.costs import partitions, records
+from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
 from kafka_recovery.decision.returns import RAISED, away, elected_by_kafka, has_failed_disk, may_lack
@@ -20,10 +20,6 @@ from kafka_recovery.domain.plan import Plan
 
 _NAMED = 3
 """So many brokers are named; the others are counted."""
-CRASHED = (
-    "first copy the partitions' directories on the brokers that run, then start it. The end of its log may be gone, "
-    "and they delete every record that it lacks once Kafka elects it."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +52,7 @@ def elect_or_wait(plan: Plan) -> Choice:
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
-    otherwise = "approve this plan" if any(each.needs_approval for each in plan.elections.values()) else ""
+    otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
     stopped_first = _stop_first(leaderless, plan.evidence.cluster)
     return Choice(
@@ -64,6 +60,19 @@ def elect_or_wait(plan: Plan) -> Choice:
         (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise)),
         tuple(_never(leaderless)),
     )
+
+
+def _otherwise(plan: Plan) -> str:
+    """What is left where nothing can be waited for; empty: nobody is asked about anything."""
+    elections, seen = plan.elections, {partition.id: partition for partition in plan.evidence.partitions}
+    if any(each.is_worse_than_best for each in elections.values()):
+        return "plan again without the leader that a person named, and read that plan"
+    if not any(each.needs_approval for each in elections.values()):
+        return ""
+    leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
+    if any(leader is not None and is_empty(leader.log) for leader in leaders):
+        return "see whether any other copy can be had, and plan again; approve this plan only if there is none"
+    return "approve this plan"
 
 
 def _nothing_better(proven: int, all: int) -> Iterator[str]:
@@ -84,10 +93,11 @@ def _stop_first(leaderless: Sequence[PartitionEvidence], cluster: ClusterState) 
                 most.setdefault(member.broker, []).append(max(lack.records for lack in lacks))
     for broker, lacking in sorted(most.items(), key=lambda found: (-sum(found[1]), found[0]))[:_NAMED]:
         yield (
-            f"DANGER: stop broker {broker} NOW. Kafka can elect it by itself on {partitions(len(lacking))} at any "
-            f"moment, and it lacks up to {records(sum(lacking))} that other replicas hold there: they would delete "
-            "these. Then see whether its own volume is only not mounted, and start it with that. Approve the election "
-            "of another broker only if that volume is lost: what it alone holds was not read."
+            f"DANGER: stop broker {broker} NOW, and keep it stopped. Kafka can elect it by itself on "
+            f"{partitions(len(lacking))} at any moment, and it lacks up to {records(sum(lacking))} of another replica "
+            "there: once it leads, the other replicas delete what it lacks. Then see whether its own volume is only "
+            "not mounted, and start it with that. Approve the election of another broker only if that volume is lost: "
+            "nobody has read what is on it."
         )
 
 
@@ -98,10 +108,11 @@ def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState
         whole.update(member.broker for member in _fenced_members(each, cluster) if not visible_lacks(each, member))
     for broker, count in sorted(whole.items(), key=lambda found: (-found[1], found[0]))[:_NAMED]:
         yes = (
-            f"wait for that. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no replica "
-            "that was read holds a record that it lacks."
+            f"see to that, and wait. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no "
+            "replica that was read holds a record that it lacks."
         )
-        no = [("No", f"{otherwise}, once you have copied what only broker {broker} holds.")] if otherwise else []
+        copied = f"stop broker {broker} and copy its directories of these partitions, then {otherwise}."
+        no = [("No", copied)] if otherwise else []
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
         yield Question(asked, (("Yes", yes), *no))
 
@@ -126,24 +137,28 @@ def _start_first(waiting: Sequence[PartitionEvidence], otherwise: str) -> Iterat
         f"Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. Nothing acknowledged with "
         f"acks=all is lost by that{raised}."
     )
-    no = f"{_next(others, otherwise)}. Nothing of broker {first} can be waited for."
+    also = sorted({broker for each in waiting for broker in away(each)} - {first})
+    no = f"{_next(others, otherwise, also)}. Nothing of broker {first} can be waited for."
+    unknown = ("Nobody can say yet", "find it out before anybody else is elected.")
     if any(has_failed_disk(each, first) for each in its):
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
             (
                 ("Yes", f"repair it (mount, file system, permissions, room), restart broker {first}, wait. {elected}"),
-                ("Yes, but files were lost or repaired on it, or nobody knows", CRASHED),
+                ("Yes, but files were lost or repaired on it, or that is not known", _crashed(first)),
                 ("No, it is lost", no),
+                unknown,
             ),
         )
         return
-    crashed = "its host crashed or lost power, its volume was detached by force or set back, or nobody knows"
+    crashed = "its host crashed or lost power, its volume was detached by force or set back, or that is not known"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
             ("Yes, and its host did not crash", f"start it, and wait. {elected}"),
-            (f"Yes, but {crashed}", CRASHED),
+            (f"Yes, but {crashed}", _crashed(first)),
             ("No, its disk is lost", no),
+            unknown,
         ),
     )
 
@@ -152,14 +167,25 @@ def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
     return "" if count == len(waiting) else f" on {count:,} of {len(waiting):,} partitions"
 
 
-def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str) -> str:
-    """What to do where the first broker cannot come back: the others that may come first."""
+def _crashed(broker: BrokerId) -> str:
+    return (
+        "first copy the partitions' directories on the brokers that run, then start it, and wait. The end of its log "
+        f"may be gone: once Kafka elects it, the others delete every record that broker {broker} lacks."
+    )
+
+
+def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str, also: Sequence[BrokerId]) -> str:
+    """What to do where the first broker cannot come back: the `others` that may, and who is away `also`."""
+    if not others and not otherwise and also:
+        named = ", ".join(f"broker {broker}" for broker in also[:_NAMED])
+        return f"see who else can be started with its own disk ({named}), and plan again"
     if not others:
         return otherwise or "see what the plan says of each partition"
     named = ", ".join(f"broker {broker} ({partitions(more)} more)" for broker, more in others[: _NAMED - 1])
     rest = len(others) - (_NAMED - 1)
     more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
-    return f"ask the same of {named}{more_of_them}{f', then {otherwise}' if otherwise else ''}"
+    last = f". Only if nothing of them can be waited for either: {otherwise}" if otherwise else ""
+    return f"ask the same of {named}{more_of_them}{last}"
 
 
 def _never(leaderless: Sequence[PartitionEvidence]) -> Iterator[str]:

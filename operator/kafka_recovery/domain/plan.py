@@ -97,6 +97,11 @@ class Decision:
     warnings: tuple[str, ...] = ()
 
     @property
+    def is_worse_than_best(self) -> bool:
+        """Whether a person named a leader whose log is not equal to the best one's."""
+        return self.verdict is Verdict.ELECT and self.leader not in self.equals
+
+    @property
     def needs_approval(self) -> bool:
         """Whether a person has to say yes before this election."""
         if self.verdict is not Verdict.ELECT or self.approval is Approval.AUTO:

@@ -83,7 +83,7 @@ def test_where_the_two_orders_differ_there_is_a_warning() -> None:
 def test_loss_in_plain_words() -> None:
     seen = partition({1: None, 2: log(27), 3: log(15)}, witnessed_ends=(WitnessedEnd("group g", Offset(30)),))
     assert explained(seen).loss == (
-        "Unknown: nothing proves that no record acknowledged with acks=all is lost. At least 3 are: they were seen "
+        "Unknown: whether records acknowledged with acks=all are lost is not known. At least 3 are: they were seen "
         "beyond the chosen log's end."
     )
     known = history(step(1, 2, 3), step(1, 2), step(1), intact=[2])

@@ -16,7 +16,7 @@ from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss, Plan
 from kafka_recovery.domain.policy import Approval, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
-from unit.decision.incident import Held, broker, evidence, history, log, partition, step
+from unit.decision.incident import ORDERS, Held, broker, evidence, history, log, partition, step
 from unit.decision.incident import dead as away_from_all
 
 ANY = Policy((Rule("any", evidence=EvidenceRules(required_answers=RequiredAnswers.ANY)),))
@@ -50,10 +50,11 @@ LATER = (
     "directories. On joining, a broker deletes every record that the leader lacks."
 )
 CRASHED = (
-    "Yes, but its host crashed or lost power, its volume was detached by force or set back, or nobody knows: first "
-    "copy the partitions' directories on the brokers that run, then start it. The end of its log may be gone, and they "
-    "delete every record that it lacks once Kafka elects it."
+    "Yes, but its host crashed or lost power, its volume was detached by force or set back, or that is not known: "
+    "first copy the partitions' directories on the brokers that run, then start it, and wait. The end of its log may "
+    "be gone: once Kafka elects it, the others delete every record that broker 1 lacks."
 )
+UNKNOWN = "Nobody can say yet: find it out before anybody else is elected."
 
 
 def told(plan: Plan) -> list[str]:
@@ -68,6 +69,7 @@ def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_
         "approval. Nothing acknowledged with acks=all is lost by that.",
         CRASHED,
         "No, its disk is lost: approve this plan. Nothing of broker 1 can be waited for.",
+        UNKNOWN,
         NEVER,
         LATER,
     ]
@@ -81,19 +83,43 @@ def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
     )
 
 
+def test_a_leader_that_a_person_named_is_to_be_named_no_more_before_anybody_approves() -> None:
+    brokers = (away_from_all(1), broker(2), broker(3))
+    seen = evidence(partition({1: dead(1), 2: log(20), 3: log(10)}), brokers=brokers)
+    plan = decide(seen, ANY, waited=timedelta(hours=1), designated={ORDERS: BrokerId(3)})
+    assert [each.leader for each in plan.elections.values()] == [BrokerId(3)]
+
+    assert "No, its disk is lost: plan again without the leader that a person named, and read that plan" in " ".join(
+        told(plan)
+    )
+
+
+def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
+    brokers = (away_from_all(1), away_from_all(2), broker(3))
+    plan = decide(
+        evidence(partition({1: dead(1), 2: dead(2), 3: log(0)}), brokers=brokers), ANY, waited=timedelta(hours=1)
+    )
+    assert plan.elections
+
+    assert (
+        "see whether any other copy can be had, and plan again; approve this plan only if there is none."
+        in " ".join(told(plan))
+    )
+
+
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
     question, yes, _, no, *_ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert "by itself on 3 of 5 partitions, which" in yes
     assert no == (
-        "No, its disk is lost: ask the same of broker 1 (1 partition more), broker 3 (1 partition more), then approve "
-        "this plan. Nothing of broker 2 can be waited for."
+        "No, its disk is lost: ask the same of broker 1 (1 partition more), broker 3 (1 partition more). Only if "
+        "nothing of them can be waited for either: approve this plan. Nothing of broker 2 can be waited for."
     )
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
     _, _, _, no, *_ = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
-    assert "ask the same of broker 2 (1 partition more), broker 3 (1 partition more) and 1 more broker, then" in no
+    assert "ask the same of broker 2 (1 partition more), broker 3 (1 partition more) and 1 more broker. Only" in no
 
 
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
@@ -167,19 +193,19 @@ def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
 def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_before_anybody_else_leads() -> None:
     assert told(answering(log(30))) == [
         "Can the heartbeats of broker 1 reach the controllers again?",
-        "Yes: wait for that. It runs, and answers: Kafka can elect it by itself, and no replica that was read holds a "
-        "record that it lacks.",
-        "No: approve this plan, once you have copied what only broker 1 holds.",
+        "Yes: see to that, and wait. It runs, and answers: Kafka can elect it by itself, and no replica that was read "
+        "holds a record that it lacks.",
+        "No: stop broker 1 and copy its directories of these partitions, then approve this plan.",
     ]
 
 
 def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> None:
     """Its disk was replaced. Kafka asks nobody what is on it."""
     assert told(answering(log(0))) == [
-        "DANGER: stop broker 1 NOW. Kafka can elect it by itself on 1 partition at any moment, and it lacks up to 27 "
-        "records that other replicas hold there: they would delete these. Then see whether its own volume is only not "
-        "mounted, and start it with that. Approve the election of another broker only if that volume is lost: what it "
-        "alone holds was not read."
+        "DANGER: stop broker 1 NOW, and keep it stopped. Kafka can elect it by itself on 1 partition at any moment, "
+        "and it lacks up to 27 records of another replica there: once it leads, the other replicas delete what it "
+        "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election of another "
+        "broker only if that volume is lost: nobody has read what is on it."
     ]
 
 
@@ -190,7 +216,7 @@ def test_a_member_with_less_is_a_danger_also_where_the_election_of_another_is_pr
 
     danger, gains_nothing = told(plan)
 
-    assert danger.startswith("DANGER: stop broker 1 NOW.")
+    assert danger.startswith("DANGER: stop broker 1 NOW, and keep it stopped.")
     assert gains_nothing.startswith("Waiting saves nothing")
 
 
@@ -205,10 +231,12 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
     assert not plan.elections
 
-    question, _, _, no, never, _ = told(plan)
+    question, _, _, no, _, never, _ = told(plan)
 
     assert question == "Can broker 2 be started with its own, intact disk?"
-    assert no.startswith("No, its disk is lost: see what the plan says of each partition.")
+    assert no.startswith(
+        "No, its disk is lost: see who else can be started with its own disk (broker 1, broker 3), and"
+    )
     assert never == NEVER
 
 

@@ -197,7 +197,9 @@ def test_strimzi_s_user_has_the_rights_that_the_page_lists() -> None:
     granted = {
         (acl["resource"]["type"], word) for acl in user["spec"]["authorization"]["acls"] for word in acl["operations"]
     }
-    listed = re.findall(r"^kafka-acls\.sh .*?--(topic|cluster)(.*)$", (DOCS / "how-to" / "acls.md").read_text(), re.MULTILINE)
+    listed = re.findall(
+        r"^kafka-acls\.sh .*?--(topic|cluster)(.*)$", (DOCS / "how-to" / "acls.md").read_text(), re.MULTILINE
+    )
 
     assert granted == {(kind, word) for kind, rest in listed for word in re.findall(r"--operation (\w+)", rest)}
     component = EXAMPLES / "components" / "strimzi" / "kustomization.yaml"

@@ -109,8 +109,11 @@ def _choice(found: Choice) -> Iterator[RenderableType]:
 
 def _brokers(found: Card, shown: Sequence[BrokerGlance]) -> Iterator[RenderableType]:
     if shown:
-        yield lines(f"Brokers, counted over {partitions(found.offline)} without a leader:")
-        headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Plan deletes", "Kafka deletes")
+        yield lines(
+            f"Brokers, counted over {partitions(found.offline)} without a leader. The last two columns say what each "
+            "loses if the plan's leaders lead, and if Kafka elects whom it can."
+        )
+        headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Loses by plan", "Loses by Kafka")
         yield table(*headings, rows=(_glance(broker, found.offline) for broker in shown))
 
 

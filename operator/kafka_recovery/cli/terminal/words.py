@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
-from kafka_recovery.decision.card import worse_than_best
 from kafka_recovery.domain.counts import Counts, Whereabouts, elected_uncleanly, is_led_by_member
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
@@ -67,7 +66,7 @@ def why(decision: Decision, leads: BrokerId | None = None) -> str:
         return f"broker {leads} leads it already"
     if decision.verdict is not Verdict.ELECT:
         return "-"
-    if worse_than_best(decision):
+    if decision.is_worse_than_best:
         return f"named by a person; {decision.candidate_order} says {decision.ranking[0]}"
     if len(decision.ranking) == 1:
         return "the only one that may lead"

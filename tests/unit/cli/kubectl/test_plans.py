@@ -67,7 +67,7 @@ def test_what_may_be_lost_is_said_before_the_table_and_by_broker(
     head, _, table = shown.partition("Partition  Verdict")
     assert COST.replace("1 partition", "2 partitions") in one_line(head)
     assert row(head, "1") == "1 fenced, silent 2 of 2 - 0 of 2 -"
-    assert "    Plan deletes: unknown (2 of 2)\n" in head
+    assert "    Loses by plan: unknown (2 of 2)\n" in head
     assert "orders-17" in table
 
 
