@@ -204,8 +204,8 @@ def test_a_member_that_runs_with_less_than_others_hold_is_to_be_stopped() -> Non
     assert told(answering(log(0))) == [
         "DANGER: stop broker 1 NOW, and keep it stopped. Kafka can elect it by itself on 1 partition at any moment, "
         "and it lacks up to 27 records of another replica there: once it leads, the other replicas delete what it "
-        "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election of another "
-        "broker only if that volume is lost: nobody has read what is on it."
+        "lacks. Then see whether its own volume is only not mounted, and start it with that. Approve the election of "
+        "another broker only if that volume is lost: nobody has read what is on it."
     ]
 
 

@@ -215,8 +215,8 @@ def test_what_each_broker_may_lose_stands_in_the_status_as_it_is_approved() -> N
     ]
     assert told["summary"] == (
         "This plan elects broker 2 on 1 partition. Kafka calls that UNCLEAN. Unknown: whether records "
-        "acknowledged with acks=all are lost is not known. Electing as planned may lose up to 17 records that broker 3 holds and the "
-        "new leader lacks, on 1 partition; "
+        "acknowledged with acks=all are lost is not known. Electing as planned may lose up to 17 records that broker 3 "
+        "holds and the new leader lacks, on 1 partition; "
         f"an unknown part of what broker 1 holds on 1 partition ({unread})."
     )
 
