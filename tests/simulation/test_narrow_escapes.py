@@ -282,6 +282,15 @@ ESCAPES = (
         incident(
             Fault(29, Kind.AUTHORITY, upon=Upon.APPROVE, authority=Authority.OBSERVE, lasting=60), **THINKING,
         ), said("ObserveOnly")),
+    Escape("a run whose owners want to be asked, and nobody says yes",
+        incident(
+            Fault(20, Kind.AUTHORITY, authority=Authority.APPROVE), engines=(EngineRun(30, approves=False),),
+        ), said("ApprovalMissing")),
+    Escape("a rule that wants no approval any more once a plan is made",
+        incident(
+            Fault(33, Kind.RULES, rules=Rules(patience=1.0)),
+            rules=THINKING["rules"], engines=(EngineRun(30, Command.EXECUTE, thinking=10, approves=False),),
+        ), said("ApprovalMissing")),
     Escape("a person who answers when the run's time is over", incident(**THINKING, within=5.0), said("OutOfTime")),
     Escape("a partition that is refused beside one that a killed run elects", BESIDE, said("ReplicationFactorTooLow")),
     Escape("an order that the next run can't put back",
