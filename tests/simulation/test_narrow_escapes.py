@@ -299,6 +299,12 @@ ESCAPES = (
             Fault(90, Kind.RIGHTS, upon=Upon.RESTORE, right=Operation.ALTER, lasting=0.09),
             engines=(EngineRun(30), EngineRun(100)), quiet_at=200.0,
         ), said("OrderStillAltered")),
+    Escape("brokers that nobody reaches while a run is taken over",
+        incident(
+            Fault(29, Kind.KILL_ENGINE, upon=Upon.DESIGNATE, later=0.012),
+            Fault(159, Kind.HIDE, 2, lasting=200), Fault(159, Kind.HIDE, 3, lasting=200),
+            engines=(EngineRun(30), EngineRun(100, Command.RESUME)), quiet_at=500.0,
+        ), lambda story: any(not told.outcome.order_restored for told in story.concluded)),
     Escape("a leader that dies while its order can't be put back",
         incident(
             Fault(20.5, Kind.CUT, 3, other=2, lasting=70), Fault(29, Kind.STOP, 3, upon=Upon.RESTORE),
