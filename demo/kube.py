@@ -267,7 +267,7 @@ def approval(watched: Watched, ann: Shell, name: str, digest: str) -> float:
     """Ann says yes; returns the seconds until every leader was verified."""
     chapter("Ann approves")
     say("The approval is an object in her own name, for this plan alone; another plan would need another one.")
-    ann("kafka-recovery", "approve", name, "--yes", digest, "--reason", "demo")
+    ann("kafka-recovery", "approve", name, "--yes", "--plan", digest, "--reason", "demo")
     began = time.monotonic()
     ended = watched.recovery(name, lambda each: bool(each.get("status", {}).get("finished")))
     took = time.monotonic() - began

@@ -184,7 +184,7 @@ def test_from_status_to_an_approval_in_ones_own_name(
     assert "Next: kubectl kafka-recovery plan prod-1" in plugin(ann, "status").stdout
     assert f"Digest: {digest(plan)}" in plugin(ann, "plan", "prod-1").stdout
     assert "orders-17: Elect broker 2" in plugin(ann, "explain", "orders-17").stdout
-    done = plugin(ann, "approve", "prod-1", "--yes", digest(plan), "--reason", "INC-7")
+    done = plugin(ann, "approve", "prod-1", "--yes", "--plan", digest(plan), "--reason", "INC-7")
 
     assert (done.returncode, done.stderr) == (0, "")
     (said,) = kubectl.api.listed("recoveryapprovals")
@@ -294,7 +294,7 @@ def test_who_may_not_approve_is_told_why(operator: Operator, ann: Kubectl, guard
     kubectl("delete", "rolebinding", "approver")
     kubectl("create", "role", "writer", "--verb=create,get,list", "--resource=recoveryapprovals.kafka-recovery.dev")
     kubectl("create", "rolebinding", "writer", "--role=writer", "--user=ann@example.com")
-    words = ("approve", "prod-1", "--yes", digest(plan))
+    words = ("approve", "prod-1", "--yes", "--plan", digest(plan))
 
     refused = wait_until(
         "the roles hold", lambda: plugin(ann, *words), lambda tried: "admission control" in tried.stderr

@@ -132,7 +132,7 @@ def test_a_newcomer_s_first_evening(
     waiting = seen(administrator, name, lambda each: reason(each) == "AwaitingApproval", 120)
     digest = waiting["status"]["plan"]["digest"]
     assert digest in ann("kafka-recovery", "plan", name)
-    ann("kafka-recovery", "approve", name, "--yes", digest, "--reason", "a drill")
+    ann("kafka-recovery", "approve", name, "--yes", "--plan", digest, "--reason", "a drill")
     assert finished(administrator, name, 120)["status"]["outcome"] == "Recovered"
     assert made.leaders("orders") == [SURVIVOR]
 

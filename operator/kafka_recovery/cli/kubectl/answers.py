@@ -26,7 +26,8 @@ NOTHING = Ask()
 
 def to(session: Session, incident: Incident, plan: Plan) -> Ask:
     """What may be answered to this plan at this moment."""
-    approve, refuse = (session.command(f"{word} {incident.name}") for word in ("approve", "refuse"))
+    pinned = f" --plan {incident.plan.digest[:12]}" if incident.plan else ""
+    approve, refuse = session.command(f"approve {incident.name}{pinned}"), session.command(f"refuse {incident.name}")
     no = f"Refuse:  {refuse} --reason TEXT"
     if why := holds.bounds(session, incident):
         raised = _raised(session, incident) if holds.cluster_observes(session, incident) else ""

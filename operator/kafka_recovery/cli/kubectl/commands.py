@@ -102,8 +102,11 @@ EarlierPlan = Annotated[
     typer.Option("--plan", metavar="DIGEST", help="An earlier plan: 6 or more first digits, as plans lists them."),
 ]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Yes: do it without asking.")]
-YesToDigest = Annotated[
-    str | None, typer.Option("--yes", "-y", metavar="DIGEST", help="Don't ask: this is the plan that was read.")
+ReadPlan = Annotated[
+    str | None,
+    typer.Option(
+        "--plan", metavar="DIGEST", help="The plan that you have read, and no other: 12 or more first digits."
+    ),
 ]
 Why = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, for those who read it later.")]
 WhyNot = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why: the recovery ends with it.")]
@@ -215,14 +218,15 @@ def explain(
 
 
 @command
-def approve(name: Recovery, yes: YesToDigest = None, reason: Why = None) -> Act:
+def approve(name: Recovery, digest: ReadPlan = None, yes: Yes = False, reason: Why = None) -> Act:
     """Approve exactly one plan, in your name.
 
-    Shows the plan of the recovery and asks first.
+    Shows the plan of the recovery and asks first. If it is not the plan that was read, what changed is shown, and
+    nothing is written. --yes asks nothing, and so wants --plan.
     """
     from kafka_recovery.cli.kubectl import saying
 
-    return lambda session: saying.approve(session, name, yes, reason)
+    return lambda session: saying.approve(session, name, digest, yes, reason)
 
 
 @command

@@ -14,6 +14,7 @@ from kafka_recovery.cli.kubectl.asking import asked, consent
 from kafka_recovery.cli.kubectl.plans import validity
 from kafka_recovery.cli.kubectl.reading import Incident, Shown
 from kafka_recovery.cli.kubectl.troubles import Session
+from kafka_recovery.cli.terminal.changed import changed_table
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.render import lines, write_aside, write_result
 from kafka_recovery.cli.terminal.running import Refusal
@@ -28,24 +29,25 @@ from kafka_recovery.kube.recoveries.status import plan_now
 from kafka_recovery.kube.resources.fields import REASON, Word
 from kafka_recovery.kube.resources.kinds import API_VERSION, APPROVALS
 
+SHORTEST = 12
+"""Digits of the digest that name the plan which is approved: so many are shown wherever a plan is named."""
 _ROWS_SHOWN = 40
 _WHO_AM_I = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 
 
-def approve(session: Session, name: str, yes: str | None, reason: str | None) -> ExitCode:
-    """Show the plan, ask, and say yes to it. `yes`: the digest of a plan that was read before; nobody is asked."""
-    if yes is not None and not re.fullmatch("[0-9a-f]{64}", yes):
-        raise InvalidDocument(f"--yes {yes!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)")
+def approve(session: Session, name: str, read: str | None, yes: bool, reason: str | None) -> ExitCode:
+    """Show the plan, ask, and say yes to it. `read`: the digest of the plan that was read. `yes`: nobody is asked."""
+    _check_digest(read, yes)
     if reason is not None:
         _check_reason(reason)
     incident = _asking(session, name)
     shown, plan = reading.plan_of(session, incident)
     worst = plan_now(plan, shown.digest, datetime.now(UTC)).worst
-    if yes is None:
+    if read is not None and not shown.digest.startswith(read):
+        raise _replaced(session, incident, read, None)
+    if not yes:
         _have_it_read(session, incident, shown, plan, worst)
-    elif yes != shown.digest:
-        raise _replaced(session, name, yes, shown.digest)
-    incident = _still(session, incident, shown.digest)
+    incident = _still(session, incident, shown.digest, plan)
     limit = {"maxLossClass": str(worst)}
     said = _say(session, incident, shown.digest, Word.APPROVE, reason, limit)
     sentence = f"{said['spec']['approver']} approves plan {shown.digest[:12]} of {name} (worst loss class {worst})."
@@ -87,7 +89,8 @@ def _asking(session: Session, name: str) -> Incident:
 
 def _have_it_read(session: Session, incident: Incident, shown: Shown, plan: Plan, worst: LossClass) -> None:
     """Put the plan before the person who decides. Raises Refusal for anything but a yes."""
-    how = f"{session.command(f'plan {incident.name}')}; then {session.command(f'approve {incident.name} --yes DIGEST')}"
+    approve = session.command(f"approve {incident.name} --plan {shown.digest[:SHORTEST]} --yes")
+    how = f"{session.command(f'plan {incident.name}')}; then {approve}"
     if not asking.somebody_there():
         raise Refusal(ExitCode.APPROVAL, f"there is no terminal to ask at. Read the plan: {how}")
     write_aside(plan_table(plan, _ROWS_SHOWN))
@@ -108,7 +111,7 @@ def _tell_why_nothing_happens(session: Session, incident: Incident) -> None:
         say(f"Note: an approval alone elects nobody: {why}")
 
 
-def _still(session: Session, incident: Incident, digest: str) -> Incident:
+def _still(session: Session, incident: Incident, digest: str, plan: Plan) -> Incident:
     """The recovery of this moment. Raises Refusal if what was shown is not its plan any more: a yes would be void."""
     now = reading.incident(session, incident.name)
     if now.recovery.meta.uid != incident.recovery.meta.uid:
@@ -118,11 +121,17 @@ def _still(session: Session, incident: Incident, digest: str) -> Incident:
     if now.finished:
         raise Refusal(ExitCode.APPROVAL, f"{incident.name} has finished meanwhile: {now.state}; nothing was written")
     if now.plan is None or now.plan.digest != digest:
-        raise _replaced(session, incident.name, digest, now.plan.digest if now.plan else None)
+        raise _replaced(session, now, digest, plan)
     return now
 
 
-def _replaced(session: Session, name: str, read: str, now: str | None) -> Refusal:
+def _replaced(session: Session, incident: Incident, read: str, plan: Plan | None) -> Refusal:
+    """Show what changed since `read`, the digest of `plan`; None: its plan is looked for among the earlier ones."""
+    name, now = incident.name, incident.plan.digest if incident.plan else None
+    with suppress(ApiError, InvalidDocument, Refusal):  # what is not kept any more can't be compared
+        before = plan or reading.earlier_plan(session, incident, read)[1]
+        if now:
+            write_aside(changed_table(before, reading.recorded(session, incident.recovery, now)))
     became = f"the plan is {now[:12]} now" if now else "there is no plan at the moment"
     message = f"plan {read[:12]} of {name} does not hold any more: {became}, so nothing was written. Read it again: "
     return Refusal(ExitCode.APPROVAL, message + session.command(f"plan {name}"))
@@ -157,6 +166,15 @@ def _say(
             raise InvalidDocument(f"RecoveryApproval {name} is there already and says something else") from None
         say(f"RecoveryApproval {name} said so before; it stands")
         return said
+
+
+def _check_digest(read: str | None, yes: bool) -> None:
+    if read is None and yes:
+        raise InvalidDocument("--yes says yes to a plan that was read: name it with --plan DIGEST")
+    if read is not None and not re.fullmatch(f"[0-9a-f]{{{SHORTEST},64}}", read):
+        raise InvalidDocument(
+            f"--plan {read!r}: not a plan's digest ({SHORTEST} to 64 hexadecimal digits, as plan shows it)"
+        )
 
 
 def _check_reason(reason: str) -> None:

@@ -137,3 +137,45 @@ def test_a_recovery_without_a_plan_has_none_to_list(incidents: Incidents, plugin
     incidents.opened("prod-1")
 
     assert plugin("plans", "prod-1").stdout == "prod-1 has no plan yet: New.\n"
+
+
+def test_who_approves_a_plan_that_was_replaced_is_shown_what_changed(
+    two: tuple[Plan, Plan], plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    first, second = map(digest, two)
+
+    refused = plugin("approve", "prod-1", "--plan", first[:12], "--yes")
+
+    assert refused.exit_code == 4
+    told = one_line(refused.stderr)
+    assert "Partition As read Now" in told
+    assert "orders-17 broker 2, Unknown" in told
+    assert "payments-0 not in the plan broker 3, Unknown" in told
+    assert f"plan {first[:12]} of prod-1 does not hold any more: the plan is {second[:12]} now" in told
+    assert kubernetes.said() == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--yes"], "--yes says yes to a plan that was read: name it with --plan DIGEST"),
+        (["--plan", "abcdef", "--yes"], "--plan 'abcdef': not a plan's digest (12 to 64 hexadecimal digits"),
+    ],
+)
+def test_nobody_approves_without_asking_what_they_do_not_name(
+    two: tuple[Plan, Plan], plugin: Plugin, kubernetes: SmallKubernetes, words: list[str], says: str
+) -> None:
+    refused = plugin("approve", "prod-1", *words)
+
+    assert refused.exit_code == 2
+    assert says in refused.stderr
+    assert kubernetes.said() == []
+
+
+def test_twelve_digits_name_the_plan_that_is_approved(
+    two: tuple[Plan, Plan], plugin: Plugin, kubernetes: SmallKubernetes
+) -> None:
+    done = plugin("approve", "prod-1", "--plan", digest(two[1])[:12], "--yes")
+
+    assert done.exit_code == 0, done.output
+    assert [each["planDigest"] for each in kubernetes.said()] == [digest(two[1])]

@@ -95,7 +95,7 @@ def test_a_script_hears_it_beside_its_result(
 ) -> None:
     stop(incidents, plan)
 
-    done = plugin("approve", "prod-1", "--yes", digest(plan), "-o", "json")
+    done = plugin("approve", "prod-1", "--yes", "--plan", digest(plan), "-o", "json")
 
     assert (done.exit_code, done.stderr) == (0, f"{note}\n")
 
@@ -115,7 +115,7 @@ def test_a_refusal_is_heard_also_while_it_is_stopped(
 @pytest.mark.parametrize("words", [("approve", "--yes"), ("refuse", "--reason", "no", "--yes")], ids=lambda w: w[0])
 def test_where_nothing_stops_it_nothing_is_said(plugin: Plugin, plan: Plan, words: tuple[str, ...]) -> None:
     word, *options = words
-    done = plugin(word, "prod-1", *options, *([digest(plan)] if word == "approve" else []))
+    done = plugin(word, "prod-1", *options, *(["--plan", digest(plan)] if word == "approve" else []))
 
     assert (done.exit_code, done.stderr) == (0, "")
 
@@ -126,6 +126,6 @@ def test_what_a_person_may_not_read_keeps_nobody_from_approving(
 ) -> None:
     kubernetes.refuses[path] = ApiError(403, "Forbidden", 'User "ann" cannot get it')
 
-    done = plugin("approve", "prod-1", "--yes", digest(plan))
+    done = plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
 
     assert (done.exit_code, done.stderr) == (0, "")

@@ -44,7 +44,7 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
     )
     assert "explain prod-1 TOPIC-PARTITION" in shown.stdout
     assert shown.stdout.endswith(
-        "\nApprove: kubectl kafka-recovery approve prod-1"
+        f"\nApprove: kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]}"
         "\nRefuse:  kubectl kafka-recovery refuse prod-1 --reason TEXT\n"
     )
     assert max(map(len, shown.stdout.splitlines())) <= 80

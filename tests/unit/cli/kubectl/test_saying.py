@@ -70,11 +70,11 @@ def test_without_a_terminal_the_digest_that_was_read_is_wanted(
     assert refused.exit_code == 4
     assert refused.stderr == (
         "Error: there is no terminal to ask at. Read the plan: kubectl kafka-recovery plan prod-1; then "
-        "kubectl kafka-recovery approve prod-1 --yes DIGEST\n"
+        f"kubectl kafka-recovery approve prod-1 --plan {digest(plan)[:12]} --yes\n"
     )
     assert kubernetes.said() == []
 
-    done = plugin("approve", "prod-1", "--yes", digest(plan), "-o", "json")
+    done = plugin("approve", "prod-1", "--yes", "--plan", digest(plan), "-o", "json")
 
     assert done.exit_code == 0
     assert json.loads(done.stdout)["spec"]["planDigest"] == digest(plan)
@@ -85,7 +85,7 @@ def test_a_digest_of_another_plan_approves_nothing(
 ) -> None:
     plan = incidents.awaiting()
 
-    refused = plugin("approve", "prod-1", "--yes", "0" * 64)
+    refused = plugin("approve", "prod-1", "--yes", "--plan", "0" * 64)
 
     assert refused.exit_code == 4
     assert refused.stderr == (
@@ -171,15 +171,15 @@ def test_a_recovery_made_anew_under_the_same_name_inherits_no_word(
 
 def test_saying_it_twice_is_saying_it_once(incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes) -> None:
     plan = incidents.awaiting()
-    plugin("approve", "prod-1", "--yes", digest(plan))
+    plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
 
-    again = plugin("approve", "prod-1", "--yes", digest(plan))
+    again = plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
 
     assert again.exit_code == 0
     assert re.match(r"RecoveryApproval prod-1-approve-[0-9a-f]{10} said so before; it stands\n", again.stderr)
     assert len(kubernetes.said()) == 1
     kubernetes.who = "bob"
-    assert plugin("approve", "prod-1", "--yes", digest(plan)).exit_code == 0
+    assert plugin("approve", "prod-1", "--yes", "--plan", digest(plan)).exit_code == 0
     assert [said["approver"] for said in kubernetes.said()] == ["ann", "bob"]
 
 
@@ -187,11 +187,11 @@ def test_a_word_of_that_name_that_says_something_else_is_not_taken_for_ours(
     incidents: Incidents, plugin: Plugin, kubernetes: SmallKubernetes
 ) -> None:
     plan = incidents.awaiting()
-    plugin("approve", "prod-1", "--yes", digest(plan))
+    plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
     (path,) = [path for path in kubernetes.memory.objects if path.startswith(APPROVALS.path(NAMESPACE))]
     kubernetes.memory.objects[path]["spec"]["planDigest"] = "0" * 64
 
-    refused = plugin("approve", "prod-1", "--yes", digest(plan))
+    refused = plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
 
     assert refused.exit_code == 2
     assert "is there already and says something else" in refused.stderr
@@ -280,7 +280,7 @@ def test_a_plan_that_one_may_not_read_is_not_approved(
     plan = incidents.awaiting()
     kubernetes.refuses["/recoveryrecords"] = ApiError(403, "Forbidden", 'User "ann" cannot get "recoveryrecords"')
 
-    refused = plugin("approve", "prod-1", "--yes", digest(plan))
+    refused = plugin("approve", "prod-1", "--yes", "--plan", digest(plan))
 
     assert refused.exit_code == 3
     assert kubernetes.said() == []
