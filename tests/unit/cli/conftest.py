@@ -31,7 +31,8 @@ def cluster() -> SmallCluster:
 def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the default journal is, and a wide terminal that is none."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    monkeypatch.delenv("COLUMNS", raising=False)
+    for name in ("COLUMNS", "KAFKA_RECOVERY_BOOTSTRAP_SERVER", "KAFKA_RECOVERY_COMMAND_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
     return tmp_path / "state" / "kafka-recovery"
 
 

@@ -13,13 +13,19 @@ from kafka_recovery.cluster.kip_1275 import LOWEST_FREE_KEY
 
 BootstrapServer = Annotated[
     str,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT,…", help="Brokers to ask first; the others are found."),
+    typer.Option(
+        "--bootstrap-server",
+        metavar="HOST:PORT,…",
+        envvar="KAFKA_RECOVERY_BOOTSTRAP_SERVER",
+        help="Brokers to ask first; the others are found.",
+    ),
 ]
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
         "--command-config",
         metavar="FILE",
+        envvar="KAFKA_RECOVERY_COMMAND_CONFIG",
         help="Security settings of the client, as Java properties: the file that Kafka's own tools take.",
     ),
 ]

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from typer.testing import CliRunner
 
+from kafka_recovery.cli import main
+from kafka_recovery.cli.kip_1275 import unclean_recovery
 from kafka_recovery.cluster.drivers import Driver, Kip1275
 from kafka_recovery.cluster.errors import AuthenticationFailed, ClusterUnavailable
 from kafka_recovery.domain.reason import Reason
@@ -281,3 +284,23 @@ def test_the_number_of_another_request_is_refused(cluster: SmallCluster, recover
 
     assert refused.exit_code == 2
     assert cluster.target is None
+
+
+def test_the_connection_may_come_from_the_environment(
+    cluster: SmallCluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """So that it is not typed with every command; the next command names it all the same, for whoever it is sent to."""
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    config = tmp_path / "client.properties"
+    config.write_text("security.protocol=PLAINTEXT\n")
+    monkeypatch.setenv("KAFKA_RECOVERY_BOOTSTRAP_SERVER", "kafka-2:9092")
+    monkeypatch.setenv("KAFKA_RECOVERY_COMMAND_CONFIG", str(config))
+
+    shown = CliRunner().invoke(main.app, ["plan", "--all-offline-partitions"], obj=cluster.open)
+
+    assert shown.exit_code == 0, shown.output
+    assert f"--bootstrap-server kafka-2:9092 --command-config {config}" in shown.stdout
+    for program, words in ((main.app, ["plan"]), (unclean_recovery.app, [])):
+        told = CliRunner().invoke(program, [*words, "--help"]).stdout
+        assert "KAFKA_RECOVERY_BOOTSTRAP_SERVER" in told
+        assert "KAFKA_RECOVERY_COMMAND_CONFIG" in told
