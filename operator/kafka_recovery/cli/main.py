@@ -101,6 +101,9 @@ def plan(
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write the plan to this new file, to be executed later."),
     ] = None,
+    exit_code: Annotated[
+        bool, typer.Option("--exit-code", help="Exit with 1 if some partition stays without a leader by this plan.")
+    ] = False,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Decide what to do, and why. Changes nothing."""
@@ -109,7 +112,7 @@ def plan(
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
-    run(lambda _: looking.plan(context.obj, target, policy, which, out, output))
+    run(lambda _: looking.plan(context.obj, target, policy, which, out, output, exit_code))
 
 
 @app.command()

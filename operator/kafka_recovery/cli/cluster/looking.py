@@ -24,7 +24,7 @@ from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
-from kafka_recovery.domain.plan import Plan
+from kafka_recovery.domain.plan import Plan, Verdict
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument, as_data
@@ -65,6 +65,10 @@ async def inspect(
     return all_seen(evidence)
 
 
+_HELPED = (Verdict.ELECT, Verdict.NOTHING)
+"""A leader is elected, or there is one."""
+
+
 async def plan(
     open_cluster: OpenCluster | None,
     target: Target,
@@ -72,8 +76,9 @@ async def plan(
     which: Which,
     out: Path | None,
     output: Output,
+    tells: bool = False,
 ) -> ExitCode:
-    """Gather, decide and show; `out`: keep the plan as a file."""
+    """Gather, decide and show. `out`: keep the plan as a file; `tells`: the exit code says if it leaves any offline."""
     policy = read_policy(policy_file)
     wanted = which.wanted()
     if out:
@@ -88,6 +93,8 @@ async def plan(
     code = all_seen(made.evidence)
     if out and not sound:
         complain(f"{out} was not written, because a partition that was named can't be looked at; leave it out")
+    if tells and code is ExitCode.DONE and any(each.verdict not in _HELPED for each in made.decisions):
+        return ExitCode.NOT_RECOVERED
     return code
 
 

@@ -304,3 +304,15 @@ def test_the_connection_may_come_from_the_environment(
         told = CliRunner().invoke(program, [*words, "--help"]).stdout
         assert "KAFKA_RECOVERY_BOOTSTRAP_SERVER" in told
         assert "KAFKA_RECOVERY_COMMAND_CONFIG" in told
+
+
+def test_a_program_learns_by_the_exit_code_whether_a_plan_leaves_partitions_offline(
+    cluster: SmallCluster, recovery: Run
+) -> None:
+    asked = ("plan", "--all-offline-partitions", "--exit-code")
+    assert recovery(*asked).exit_code == 0, "nothing is offline"
+    cluster.offline("orders-17", {2: 27, 3: 15})
+    assert recovery(*asked).exit_code == 0
+    cluster.offline("users-0", {2: None, 3: None})
+    assert recovery(*asked).exit_code == 1
+    assert recovery("plan", "--all-offline-partitions").exit_code == 0, "a person reads it"
