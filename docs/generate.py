@@ -277,7 +277,7 @@ def _exit_codes() -> Iterator[str]:
     rows: list[tuple[str, str]] = []
     for code, says in reversed(members("cli/terminal/exit_codes.py", "ExitCode")):
         rows.insert(0, (f"`{code}`", _cell(says or rows[0][1])))
-    theirs = "[Those of the operator](reference/operator.md#install-by-hand)"
+    theirs = "[Those of the operator](reference/operator.md#options-and-exit-codes)"
     yield f"Of the command line; [more](reference/commands.md#exit-codes). {theirs}.\n"
     yield _table(("code", "says"), rows)
 
