@@ -1,5 +1,7 @@
 """Writes docs/images/demo.svg: what `make demo` shows on a terminal, from a real run of it.
 
+And docs/images/difference.svg, the accident and the last table of the same run: what a reader sees first.
+
 PYTHONPATH=operator:spark:tests python docs/generate_picture.py    # needs what `make demo` needs; half a minute
 """
 
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import io
 import os
 import re
 import subprocess
@@ -21,6 +24,7 @@ from rich.text import Text
 
 DOCS = Path(__file__).parent
 PICTURE = DOCS / "images" / "demo.svg"
+DIFFERENCE = DOCS / "images" / "difference.svg"
 WIDTH = 118
 
 
@@ -53,8 +57,25 @@ def main() -> None:
     with TemporaryDirectory() as folder, contextlib.chdir(folder):
         demo.tempfile = SimpleNamespace(TemporaryDirectory=lambda: contextlib.nullcontext("."))
         demo.main()
-    drawn = console.export_svg(title="make demo")
-    PICTURE.write_text(re.sub(r"(?s)\s*@font-face \{.*?\}", "", drawn))  # they would be fetched from elsewhere
+    seen = console.export_text(styles=True, clear=False).splitlines()
+    DIFFERENCE.write_text(drawn(shortened(seen)))
+    PICTURE.write_text(drawn(console))
+
+
+def shortened(seen: list[str]) -> Console:
+    """The accident, and what was left of the records."""
+    plain = [Text.from_ansi(line).plain for line in seen]
+    counted = next(place for place, line in enumerate(plain) if line.startswith("Acknowledged records"))
+    told = next(place for place, line in enumerate(plain) if line.startswith("orders is led by"))
+    short = Console(record=True, width=WIDTH, force_terminal=True, file=io.StringIO())
+    for line in [*seen[: plain.index("")], "", *seen[counted:told]]:
+        short.print(Text.from_ansi(line))
+    return short
+
+
+def drawn(console: Console) -> str:
+    """As a picture that asks nobody for a font."""
+    return re.sub(r"(?s)\s*@font-face \{.*?\}", "", console.export_svg(title="make demo"))
 
 
 if __name__ == "__main__":
