@@ -21,7 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 PAGE = Path(__file__).parent / "tutorials" / "play.md"
-SHOWN = re.compile(r"(?<=```bash\n)(kafka-recovery [^\n]*)(\n```\n\n```text\n)(.*?)(?=^```)", re.DOTALL | re.MULTILINE)
+SHOWN = re.compile(
+    r"(?<=```bash\n)(kafka-recovery (?:[^\n]|(?<=\\)\n)*)(\n```\n\n```text\n)(.*?)(?=^```)", re.DOTALL | re.MULTILINE
+)
 RECOVERY = "from kafka_recovery.cli.main import main; main()"
 FIRST_PORT = 19092
 SAME = (
@@ -55,6 +57,7 @@ def run(line: str, ports: Mapping[str, str], folder: Path) -> str:
     """What the command prints on stdout, where brokers listen on the ports of this run."""
     for shown, real in ports.items():
         line = line.replace(shown, real)
+    line = line.replace("\\\n", "")
     done = subprocess.run(
         [sys.executable, "-c", RECOVERY, *shlex.split(line)[1:]],
         cwd=folder,
@@ -97,7 +100,7 @@ def played(folder: Path) -> Iterator[dict[str, str]]:
 
 def surroundings(folder: Path) -> dict[str, str]:
     """A journal of this run's own, and a terminal of the page's width."""
-    return os.environ | {"XDG_STATE_HOME": str(folder), "COLUMNS": "110"}
+    return os.environ | {"XDG_STATE_HOME": str(folder), "COLUMNS": "84"}
 
 
 if __name__ == "__main__":

@@ -45,6 +45,7 @@ from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.waiting import wait_until
 from unit.cli.small_cluster import SmallCluster
+from unit.docs.commands import lines
 
 pytestmark = pytest.mark.apiserver
 
@@ -206,7 +207,7 @@ def test_the_first_evening_as_its_page_types_it(
 
     Half a minute on a busy machine: each command is kubectl and a Python of its own, as a person has them.
     """
-    page = [line for line in EVENING.read_text().splitlines() if line.startswith("kubectl ")]
+    page = [line for line in lines(EVENING.read_text()) if line.startswith("kubectl ")]
     typed = []
 
     def types(beginning: str, who: Kubectl = ann, name: str = "prod-1") -> str:

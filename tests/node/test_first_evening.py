@@ -24,6 +24,7 @@ from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.real_node.node import RealNode
 from testbed.waiting import wait_until
+from unit.docs.commands import lines
 
 pytestmark = [pytest.mark.apiserver, pytest.mark.brokers, pytest.mark.full, pytest.mark.timeout(600)]
 
@@ -37,7 +38,7 @@ IMAGE = f"--set image.pullPolicy=Never,image.tag={images.version()}"
 def commands() -> list[str]:
     """All that is to be typed, in the order of the page."""
     blocks = re.findall(r"```bash\n(.*?)```", EVENING, re.DOTALL)
-    typed = [line for block in blocks for line in re.sub(r"\\\n +", "", block).splitlines()]
+    typed = [line for block in blocks for line in lines(block) if not line.startswith("#")]
     return typed + re.findall(r"`((?:helm|kubectl) [^`]* [^`]*)`", EVENING[EVENING.index("**6.") :])
 
 

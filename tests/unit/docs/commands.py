@@ -31,7 +31,13 @@ PROGRAMS: dict[str, Any] = {
     "kafka-recovery-operator": typer.main.get_command(operator.app),
 }
 BLOCK = re.compile(r"^```\w*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CONTINUED = re.compile(r" *\\\n *")
 ENDS = {"|", "&&", "#", ";", ">"}
+
+
+def lines(text: str) -> list[str]:
+    """A line for each command, also where it is written on several."""
+    return CONTINUED.sub(" ", text).splitlines()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +55,7 @@ def shown() -> Iterator[Shown]:
     """All of them in blocks of code, in the order of pages and lines; lines that end in a backslash go on."""
     for page in PAGES:
         for block in BLOCK.findall(page.read_text()):
-            for line in block.replace("\\\n", " ").splitlines():
+            for line in lines(block):
                 words = _words(line)
                 program = " ".join(words[:2]) if words[:1] == ["kubectl"] else "".join(words[:1])
                 if program in PROGRAMS:

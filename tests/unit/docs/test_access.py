@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 from brokers.test_acls import EVERYTHING, PRINCIPALS
-from unit.docs.commands import BLOCK, ROOT
+from unit.docs.commands import BLOCK, ROOT, lines
 
 Acl = tuple[str, str, str]
 
@@ -19,7 +19,7 @@ LOOKS, ALSO_RECOVERS = BLOCK.findall((ROOT / "docs" / "how-to" / "acls.md").read
 
 def granted(block: str) -> Iterator[Acl]:
     """What its commands add, in the words of tests/brokers."""
-    for line in block.splitlines():
+    for line in lines(block):
         words = shlex.split(line)
         assert {"--add", "User:kafka-recovery"} <= set(words), line
         resource = ("topic", words[words.index("--topic") + 1]) if "--topic" in words else ("cluster", "kafka-cluster")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from unit.docs.commands import BLOCK, PAGES, ROOT, Shown, problem, shown
+from unit.docs.commands import BLOCK, CONTINUED, PAGES, ROOT, Shown, lines, problem, shown
 
 SHOWN = list(shown())
 TARGETS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
@@ -41,7 +41,9 @@ def test_every_program_is_shown_somewhere() -> None:
 
 def on_pages(find: Callable[[str], Iterable[str]]) -> list[str]:
     """What is found on any page, behind the page's name."""
-    return [f"{page.relative_to(ROOT)}: {each}" for page in PAGES for each in find(page.read_text())]
+    return [
+        f"{page.relative_to(ROOT)}: {each}" for page in PAGES for each in find(CONTINUED.sub(" ", page.read_text()))
+    ]
 
 
 def test_a_release_is_always_in_the_namespace_that_is_named() -> None:
@@ -54,7 +56,7 @@ def test_a_release_is_always_in_the_namespace_that_is_named() -> None:
 def test_what_the_examples_apply_is_looked_for_in_their_namespace(page: str) -> None:
     (block,) = [each for each in BLOCK.findall((ROOT / page).read_text()) if "kubectl apply -k" in each]
 
-    _, *others = block.splitlines()
+    _, *others = (line for line in lines(block) if not line.startswith("#"))
     assert others
     assert all(re.search(r" (?:-n|--namespace) kafka-recovery\b", typed) for typed in others), block
 

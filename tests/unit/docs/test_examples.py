@@ -25,6 +25,7 @@ from kafka_recovery.kube.resources.kinds import (
 )
 from kafka_recovery.simulator.histories.schedules import VERSION
 from testbed.examples import CLUSTER_ID, EXAMPLES, PLACEHOLDER
+from unit.docs.commands import CONTINUED
 from unit.kube.specs import stored
 
 ROOT = Path(__file__).parents[3]
@@ -198,7 +199,9 @@ def test_strimzi_s_user_has_the_rights_that_the_page_lists() -> None:
         (acl["resource"]["type"], word) for acl in user["spec"]["authorization"]["acls"] for word in acl["operations"]
     }
     listed = re.findall(
-        r"^kafka-acls\.sh .*?--(topic|cluster)(.*)$", (DOCS / "how-to" / "acls.md").read_text(), re.MULTILINE
+        r"^kafka-acls\.sh .*?--(topic|cluster)(.*)$",
+        CONTINUED.sub(" ", (DOCS / "how-to" / "acls.md").read_text()),
+        re.MULTILINE,
     )
 
     assert granted == {(kind, word) for kind, rest in listed for word in re.findall(r"--operation (\w+)", rest)}

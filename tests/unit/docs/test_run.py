@@ -13,7 +13,10 @@ import pytest
 
 from unit.docs.commands import PAGES, ROOT
 
-PIECE = re.compile(r"<!-- commands: (run by|not run:) (.*?) -->|^```(\w*)\n.*?^```$", re.DOTALL | re.MULTILINE)
+PIECE = re.compile(r"^<!-- commands: (run by|not run:) (.*?) -->|^```(\w*)\n.*?^```$", re.DOTALL | re.MULTILINE)
+
+WIDEST = 96
+"""Some more than a browser shows of a block without scrolling: a word can't always be broken."""
 
 
 def problems(text: str, page: str) -> list[str]:
@@ -26,6 +29,8 @@ def problems(text: str, page: str) -> list[str]:
             wrong += [f"{what} does not read {page}"] if kind == "run by" and not reads(what, page) else []
         elif not language:
             wrong.append(f"a block without a language: {piece[0][:60]!r}")
+        elif language == "bash" and (long := [line for line in piece[0].splitlines() if len(line) > WIDEST]):
+            wrong.append(f"a reader has to scroll to its end: {long[0]}")
         elif language == "bash" and not told:
             wrong.append(f"nothing says whether a test runs {piece[0][:60]!r}")
     return wrong
