@@ -16,9 +16,9 @@ from typing import Any
 import yaml
 
 LISTED = Path(__file__).parent / "listed"
-PRODUCT = ("operator", "spark", "crds", "manifests", "charts")
+PRODUCT = ("operator", "spark", "crds", "manifests", "charts", "examples", ".github")
 """Where the product lies; never the tests, which may quote it."""
-KINDS = frozenset({".py", ".yaml", ".json"})
+KINDS = frozenset({".py", ".yaml", ".yml", ".json"})
 
 
 class Tier(StrEnum):
