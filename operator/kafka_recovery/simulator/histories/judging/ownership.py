@@ -5,7 +5,8 @@ from Kafka and from journals (docs/explanation/guarantees.md):
 
 - An order that somebody sets is that somebody's, and is what has to stand from then on.
 - While a plan's wave is begun in a journal and that plan is not finished there, an order like the plan's own is the
-  plan's, whoever set it. What has to stand is what its owner wanted before.
+  plan's, whoever set it. What has to stand is what the plan took for the owner's: what somebody else had set since,
+  and was replaced by an order like the plan's own, nobody can tell from what the plan replaced itself.
 - A plan that sets its order says by its assignment what it takes for the owner's: what it could not have seen, because
   somebody else was faster, is gone; so is what another machine's plan had only borrowed.
 """
@@ -83,9 +84,7 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
     for kept, decision in _begun(story, change):
         too_late = _over_at(story, kept) - change.at < RACE  # nobody looks for the plan's orders any more
         if change.after == decision.order != decision.assignment and not too_late:
-            mine = (each for each in story.ordered if each.id == change.id and each is not change)
-            unseen = any(change.at - RACE <= each.at <= change.at and not is_engine(each.by) for each in mine)
-            return Owned(change.after, change.by, decision.assignment if unseen else wanted, kept.digest, kept.machine)
+            return Owned(change.after, change.by, decision.assignment, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
 
 
