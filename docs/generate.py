@@ -13,137 +13,60 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))  # it is run as a file, and by tests
 
 import generate_api
 import generate_life
-from generate_reasons import FILLED_IN, Unexplained, collected, members
+from generate_words import members
 
 from kafka_recovery.decision.known_bugs import KNOWN_BUGS
+from kafka_recovery.formats.catalogue import Place, catalogue
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 
 DOCS = Path(__file__).parent
 REFERENCE = DOCS / "reference.md"
-EXPLAINING = (
-    *("explanation/decision-rules", "how-to/strimzi", "reference/commands", "reference/operator"),
-    *("explanation/guarantees", "how-to/fleet-rankings"),
-)
-"""Pages that say more about reasons, the closest first."""
-
-ELSEWHERE: dict[tuple[str, str], tuple[str, ...]] = {
-    ("cluster/errors.py", "machine_code"): (),  # Kafka's own names, see HEAD
-    ("decision/guards.py", "Told('replica.problem.code', otherwise='NotMeasured')"): ("NotMeasured",),
-    ("domain/reason.py", "type(self).__name__"): (),  # of classes below ClusterFault, which are read
-    ("domain/reason.py", "type(error).__name__"): (),  # whatever ended a run: JournalUnwritable, or a defect
-    ("kube/machinery/conditions.py", "reason"): (),
-    ("kube/fleet/apache.py", "_CODES.get(word, word)"): ("DriverFailed", "SubmissionFailed"),  # or Spark's own word
-    ("kube/fleet/kubeflow.py", "_CODES[word]"): ("DriverFailed", "SubmissionFailed", "Suspended"),
-    ("kube/fleet/pods.py", "_word(each.get('reason'), 'Unschedulable')"): ("Unschedulable",),  # or Kubernetes' own
-    ("kube/fleet/pods.py", "_word(waiting['reason'], 'Waiting')"): ("Waiting",),
-    ("kube/fleet/rankings.py", "code"): ("InvalidSpec", "InvalidStatus"),  # or one of Failure
-    ("kube/fleet/runs.py", "ending"): (),
-    ("kube/fleet/status.py", "str(memory.active.state)"): (),
-    ("kube/fleet/steps.py", "str(code)"): (),
-    ("kube/recoveries/ranked_leaders.py", "code"): (),
-    (
-        "kube/recoveries/endings.py",
-        "'KubernetesUnreachable' if isinstance(trouble, ApiError) else type(trouble).__name__",
-    ): (*("KubernetesUnreachable", "JournalUnwritable"),),
-    ("kube/recoveries/status.py", "str(outcome.outcome)"): (),
-    ("kube/clusters/strimzi_objects.py", "code"): (),
-    ("kube/recoveries/supervision.py", "f'{kind}Missing'"): ("RecoveryPolicyMissing", "WatchedClusterMissing"),
-    ("kube/watching/watcher.py", "min(codes)"): (),
-    ("recovery/execution.py", "str(decision.verdict)"): (),  # a verdict that has no reason of its own: there is none
-}
-"""Where the code says a reason by a variable: which words it can be; none where it hands on what others said."""
-
-MEETINGS: Sequence[tuple[str, str, tuple[str, ...]]] = (
-    (
+PLACES: dict[Place, tuple[str, str]] = {
+    Place.REFUSAL: (
         "A partition is refused, or waits",
         "Seen in `plan` and `explain`, in `status.refusals`, and as `Ready`'s reason of a PartitionRecovery.",
-        ("decision/refusals.py", "decision/judgement.py", "decision/planner.py"),
     ),
-    (
+    Place.REPLICA: (
         "A replica may not lead",
         "Seen in `explain`, behind `NoCandidate`, and in `kafka_recovery_candidates_rejected_total`.",
-        ("decision/guards.py",),
     ),
-    (
+    Place.MEASUREMENT: (
         "A broker gave no usable answer about a replica",
-        "Seen in `inspect` and `explain`; it is why a log is unknown.",
-        (
-            "cluster/replica_logs.py",
-            "cluster/epoch_vectors.py",
-            "cluster/kafka_cluster.py",
-            "cluster/metadata.py",
-            "cluster/gathering.py",
-            "cluster/metadata_log/reader.py",
-            "cluster/membership.py",
-        ),
+        "Seen in `inspect` and `explain`: why a log is unknown.",
     ),
-    (
+    Place.CHANGE: (
         "What changed since the plan was made",
         "The partition drops out of its wave and is decided again, or the plan is void.",
-        ("decision/recheck.py", "decision/sameness.py"),
     ),
-    (
+    Place.FAILURE: (
         "An election and what became of it",
         "Seen beside an [outcome](#outcomes), and in `status.failures`.",
-        ("recovery/", "cluster/assignment_order.py", "cluster/designated.py", "cluster/controller_requests.py"),
     ),
-    (
+    Place.OUTCOME: ("Outcomes", "What became of one partition. [More](reference/commands.md#outcomes)"),
+    Place.CONNECTION: (
         "The way to Kafka",
         "Seen on standard error of the command line, and as reason of a WatchedCluster.",
-        ("cluster/errors.py", "cluster/pulse.py", "kube/watching/watcher.py"),
     ),
-    (
-        "WatchedCluster",
-        "Reasons of its conditions.",
-        (
-            *(
-                "kube/clusters/status.py",
-                "kube/clusters/history.py",
-                "kube/clusters/held.py",
-                "kube/clusters/clusters.py",
-                "kube/clusters/opening.py",
-                "kube/watching/watch.py",
-            ),
-            *(
-                "kube/clusters/credentials.py",
-                "kube/clusters/same_kafka.py",
-                "kube/clusters/strimzi.py",
-                "kube/clusters/strimzi_objects.py",
-            ),
-        ),
-    ),
-    (
+    Place.WATCHED_CLUSTER: ("WatchedCluster", "Reasons of its conditions."),
+    Place.WAITING: (
         "An offline partition that has no recovery yet",
         "Seen in the operator's log, those of `status.waitsFor` in the WatchedCluster as well.",
-        ("kube/watching/incidents.py", "kube/recoveries/scopes.py", "kube/watching/waits.py"),
     ),
-    (
+    Place.PARTITION_RECOVERY: (
         "PartitionRecovery",
-        "Reasons of its conditions, beside those above.",
-        (
-            *("domain/outcome.py", "kube/recoveries/status.py", "kube/recoveries/run.py", "kube/recoveries/endings.py"),
-            *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
-            *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
-            *("kube/resources/admission.py", "kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),
-            *("kube/journal/record_journal.py", "kube/clusters/housekeeping.py", "kube/recoveries/told.py"),
-        ),
+        "Reasons of its conditions, beside those of refusals above; four of them are `status.outcome` as well.",
     ),
-    (
-        "RecoveryApproval",
-        "Reasons of `Accepted`, and of the recovery that waits for it.",
-        ("kube/recoveries/approvals.py",),
-    ),
-    ("RecoveryPolicy", "Reasons of `Ready`.", ("kube/clusters/policies.py",)),
-    ("FleetRanking", "Reasons of its conditions and of its runs.", ("kube/fleet/",)),
-)
-"""Where a person meets a reason: title, a sentence, files below operator/kafka_recovery that say it."""
+    Place.RECOVERY_APPROVAL: ("RecoveryApproval", "Reasons of `Accepted`, and of the recovery that waits for it."),
+    Place.RECOVERY_POLICY: ("RecoveryPolicy", "Reasons of `Ready`."),
+    Place.FLEET_RANKING: ("FleetRanking", "Reasons of its conditions and of its runs."),
+}
+"""Where a person meets a reason: title, a sentence."""
 
 CONDITIONS: dict[str, dict[str, str]] = {
     "WatchedCluster": {
@@ -182,10 +105,8 @@ EVENTS = (
 )
 
 WORDS = (
-    ("Outcomes", "What became of one partition.", "domain/outcome.py", "Outcome", "reference/commands.md#outcomes"),
     ("Verdicts", "What a plan does about one partition.", "domain/plan.py", "Verdict", "explanation/decision-rules.md"),
     ("Loss classes", "Of one election.", "domain/loss_class.py", "LossClass", "explanation/guarantees.md#loss-classes"),
-    ("Ends of a recovery", "`status.outcome`.", "domain/outcome.py", "End", "reference/operator.md"),
     (
         "Authority",
         "Of operator and cluster.",
@@ -199,18 +120,20 @@ WORDS = (
 HEAD = """\
 # Reference
 
-<!-- Written by docs/generate.py. Change the code, or that file. -->
+<!-- Written by docs/generate.py. Change operator/kafka_recovery/domain/reasons.toml, the code, or that file. -->
 
-Reasons, conditions, events, metrics, exit codes and words of the code, generated from it. A few words that it puts
-together otherwise stand elsewhere: `NotYet` of `Verified` in [the operator](reference/operator.md), the webhook's
+Conditions, events, metrics, exit codes, words and reasons of the code. A few words stand elsewhere: the webhook's
 outcomes in [the webhook](how-to/alertmanager.md), `brokerStates` in the definition of WatchedCluster.
-
-Sentences are those of the code, `…` stands for what is
-filled in; for guards and errors it is the rule behind them. The last column says which page explains more.
 
 Not listed are the words of others, which are handed on: **Kafka's own errors** have their names in this form, such as
 `NotController` for `NOT_CONTROLLER`; what Kubernetes says of a Pod, and a Spark operator of its states, stands as they
 say it.
+"""
+
+LEVELS = """\
+Every reason is a heading below, so a link can lead to it: `reference.md#promisedmissing`. It says what is the case,
+what you do about it, and what ends it. On an **info** all is as it should be, or goes on by itself. On a **warning**
+something is held up, or was refused. On an **error** a person has to mend something.
 """
 
 
@@ -224,10 +147,11 @@ saw it; `–`: known from reading only, and the releases are as far as was found
 
 
 def wanted() -> str:
-    """What docs/reference.md should hold. Raises Unexplained."""
-    parts = [HEAD, "## Reasons\n", *_reasons(), "## Conditions\n", *_conditions(), "## Events\n", *_events()]
-    parts += ["## Metrics\n", *_metrics(), "## Exit codes\n", *_exit_codes(), "## Words\n", *_words()]
-    return "\n".join([*parts, "## Known bugs of Kafka\n", *_known_bugs()])
+    """What docs/reference.md should hold."""
+    first = [HEAD, "## Conditions\n", *_conditions(), "## Events\n", *_events(), "## Metrics\n", *_metrics()]
+    words = ["## Exit codes\n", *_exit_codes(), "## Words\n", *_words()]
+    words += ["## Known bugs of Kafka\n", *_known_bugs()]
+    return "\n".join([*first, *words, "## Reasons\n", LEVELS, *_places(), "### All reasons\n", *_reasons()])
 
 
 def life() -> str:
@@ -235,19 +159,40 @@ def life() -> str:
     return generate_life.wanted(_table)
 
 
+def _places() -> Iterator[str]:
+    for place, (title, sentence) in PLACES.items():
+        here = [_link(code) for code, entry in catalogue().items() if place in entry.seen]
+        yield f"### {title}\n\n{sentence}\n\n{', '.join(here)}\n"
+
+
 def _reasons() -> Iterator[str]:
-    said = collected(ELSEWHERE)
-    places = tuple(file for _, _, files in MEETINGS for file in files)
-    homeless = {each.file for each in said if not each.file.startswith(places)}
-    if homeless:
-        raise Unexplained(f"where does a person meet the reasons of {sorted(homeless)}? Say so in docs/generate.py")
-    for title, sentence, files in MEETINGS:
-        here: dict[str, str] = {}
-        for each in (each for file in files for each in said if each.file.startswith(file)):
-            here[each.code] = max(here.get(each.code, ""), each.sentence, key=len)
-        rows = ((f"`{code}`", _cell(says or FILLED_IN), _told_in(code, title)) for code, says in here.items())
-        yield f"### {title}\n\n{sentence}\n"
-        yield _table(("reason", "it says", "more"), rows)
+    for code, entry in catalogue().items():
+        yield f"#### `{code}`\n"
+        yield f"{entry.level.capitalize()}: {_linked(entry.means, code)}\n"
+        yield f"- **You do:** {_linked(entry.do, code)}"
+        if entry.ends:
+            yield f"- **It ends:** {_linked(entry.ends, code)}"
+        if entry.runbook:
+            yield f"- **Runbook:** [{entry.runbook}](runbooks/{entry.runbook}.md)"
+        yield f"- **Seen:** {', '.join(_seen(place) for place in PLACES if place in entry.seen)}\n"
+
+
+def _seen(place: Place) -> str:
+    title, _ = PLACES[place]
+    return f"[{title}](#{re.sub('[^a-z -]', '', title.lower()).replace(' ', '-')})"
+
+
+def _link(code: str) -> str:
+    return f"[`{code}`](#{code.lower()})"
+
+
+def _linked(text: str, own: str) -> str:
+    """With a link at each other reason that it names."""
+    return re.sub(r"`(\w+)`", lambda found: _link(found[1]) if _is_other(found[1], own) else found[0], text)
+
+
+def _is_other(word: str, own: str) -> bool:
+    return word != own and word in catalogue()
 
 
 def _conditions() -> Iterator[str]:
@@ -258,7 +203,7 @@ def _conditions() -> Iterator[str]:
 
 
 def _events() -> Iterator[str]:
-    yield "Written by the controller `kafka-recovery-operator`. Their reason is one of those above.\n"
+    yield "Written by the controller `kafka-recovery-operator`. Their reason is one of [those below](#reasons).\n"
     yield _table(("action", "of", "when"), ((f"`{action}`", kind, when) for action, kind, when in EVENTS))
 
 
@@ -312,17 +257,6 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*") or "–"
-
-
-def _told_in(code: str, title: str) -> str:
-    pages = EXPLAINING[-1:] if title == "FleetRanking" else EXPLAINING
-    told = [name for name in pages if re.search(rf"`{code}[`:]", _text_of(name))]
-    return ", ".join(f"[{Path(name).name}]({name}.md)" for name in told[:2])
-
-
-@cache
-def _text_of(page: str) -> str:
-    return (DOCS / f"{page}.md").read_text()
 
 
 if __name__ == "__main__":

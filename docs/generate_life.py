@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from generate_reasons import members
+from generate_words import members
 
 from kafka_recovery.recovery.partition_run import LIFE, State, Step
 

@@ -19,8 +19,11 @@ class Verdict(StrEnum):
     """What is to be done about one partition."""
 
     ELECT = "Elect"
+    """A leader is elected, once the plan is approved where that is needed."""
     WAIT = "Wait"
+    """A replica that Kafka elects by itself is back: it is waited for, as long as the rule's patience allows."""
     REFUSE = "Refuse"
+    """Nobody may be elected now; its reason says why."""
     NOTHING = "Nothing"
     """It has a leader already."""
 

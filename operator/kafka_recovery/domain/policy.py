@@ -20,8 +20,11 @@ class Approval(StrEnum):
     """Who says yes to a plan."""
 
     MANUAL = "ManualApprove"
+    """A person approves each plan."""
     AUTO_LOSSLESS = "AutoApproveLossless"
+    """A person approves, unless it is proven that no acknowledged record is lost."""
     AUTO = "AutoApprove"
+    """Nobody is asked."""
 
 
 class RequiredAnswers(StrEnum):

@@ -1,9 +1,10 @@
-"""docs/reference.md has every word that the code says to machines: none is new, and none is gone."""
+"""Every word that the code says to machines is declared, and docs/reference.md tells of it: none is new, none gone."""
 
 from __future__ import annotations
 
 import ast
 import importlib
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -11,8 +12,10 @@ from types import ModuleType
 import pytest
 
 from kafka_recovery.domain.outcome import Outcome
+from kafka_recovery.formats.catalogue import FILE, Place, catalogue, parsed
 from kafka_recovery.kube.machinery.metrics import PREFIX, Metrics
 from kafka_recovery.recovery.partition_run import LIFE
+from unit.docs import said_reasons
 from unit.kube.recoveries.standings import INCIDENTS
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -27,12 +30,66 @@ def loaded(name: str) -> ModuleType:
         sys.path.remove(str(DOCS))
 
 
-generate, reasons = loaded("generate"), loaded("generate_reasons")
+generate = loaded("generate")
 PAGE = (DOCS / "reference.md").read_text()
+
+SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
+    ((Place.REFUSAL,), ("decision/refusals.py", "decision/judgement.py", "decision/planner.py")),
+    ((Place.REPLICA,), ("decision/guards.py",)),
+    (
+        (Place.MEASUREMENT,),
+        (
+            *("cluster/replica_logs.py", "cluster/epoch_vectors.py", "cluster/kafka_cluster.py", "cluster/metadata.py"),
+            *("cluster/gathering.py", "cluster/metadata_log/reader.py", "cluster/membership.py"),
+        ),
+    ),
+    ((Place.CHANGE,), ("decision/recheck.py", "decision/sameness.py")),
+    (
+        (Place.FAILURE,),
+        ("recovery/", "cluster/assignment_order.py", "cluster/designated.py", "cluster/controller_requests.py"),
+    ),
+    ((Place.OUTCOME, Place.PARTITION_RECOVERY), ("domain/outcome.py",)),
+    ((Place.CONNECTION,), ("cluster/errors.py", "cluster/pulse.py", "kube/watching/watcher.py")),
+    (
+        (Place.WATCHED_CLUSTER,),
+        (
+            *("kube/clusters/status.py", "kube/clusters/history.py", "kube/clusters/held.py"),
+            *("kube/clusters/clusters.py", "kube/clusters/opening.py", "kube/watching/watch.py"),
+            *("kube/clusters/credentials.py", "kube/clusters/same_kafka.py", "kube/clusters/strimzi.py"),
+            "kube/clusters/strimzi_objects.py",
+        ),
+    ),
+    ((Place.WAITING,), ("kube/watching/incidents.py", "kube/recoveries/scopes.py", "kube/watching/waits.py")),
+    (
+        (Place.PARTITION_RECOVERY,),
+        (
+            *("kube/recoveries/status.py", "kube/recoveries/run.py", "kube/recoveries/endings.py"),
+            *("kube/recoveries/recoveries.py", "kube/recoveries/progress.py", "kube/resources/house.py"),
+            *("kube/recoveries/supervision.py", "kube/clusters/cool_down.py", "kube/clusters/open_cluster.py"),
+            *("kube/recoveries/ranked_leaders.py", "kube/recoveries/abort.py"),
+            *("kube/journal/record_journal.py", "kube/clusters/housekeeping.py"),
+        ),
+    ),
+    (
+        (Place.PARTITION_RECOVERY, Place.RECOVERY_APPROVAL),
+        ("kube/resources/admission.py", "kube/recoveries/told.py", "kube/recoveries/approvals.py"),
+    ),
+    ((Place.RECOVERY_POLICY,), ("kube/clusters/policies.py",)),
+    ((Place.FLEET_RANKING,), ("kube/fleet/",)),
+)
+"""Where a person meets what the files below operator/kafka_recovery say."""
+
+
+def places_of(file: str) -> set[Place]:
+    return {place for places, files in SEEN if file.startswith(files) for place in places}
 
 
 def test_the_page_says_what_the_code_says() -> None:
     assert generate.wanted() == PAGE, CURE
+
+
+def test_no_row_is_without_a_meaning() -> None:
+    assert re.findall(r"^\| `\w+` \| –? ?\|$", PAGE, re.MULTILINE) == []
 
 
 def test_the_life_of_a_partition_is_drawn_as_the_engine_has_it() -> None:
@@ -47,42 +104,88 @@ def test_every_field_of_a_definition_is_told() -> None:
     assert loaded("generate_api").wanted() == (DOCS / "reference" / "api.md").read_text(), CURE
 
 
+def test_every_reason_that_the_code_gives_is_declared_once() -> None:
+    said = {each.code for each in said_reasons.collected()}
+
+    assert said - set(catalogue()) == set(), f"declare it in {FILE.name}: code, level, what it means, what to do"
+    assert set(catalogue()) - said == set(), f"nothing says it any more: take it out of {FILE.name}"
+
+
+def test_a_reason_is_seen_where_the_code_says_it() -> None:
+    """Each file's reasons name a place of that file; each place has a file that says the reason there."""
+    said = said_reasons.collected()
+    homeless = {each.file for each in said if not places_of(each.file)}
+    unseen = {(each.code, each.file) for each in said if not places_of(each.file) & catalogue()[each.code].seen}
+    reached = {(each.code, place) for each in said for place in places_of(each.file)}
+    declared = {(code, place) for code, entry in catalogue().items() for place in entry.seen}
+
+    assert homeless == set(), "SEEN has to say where a person meets the reasons of these files"
+    assert unseen == set(), "these say a reason where it is not declared to be seen"
+    assert declared - reached == set(), "no file says these there"
+
+
+def test_entries_are_in_alphabetical_order_and_name_runbooks_that_exist() -> None:
+    codes = re.findall(r"^\[(\w+)\]$", FILE.read_text(), re.MULTILINE)
+    runbooks = {entry.runbook for entry in catalogue().values() if entry.runbook}
+
+    assert codes == sorted(codes)
+    assert runbooks <= {page.stem for page in (DOCS / "runbooks").glob("*.md")}
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ('level = "warning"\nseen = ["refusal"]\nmeans = "so"\ndo = "this"', "what ends it"),
+        ('level = "info"\nseen = ["refusal"]\nmeans = "so"', "do"),
+        ('level = "info"\nseen = []\nmeans = "so"\ndo = "this"', "where it is seen"),
+        ('level = "loud"\nseen = ["refusal"]\nmeans = "so"\ndo = "this"', "loud"),
+        ('level = "info"\nseen = ["refusal"]\nmeans = "so"\ndo = "this"\nhelp = "none"', "help"),
+    ],
+)
+def test_an_incomplete_entry_is_an_error(fields: str, wrong: str) -> None:
+    with pytest.raises(ValueError, match=rf"AnyWord: .*{wrong}"):
+        parsed(f"[AnyWord]\n{fields}\n")
+
+
+def test_a_code_that_is_declared_twice_is_an_error() -> None:
+    text = FILE.read_text()
+
+    with pytest.raises(ValueError, match="Cannot declare"):
+        parsed(f"{text}\n[{next(iter(catalogue()))}]\n")
+
+
 def test_reasons_that_a_recovery_was_seen_with_are_listed() -> None:
     codes = {known.reason.code for known, _ in INCIDENTS.values()}
-    missing = [code for code in codes if f"| `{code}` |" not in PAGE]
+    missing = [code for code in codes if f"#### `{code}`\n" not in PAGE]
     assert not missing, "\n".join(missing)
 
 
 def test_outcomes_and_metrics_are_listed() -> None:
     metrics = [each.name for each in Metrics().registry.collect() if each.name.startswith(PREFIX)]
-    missing = [word for word in (*Outcome, *metrics) if f"| `{word}" not in PAGE]
+    missing = [word for word in metrics if f"| `{word}" not in PAGE]
+    missing += [outcome for outcome in Outcome if f"#### `{outcome}`\n" not in PAGE]
     assert not missing, "\n".join(missing)
 
 
 def test_a_reason_by_a_variable_that_nobody_explains_is_an_error() -> None:
-    explained = dict(generate.ELSEWHERE)
+    explained = dict(said_reasons.ELSEWHERE)
     del explained["kube/recoveries/ranked_leaders.py", "code"]
 
-    with pytest.raises(reasons.Unexplained, match=r"ranked_leaders\.py:\d+: which reasons can code be"):
-        reasons.collected(explained)
+    with pytest.raises(said_reasons.Unexplained, match=r"ranked_leaders\.py:\d+: which reasons can code be"):
+        said_reasons.collected(explained)
 
 
 def test_an_explanation_of_what_is_gone_is_an_error() -> None:
-    with pytest.raises(reasons.Unexplained, match="nothing in the code is like this"):
-        reasons.collected({**generate.ELSEWHERE, ("kube/gone.py", "code"): ()})
-
-
-def test_a_file_that_no_section_has_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(generate, "MEETINGS", generate.MEETINGS[1:])
-
-    with pytest.raises(reasons.Unexplained, match=r"decision/refusals\.py"):
-        generate.wanted()
+    with pytest.raises(said_reasons.Unexplained, match="nothing in the code is like this"):
+        said_reasons.collected({**said_reasons.ELSEWHERE, ("kube/gone.py", "code"): ()})
 
 
 def test_every_event_and_condition_of_the_code_is_told() -> None:
-    said = [call for file in reasons.sources() if file.startswith("kube/") for call in reasons.calls(file, "say")]
+    said = [
+        call for file in said_reasons.sources() if file.startswith("kube/") for call in said_reasons.calls(file, "say")
+    ]
     actions = {call.args[3].value for call in said if isinstance(call.args[3], ast.Constant)}
-    called = [call for file in reasons.sources() for call in reasons.calls(file, "condition")]
+    called = [call for file in said_reasons.sources() for call in said_reasons.calls(file, "condition")]
     types = {call.args[0].value for call in called if isinstance(call.args[0], ast.Constant)}
 
     assert {action for action, *_ in generate.EVENTS} == actions
