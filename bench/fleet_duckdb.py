@@ -123,8 +123,8 @@ def _waits() -> str:
 
 def _obstacle(policy: Policy) -> str:
     percent = policy.limits.brokers_down_percent
-    return f"""case when cluster.controller_present = false then 'NoController'
-      when cluster.view_advances = false then 'ViewIsStale'
+    return f"""case when cluster.controller_present = false then 'NoActiveController'
+      when cluster.view_advances = false then 'StaleMetadata'
       when {percent} * cluster.brokers_known::bigint < 100 * cluster.brokers_down::bigint
       then 'TooManyBrokersDown' end"""
 
@@ -135,8 +135,8 @@ UNRANKED = """(r.log is not null and case rule.candidate_order when 'EpochFirst'
 
 
 def _refusal() -> str:
-    silent = f"""case when not {ALIVE.format("r")} then null when r.log is null then 'PromisedMissing'
-      when {UNPROMISED} then 'NotPromised' when {UNRANKED} then 'EpochUnknown' end"""
+    silent = f"""case when not {ALIVE.format("r")} then null when r.log is null then 'LiveReplicaUnmeasured'
+      when {UNPROMISED} then 'ReplicaOnOldEpoch' when {UNRANKED} then 'EpochVectorUnreadable' end"""
     old = "coalesce(epoch_us(r.log.observed_at) < epoch_us(cluster.observed_at) - rule.max_age, false)"
     return f"""case when len(replicas) < rule.min_replication_factor then 'ReplicationFactorTooLow'
       when not reassignment_known then 'ReassignmentUnknown' when reassignment is not null then 'ReassignmentOngoing'
@@ -149,13 +149,13 @@ def _examined() -> str:
     code = f"""case when r.broker_state is not null and r.broker_state.registered is null then 'NotListed'
       when not coalesce(r.broker_state.registered, false) then 'NotRegistered'
       when coalesce(r.broker_state.fenced, true) then 'Fenced'
-      when coalesce(r.broker_state.stopping, false) then 'Stopping'
-      when not coalesce(r.broker_state.reachable, false) then 'Unreachable'
-      when r.broker_state.metadata_advances is null then 'MetadataUnknown'
-      when not r.broker_state.metadata_advances then 'CutOff'
+      when coalesce(r.broker_state.stopping, false) then 'BrokerStopping'
+      when not coalesce(r.broker_state.reachable, false) then 'LiveBrokerUnreachable'
+      when r.broker_state.metadata_advances is null then 'MetadataAgeUnknown'
+      when not r.broker_state.metadata_advances then 'BrokerCutOff'
       when r.problem.code = 'LogDirOffline' then 'LogDirOffline'
-      when r.log is null then coalesce(r.problem.code, 'NotMeasured')
-      when {UNPROMISED} then 'NotPromised' when {UNRANKED} then 'EpochUnknown' end"""
+      when r.log is null then coalesce(r.problem.code, 'ReplicaUnmeasured')
+      when {UNPROMISED} then 'ReplicaOnOldEpoch' when {UNRANKED} then 'EpochVectorUnreadable' end"""
     epoch, end = "coalesce(~r.log.last_epoch::bigint, 9223372036854775807)", '~r.log."end"'
     by_end = "rule.candidate_order = 'LongestLog'"
     keys = f"""{{a: case when {by_end} then {end} else {epoch} end,

@@ -206,7 +206,7 @@ def _replica(
     cluster: Cluster, broker: int, stayed: Sequence[int], alive: Sequence[int], end: int, chance: Random, at: datetime
 ) -> Replica:
     if broker in cluster.dead | cluster.silent:
-        return Replica(BrokerId(broker), None, Reason("BrokerSilent", f"broker {broker} did not answer within 5s"))
+        return Replica(BrokerId(broker), None, Reason("BrokerTimeout", f"broker {broker} did not answer within 5s"))
     lag = 0 if broker in stayed else chance.choice((0, 0, 0, chance.randint(1, 4_000)))
     log = ReplicaLog(
         start=Offset(0),

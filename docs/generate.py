@@ -72,7 +72,7 @@ CONDITIONS: dict[str, dict[str, str]] = {
     "WatchedCluster": {
         "Ready": "observing works; `Unknown` until the first look",
         "KafkaHealthy": "every partition has a leader; tools that wait for a sync don't look at it",
-        "Isolated": "the operator does not trust its own view, and changes nothing",
+        "ViewTrusted": "the operator trusts its own view; while it is false, the operator changes nothing",
         "HistoryKnown": "the controllers' metadata log is read: it proves which elections lose nothing",
         "OrdersAltered": "recoveries of it have begun, and may have altered assignment orders; a deletion waits",
         "Reconciling": "it is not `Ready`, for a minute at most: what is missing may come by itself",

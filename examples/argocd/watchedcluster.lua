@@ -1,4 +1,4 @@
--- Health of the observing, not of Kafka: a sync must not wait until brokers are repaired. So KafkaHealthy and Isolated
+-- Health of the observing, not of Kafka: a sync must not wait until brokers are repaired. So KafkaHealthy and ViewTrusted
 -- only stand in the message.
 local health = { status = "Progressing", message = "the operator has not looked at it yet" }
 local status = obj.status
@@ -9,7 +9,7 @@ local condition = {}
 for _, each in ipairs(status.conditions) do
   condition[each.type] = each
 end
-local ready, healthy, isolated = condition.Ready, condition.KafkaHealthy, condition.Isolated
+local ready, healthy, trusted = condition.Ready, condition.KafkaHealthy, condition.ViewTrusted
 if ready == nil then
   return health
 end
@@ -19,8 +19,8 @@ if ready.status == "True" then
 elseif ready.status == "False" then
   health.status = "Degraded"
 end
-if isolated ~= nil and isolated.status == "True" then
-  health.message = health.message .. "; isolated: " .. isolated.message
+if trusted ~= nil and trusted.status == "False" then
+  health.message = health.message .. "; view not trusted: " .. trusted.message
 end
 if healthy ~= nil and healthy.status == "False" then
   health.message = health.message .. "; Kafka: " .. healthy.message

@@ -230,7 +230,10 @@ def test_what_is_going_on_is_seen_at_eighty_columns(administrator: Asking, kubec
         {
             "offlinePartitions": 20_000,
             "openRecoveries": 12,
-            "conditions": [condition("Ready", "True", "Watching"), condition("KafkaHealthy", "Unknown", "Silent")],
+            "conditions": [
+                condition("Ready", "True", "Watching"),
+                condition("KafkaHealthy", "Unknown", "InternalError"),
+            ],
         },
     )
     administrator.create(POLICIES, "payments-production", changed(POLICY, "limits.lossBudgetRecords", 100_000))

@@ -86,7 +86,7 @@ def test_a_driver_that_fails_is_quoted_and_tried_again(kubeflow_operator: None, 
     fleet.ask("nightly", adapter="Kubeflow", retries=1)
     first = fleet.active("nightly").application
     fleet.kubelet_says("nightly", "Failed", terminated=FAILED)
-    fleet.until("nightly", "Pausing", "no evidence of cluster one (Error, exit code 1)")
+    fleet.until("nightly", "BackingOff", "no evidence of cluster one (Error, exit code 1)")
 
     assert fleet.active("nightly").attempt == 2
     assert fleet.active("nightly").application != first
@@ -96,7 +96,7 @@ def test_a_driver_that_fails_is_quoted_and_tried_again(kubeflow_operator: None, 
 def test_what_hangs_says_why_and_what_was_edited_is_cancelled(kubeflow_operator: None, fleet: Fleet) -> None:
     fleet.ask("nightly", adapter="Kubeflow")
     fleet.kubelet_says("nightly", "Pending", waiting={"reason": "ErrImagePull", "message": "no such image"})
-    fleet.until("nightly", "Waiting", "ErrImagePull: no such image")
+    fleet.until("nightly", "DriverPending", "ErrImagePull: no such image")
 
     application = fleet.active("nightly").application
     change = '{"spec": {"driver": {"cores": 2}}}'
@@ -153,7 +153,7 @@ def test_an_application_that_somebody_deletes_is_made_again(
 ) -> None:
     fleet.ask("nightly", adapter="Apache")
     first = fleet.active("nightly").application
-    fleet.until("nightly", "Waiting")
+    fleet.until("nightly", "DriverPending")
     fleet.kubectl("delete", f"{apache.PLURAL}.{apache.GROUP}", first)
 
-    fleet.until("nightly", "Pausing", "was deleted by somebody else")
+    fleet.until("nightly", "BackingOff", "was deleted by somebody else")

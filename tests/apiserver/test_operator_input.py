@@ -152,7 +152,7 @@ def test_a_bootstrap_server_that_nobody_is_behind_is_told(
         blind = cluster(kubectl, is_not_for("ClusterUnavailable"))
 
     assert nowhere in condition(blind, "Ready")["message"]
-    assert condition(blind, "Isolated")["status"] == "True"
+    assert condition(blind, "ViewTrusted")["status"] == "False"
     assert condition(blind, "KafkaHealthy")["status"] == "Unknown"
 
 
@@ -166,10 +166,10 @@ def test_another_cluster_than_the_one_that_was_meant_is_told_and_left_alone(
         guarded(kafka, clusterId="another-cluster-abcdef"),
     )
 
-    other = cluster(kubectl, is_not_for("ClusterMismatch"))
+    other = cluster(kubectl, is_not_for("ClusterIdMismatch"))
 
     assert kafka.cluster_id in condition(other, "Ready")["message"]
-    assert condition(other, "Isolated")["status"] == "True"
+    assert condition(other, "ViewTrusted")["status"] == "False"
     assert "clusterId" not in other["status"]
 
 

@@ -71,12 +71,12 @@ def cut_off(kafka: RealKafka) -> Iterator[None]:
             kafka.proxy(broker).restore()
 
 
-def isolated(kubectl: Kubectl, status: str) -> Object:
+def trusted(kubectl: Kubectl, status: str) -> Object:
     """Wait until the WatchedCluster says so of itself."""
     return wait_until(
-        f"Isolated is {status}",
+        f"ViewTrusted is {status}",
         lambda: kubectl.api.get("watchedcluster", "prod"),
-        lambda each: condition(each, "Isolated").get("status") == status,
+        lambda each: condition(each, "ViewTrusted").get("status") == status,
     )
 
 
@@ -85,17 +85,17 @@ def test_nothing_is_opened_while_our_path_is_cut_and_it_is_afterwards(
 ) -> None:
     """Half a minute on a busy machine: a Kafka behind proxies is started for it."""
     kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
-    isolated(kubectl, "False")
+    trusted(kubectl, "True")
 
     with cut_off(made.kafka):
-        isolated(kubectl, "True")
+        trusted(kubectl, "False")
         made.lose(orders=2)
         assert recoveries(kubectl) == []
         assert made.leaders("orders") == [None, None]
 
     ended = finished(kubectl, only_recovery(kubectl)["metadata"]["name"])
     assert ended["status"]["outcome"] == "Recovered", incidents.told(ended)
-    isolated(kubectl, "False")
+    trusted(kubectl, "True")
 
 
 def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
@@ -107,9 +107,9 @@ def test_an_approved_plan_is_not_carried_out_while_our_path_is_cut(
     name = waiting["metadata"]["name"]
 
     with cut_off(made.kafka):
-        isolated(kubectl, "True")
+        trusted(kubectl, "False")
         kubectl.apply(approval(waiting))
-        seen(kubectl, name, lambda each: reason(each) == "Isolated")
+        seen(kubectl, name, lambda each: reason(each) == "ViewNotTrusted")
         assert made.leaders("orders") == [None, None]
 
     assert finished(kubectl, name)["status"]["outcome"] == "Recovered"
@@ -125,7 +125,7 @@ def test_a_path_that_is_cut_between_waves_stops_the_rest_and_leaves_no_order_alt
     operator.says("wave 2 of 8")
 
     with cut_off(made.kafka):
-        isolated(kubectl, "True")
+        trusted(kubectl, "False")
         before = made.leaders("orders")
         assert None in before
 

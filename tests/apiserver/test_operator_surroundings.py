@@ -200,7 +200,7 @@ def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
     wait_until(
         "all of them are told why they have to wait",
         lambda: [reason(each) for each in incidents.recoveries(kubectl)],
-        lambda reasons: reasons == ["Isolated"] * 100,
+        lambda reasons: reasons == ["ViewNotTrusted"] * 100,
         150,
     )
     assert operator.stop() == 0

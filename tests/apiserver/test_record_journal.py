@@ -21,7 +21,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Limits
 from kafka_recovery.kube.journal.orphans import orphaned, prune
-from kafka_recovery.kube.journal.record_journal import JournalTaken, RecordJournal
+from kafka_recovery.kube.journal.record_journal import JournalWriterConflict, RecordJournal
 from kafka_recovery.kube.machinery.api import Api, Effort
 from kafka_recovery.kube.resources.kinds import API_VERSION, FINALIZER, RECOVERIES
 from kafka_recovery.recovery.ports import JournalClosed, JournalUnwritable
@@ -142,7 +142,7 @@ async def test_every_record_may_be_made_twice_and_is_never_changed(incident: Inc
     for name in records(kubectl):
         with pytest.raises(KubectlFailed, match="a RecoveryRecord can't be changed"):
             kubectl("patch", "recoveryrecord", name, "--type=merge", "-p", '{"spec": {"content": "e30="}}')
-    with pytest.raises(JournalTaken):
+    with pytest.raises(JournalWriterConflict):
         await incident.journal.wave_started(await journal.record(plan), 1, (ORDERS,))
 
 

@@ -104,8 +104,8 @@ def test_an_approval_of_another_plan_does_not_count_and_a_refusal_ends_the_recov
         by_hand.apply(approval(waiting, decision="Refuse"))
         ended = finished(by_hand, waiting["metadata"]["name"])
 
-    assert reason(said, "Accepted") == "OtherPlan"
-    assert (ended["status"]["outcome"], reason(ended)) == ("Refused", "ApprovalRefused")
+    assert reason(said, "Accepted") == "PlanSuperseded"
+    assert (ended["status"]["outcome"], reason(ended)) == ("RefusedByApprover", "RefusedByApprover")
     assert made.leaders("orders") == [None]
 
 

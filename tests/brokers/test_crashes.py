@@ -182,7 +182,7 @@ def test_resume_ends_with_the_planned_leader_and_the_original_order(
 
     assert after.then.returncode == 0, after.then.stderr
     assert f"orders-{after.partition}" in after.then.stdout
-    assert (f"waiting {QUARANTINE} s: Quarantine" in after.then.stderr) is after.crash.in_flight
+    assert (f"waiting {QUARANTINE} s: RequestInDoubt" in after.then.stderr) is after.crash.in_flight
     assert site.is_led_as_planned(after.partition)
 
 
@@ -303,7 +303,7 @@ def test_what_it_says_to_go_on_with_does_the_rest_at_once(
         finished = recovery(*site.words("recover", *TERMINATED[when]))
 
     assert finished.returncode == 0, finished.stderr
-    assert "Quarantine" not in finished.stderr
+    assert "RequestInDoubt" not in finished.stderr
     assert all(site.is_led_as_planned(partition) for partition in TERMINATED[when])
 
 
@@ -321,7 +321,7 @@ def test_an_election_that_takes_effect_after_its_sender_died_is_waited_for(site:
         killed(run)
 
     with resuming(site) as resumed:
-        said(resumed, "waiting 60 s: Quarantine")
+        said(resumed, "waiting 60 s: RequestInDoubt")
         left = site.state(LATE)
         proxy.restore()
         altered_all_along = wait_until(

@@ -10,7 +10,7 @@ from kafka.protocol.admin import DescribeClusterRequest, ElectLeadersRequest
 
 from brokers.conftest import ON_3_9, ON_NEWEST
 from kafka_recovery.cluster.brokers import Address, Brokers
-from kafka_recovery.cluster.errors import AnotherBroker, BrokerSilent, BrokerUnreachable, Unanswered
+from kafka_recovery.cluster.errors import AnotherBroker, BrokerTimeout, BrokerUnreachable, Unanswered
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.ids import BrokerId
 from testbed.cluster import RealKafka
@@ -59,7 +59,7 @@ async def test_a_broker_that_stands_still_is_silent_and_holds_up_nobody(kafka: R
         asked = (brokers.ask(address, DESCRIBE, (0, 2), moment) for address in (two, two, one, two))
         first, second, healthy, third = await asyncio.gather(*asked, return_exceptions=True)
 
-        assert [type(answer) for answer in (first, second, third)] == [BrokerSilent] * 3
+        assert [type(answer) for answer in (first, second, third)] == [BrokerTimeout] * 3
         assert not isinstance(healthy, BaseException)
         kafka.thaw(2)
         assert (await brokers.ask(two, DESCRIBE, (0, 2), PATIENCE)).cluster_id == kafka.cluster_id

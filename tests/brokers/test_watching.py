@@ -157,7 +157,7 @@ async def test_two_of_three_that_die_are_our_own_fault_until_the_controller_says
     async with watching(kafka) as desk:
         await asyncio.to_thread(kafka.kill, 2)
         await asyncio.to_thread(kafka.kill, 3)
-        await until(lambda: desk.isolated == "PathCut")
+        await until(lambda: desk.isolated == "OperatorCutOff")
         assert not desk.opened
         await until(lambda: bool(desk.opened))
 
@@ -184,7 +184,7 @@ async def test_behind_a_cut_path_we_see_that_it_is_us(kafka: RealKafka) -> None:
     async with watching(kafka) as desk:
         for broker in (1, 2):
             kafka.proxy(broker).stall()
-        await until(lambda: desk.isolated == "PathCut")
+        await until(lambda: desk.isolated == "OperatorCutOff")
         kafka.proxy(3).stall()
         await until(lambda: desk.isolated == "ClusterUnavailable")
         for broker in (1, 2, 3):

@@ -144,7 +144,7 @@ def test_a_broker_costs_nobody_s_answers_but_its_own(
     assert replicas[FOUL]["log"] is None
     assert problem in replicas[FOUL]["problem"]["message"]
     (decision,) = document["decisions"]
-    assert (decision["verdict"], decision["reason"]["code"]) == ("Refuse", "PromisedMissing")
+    assert (decision["verdict"], decision["reason"]["code"]) == ("Refuse", "LiveReplicaUnmeasured")
     assert f"broker {FOUL}" in decision["reason"]["message"]
     assert took < (ATTEMPTS + 1) * DEADLINE + START
 

@@ -40,9 +40,9 @@ def hold_for_each(
         for partition, decision in zip(plan.evidence.partitions, plan.decisions, strict=True):
             expected, named = ruling(partition, cluster, policy, waited), designated
             if designated is not None:
-                expected = with_a_named_leader(expected, partition, designated, "Designated")
+                expected = with_a_named_leader(expected, partition, designated)
             elif ranked is not None and ranked.leader_epoch == partition.leader_epoch:
-                expected, named = with_a_named_leader(expected, partition, ranked.leader, "Ranked"), ranked.leader
+                expected, named = with_a_named_leader(expected, partition, ranked.leader), ranked.leader
             wrong = [*_wrong_verdict(decision, expected), *_wrong_choice(decision, expected, partition, cluster, named)]
             assert not wrong, (wrong, partition, cluster.brokers, policy.rules, waited, designated, ranked)
             elected += decision.leader is not None

@@ -17,7 +17,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, alive
 
 Seen = Mapping[BrokerId, Broker]
-OF_THE_CLUSTER = frozenset({"NoController", "ViewIsStale", "TooManyBrokersDown"})
+OF_THE_CLUSTER = frozenset({"NoActiveController", "StaleMetadata", "TooManyBrokersDown"})
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, 
     return Ruling("Refuse" if reasons else "Elect", frozenset(reasons), best_first, failed)
 
 
-def with_a_named_leader(free: Ruling, partition: PartitionEvidence, named: BrokerId, by: str) -> Ruling:
-    """A named leader beats the order, but no rule. `by`: `Designated` by a person, or `Ranked` for the fleet."""
+def with_a_named_leader(free: Ruling, partition: PartitionEvidence, named: BrokerId) -> Ruling:
+    """A leader that a person or a ranking named beats the order, but no rule."""
     if free.verdict in ("Nothing", "Wait") or named in free.best_first:
         return free
-    refused = f"{by}Rejected" if named in partition.assignment else f"{by}NotReplica"
+    refused = "DesignatedLeaderRejected" if named in partition.assignment else "DesignatedLeaderNotReplica"
     return replace(free, verdict="Refuse", reasons=free.reasons | {refused})
 
 
@@ -85,19 +85,19 @@ def first_failure(replica: Replica, partition: PartitionEvidence, brokers: Seen,
     if broker.fenced:
         return "Fenced"
     if broker.stopping is True:
-        return "Stopping"
+        return "BrokerStopping"
     if not broker.reachable:
-        return "Unreachable"
+        return "LiveBrokerUnreachable"
     if broker.metadata_advances is not True:
-        return "CutOff" if broker.metadata_advances is False else "MetadataUnknown"
+        return "BrokerCutOff" if broker.metadata_advances is False else "MetadataAgeUnknown"
     if replica.problem is not None and replica.problem.code == "LogDirOffline":
         return "LogDirOffline"
     if log is None:
-        return replica.problem.code if replica.problem is not None else "NotMeasured"
+        return replica.problem.code if replica.problem is not None else "ReplicaUnmeasured"
     if log.answered_under != partition.leader_epoch:
-        return "NotPromised"
+        return "ReplicaOnOldEpoch"
     if rule.candidate_order is not CandidateOrder.LONGEST_LOG and log.epochs is None:
-        return "EpochUnknown"
+        return "EpochVectorUnreadable"
     return None
 
 

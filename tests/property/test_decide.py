@@ -126,7 +126,11 @@ def test_a_named_leader_leads_or_is_refused_with_a_reason(seen: Evidence, policy
             assert named in decision.ranking
         elif free.verdict is Verdict.ELECT:
             assert decision.reason is not None
-            assert decision.reason.code in ("DesignatedRejected", "DesignatedNotReplica", "PlanIsFull")
+            assert decision.reason.code in (
+                "DesignatedLeaderRejected",
+                "DesignatedLeaderNotReplica",
+                "PartitionLimitReached",
+            )
 
 
 @given(evidence, policies)

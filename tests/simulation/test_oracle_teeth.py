@@ -223,7 +223,7 @@ def accepted_taken_for_unanswered(patch: pytest.MonkeyPatch) -> None:
 
     async def decided(self: ControllerRequests, *asked: Any, **how: Any) -> Mapping[TopicPartition, ElectionAnswer]:
         answers = await honest(self, *asked, **how)
-        why = Reason("BrokerSilent", "it did not answer")
+        why = Reason("BrokerTimeout", "it did not answer")
         return {
             id: ElectionAnswer(Answer.UNANSWERED, why) if told.answer is Answer.ACCEPTED else told
             for id, told in answers.items()
@@ -236,7 +236,7 @@ def no_outcome_at_the_deadline(patch: pytest.MonkeyPatch) -> None:
     honest = Session.refuse
 
     def refuse(self: Session, partition: TopicPartition, reason: Any) -> None:
-        if reason.code not in ("OutOfTime", "NoCandidate", "ApprovalMissing"):
+        if reason.code not in ("TimeLimitReached", "NoCandidate", "ApprovalMissing"):
             honest(self, partition, reason)
 
     patch.setattr(Session, "refuse", refuse)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
-from kafka_recovery.cluster.errors import AheadOfController, BrokerSilent, BrokerUnreachable, ClusterError
+from kafka_recovery.cluster.errors import AheadOfController, BrokerTimeout, BrokerUnreachable, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry
 from kafka_recovery.cluster.versions import ApiVersions
@@ -85,7 +85,7 @@ class Asking:
         if at in self._open and now - self._open[at][0] > BRIEF.total_seconds():
             return timedelta()
         last = self.said.get(at)
-        if last is None or not isinstance(last.told, BrokerSilent):
+        if last is None or not isinstance(last.told, BrokerTimeout):
             return longest
         return min(longest, BRIEF) if now - last.at > _FORGIVEN.total_seconds() else timedelta()
 
@@ -179,7 +179,7 @@ class Asking:
         if question.cancelled() or question.exception() is not None:
             return
         said = self.said[at] = question.result()
-        if isinstance(said.told, BrokerSilent):
+        if isinstance(said.told, BrokerTimeout):
             self.late.add(at)
         else:
             self.late.discard(at)

@@ -16,7 +16,7 @@ from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt,
 
 from kafka_recovery.cluster.connection import Connection
 from kafka_recovery.cluster.errors import (
-    BrokerSilent,
+    BrokerTimeout,
     BrokerUnreachable,
     ClusterError,
     ConnectionsClosed,
@@ -101,7 +101,7 @@ class Brokers:
         `ignorable`: dotted paths (`topics.partitions.current_leader_epoch`) of fields that an older version may drop.
 
         Idempotent requests are sent up to `attempts` times while the deadline lasts, if connections fail. Raises
-        BrokerSilent, BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration,
+        BrokerTimeout, BrokerUnreachable, AuthenticationFailed, TlsFailed, InvalidAnswer, InvalidConfiguration,
         UnsupportedRequest. `of`: the broker that is to answer; AnotherBroker is raised if another one does, which it
         takes DESCRIBE_CONFIGS on the cluster to know. It costs a request on each connection, and no round trip.
 
@@ -197,7 +197,7 @@ class Brokers:
         except (UnsupportedRequest, NotPermitted):
             raise
         except (TimeoutError, ClusterError) as error:
-            silent = BrokerSilent(question.address, question.deadline, question.name if answer else None)
+            silent = BrokerTimeout(question.address, question.deadline, question.name if answer else None)
             why = error if isinstance(error, ClusterError) else silent
             if answer is None:
                 raise NotSent(question.name, why) from error
@@ -322,7 +322,7 @@ async def _until_done(
 ) -> T:
     """Try while only connections fail, so many times at most; what else may be tried again is the callers' to say.
 
-    Raises BrokerSilent if an attempt was under way at the deadline, else why the last one failed.
+    Raises BrokerTimeout if an attempt was under way at the deadline, else why the last one failed.
     """
     progress = _Progress()
 
@@ -347,7 +347,7 @@ async def _until_done(
     except TimeoutError as error:
         if progress.failure is not None:
             raise progress.failure.after(progress.attempts, deadline) from error
-        raise BrokerSilent(address, deadline, progress.asked) from error
+        raise BrokerTimeout(address, deadline, progress.asked) from error
 
 
 async def _again(once: Callable[[], Awaitable[T]], failure: BrokerUnreachable, attempts: int) -> T:

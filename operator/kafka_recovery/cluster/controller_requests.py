@@ -109,7 +109,7 @@ class ControllerRequests:
         except ClusterError as error:
             return dict.fromkeys(ids, ElectionAnswer(Answer.CHANGED, error.reason))
         relay = self._relay(answered.at)
-        left_out = Reason("LeftOut", f"the answer to {change.name} left this partition out")
+        left_out = Reason("AnswerIncomplete", f"the answer to {change.name} left this partition out")
         silent = ElectionAnswer(Answer.UNANSWERED, left_out, relay)
         code = answered.answer.error_code
         decided = dict.fromkeys(ids, _verdict(code, change.name, change.needs, relay) if code else silent)

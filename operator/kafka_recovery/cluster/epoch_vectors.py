@@ -155,7 +155,7 @@ class EpochVectors:
                 epoch_and_end = found.get(probe.id)
                 if epoch_and_end is None:
                     what = f"epoch {asked} was gone from the log of {probe.id} while its vector was read"
-                    probe.unreadable = Reason("NoEpochVector", f"broker {self.reader.broker}: {what}")
+                    probe.unreadable = Reason("EpochVectorUnreadable", f"broker {self.reader.broker}: {what}")
                 elif _one_step_down(probe, epoch_and_end):
                     further.append((probe, epoch_and_end[0] - 1))
                 else:
@@ -192,7 +192,7 @@ class EpochVectors:
             probe.unreadable = reason_for(part.error_code, what, needs=f"READ on topic {id.topic}")
             probe.knows_current_epoch = probe.knows_current_epoch and part.error_code == _TOPIC_AUTHORIZATION_FAILED
         elif diverging is None or not 0 <= diverging.epoch <= asked or diverging.end_offset < 0:
-            probe.unreadable = Reason("NoEpochVector", f"broker {broker} gave no leader epochs of {id}")
+            probe.unreadable = Reason("EpochVectorUnreadable", f"broker {broker} gave no leader epochs of {id}")
         else:
             found[id] = (diverging.epoch, diverging.end_offset)
             if part.log_start_offset >= 0:
@@ -203,7 +203,7 @@ class EpochVectors:
     def _left_unread(self, pairs: Iterable[Asked], code: int) -> None:
         broker = self.reader.broker
         for probe, _ in pairs:
-            left_out = Reason("NoEpochVector", f"broker {broker} left out {probe.id}")
+            left_out = Reason("EpochVectorUnreadable", f"broker {broker} left out {probe.id}")
             probe.unreadable = reason_for(code, f"Fetch of {probe.id} at broker {broker}") if code else left_out
 
 

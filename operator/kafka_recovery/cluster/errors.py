@@ -130,10 +130,10 @@ class MetadataLogUnavailable(ClusterError):
         return cls(f"no controller told the metadata log: {_each(faults)}")
 
 
-class ClusterMismatch(ClusterError):
+class ClusterIdMismatch(ClusterError):
     """The cluster that answered is not the one that was meant."""
 
-    code = "ClusterMismatch"
+    code = "ClusterIdMismatch"
 
     def __init__(self, address: object, expected: str, found: str | None) -> None:
         super().__init__(
@@ -142,10 +142,10 @@ class ClusterMismatch(ClusterError):
         )
 
 
-class BrokerSilent(ClusterError):
+class BrokerTimeout(ClusterError):
     """No answer within the deadline. The broker is unknown, not empty."""
 
-    code = "BrokerSilent"
+    code = "BrokerTimeout"
 
     def __init__(self, address: object, waited: timedelta, request: str | None = None) -> None:
         self.waited = waited
@@ -324,7 +324,7 @@ class Unanswered(ClusterError):
     `relay`: the broker's address that it was sent to.
     """
 
-    code = "Unanswered"
+    code = "RequestInDoubt"
 
     def __init__(self, request: str, why: ClusterError, relay: Address | None = None) -> None:
         self.why = why

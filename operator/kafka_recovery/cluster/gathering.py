@@ -12,7 +12,7 @@ from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.advancing import STANDSTILL, advances, committed
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275, designates_leaders
-from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerSilent, ClusterError, TooLate
+from kafka_recovery.cluster.errors import AnotherBroker, BrokerRestarted, BrokerTimeout, ClusterError, TooLate
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.metadata import BrokerEntry, Partitions, PartitionState, TopicConfigs, topic_uuid
@@ -197,15 +197,15 @@ class Gathering:
                     self.impostors[broker] = problem
                 if isinstance(error, (AnotherBroker, BrokerRestarted)):
                     found = {}
-                if not isinstance(error, BrokerSilent):
+                if not isinstance(error, BrokerTimeout):
                     break
             wanted = [state for state in held if state.id not in found or _unfinished(found[state.id])]
             if not wanted:
                 break
         if ends.epoch is not None:
             self.epochs[broker] = ends.epoch
-        silent = problem or Reason("NoAnswer", f"broker {broker} did not answer")
-        if not found and silent.code == BrokerSilent.code:
+        silent = problem or Reason("BrokerTimeout", f"broker {broker} did not answer")
+        if not found and silent.code == BrokerTimeout.code:
             self.silent[broker] = silent
         return {state.id: found.get(state.id) or Replica(broker, None, silent) for state in held}
 
@@ -293,7 +293,7 @@ def _attempts_left(fault: Reason | None, fenced: bool, rules: EvidenceRules) -> 
     """How often a broker's replicas may still be asked for, `fault` being why it did not tell its versions."""
     if fault is None:
         return 1 if fenced else rules.attempts
-    return rules.attempts - 1 if fault.code == BrokerSilent.code and not fenced else 0
+    return rules.attempts - 1 if fault.code == BrokerTimeout.code and not fenced else 0
 
 
 def _unfinished(replica: Replica) -> bool:

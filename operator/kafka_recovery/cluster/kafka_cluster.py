@@ -14,7 +14,7 @@ from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.drivers import Kip1275
 from kafka_recovery.cluster.errors import (
     BrokerRefuses,
-    BrokerSilent,
+    BrokerTimeout,
     BrokerUnreachable,
     ClusterError,
     ClusterUnavailable,
@@ -292,7 +292,7 @@ class KafkaCluster:
 
 def _may_pass(error: ClusterError) -> bool:
     """Whether it may be over in a moment."""
-    return isinstance(error, (BrokerUnreachable, BrokerSilent, ClusterUnavailable))
+    return isinstance(error, (BrokerUnreachable, BrokerTimeout, ClusterUnavailable))
 
 
 def _leadership(
@@ -302,7 +302,7 @@ def _leadership(
     problem = None
     if state.leader is not None and not answers:
         message = f"broker {state.leader} does not answer as leader of {state.id} in epoch {state.leader_epoch}"
-        problem = Reason("LeaderSilent", f"{message}: {fault.message}" if fault else message)
+        problem = Reason("LeaderUnresponsive", f"{message}: {fault.message}" if fault else message)
     return Leadership(
         state.id,
         state.topic_id,

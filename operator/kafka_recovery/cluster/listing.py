@@ -9,7 +9,7 @@ from datetime import timedelta
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.asking import Asking
 from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
-from kafka_recovery.cluster.errors import BrokerSilent, ClusterError, ClusterMismatch, ClusterUnavailable
+from kafka_recovery.cluster.errors import BrokerTimeout, ClusterError, ClusterIdMismatch, ClusterUnavailable
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import BrokerEntry, ClusterEntry
 from kafka_recovery.domain.ids import BrokerId
@@ -45,7 +45,7 @@ class Listing:
     async def views(self, deadline: timedelta) -> Mapping[Address, ClusterEntry]:
         """The cluster as one or two brokers see it: those that knew the newest, else whoever answers first.
 
-        Notes how long that takes, which is the distance to the brokers. Raises ClusterMismatch if all that answers is
+        Notes how long that takes, which is the distance to the brokers. Raises ClusterIdMismatch if all that answers is
         another cluster, ClusterUnavailable if nobody says who there is.
         """
         began, witnesses = loop_time(), self._witnesses()
@@ -67,10 +67,10 @@ class Listing:
         self._turn += 1
 
     async def describe(self, at: Address, deadline: timedelta, attempts: int = ATTEMPTS) -> ClusterEntry:
-        """The cluster as this broker sees it. Raises ClusterMismatch for another one than expected."""
+        """The cluster as this broker sees it. Raises ClusterIdMismatch for another one than expected."""
         cluster = await metadata.describe_cluster(self.brokers, at, deadline, attempts)
         if self.cluster_id not in (None, cluster.cluster_id):
-            raise ClusterMismatch(at, str(self.cluster_id), cluster.cluster_id)
+            raise ClusterIdMismatch(at, str(self.cluster_id), cluster.cluster_id)
         self.cluster_id = cluster.cluster_id
         self._keep(cluster.brokers)
         return cluster
@@ -98,7 +98,7 @@ class Listing:
         finally:
             await _cancelled(task for task in tasks if task in waiting)
         silent = {
-            place: BrokerSilent(place, deadline, "DescribeCluster") for task, place in tasks.items() if task in waiting
+            place: BrokerTimeout(place, deadline, "DescribeCluster") for task, place in tasks.items() if task in waiting
         }
         return views, faults | silent
 
@@ -130,7 +130,7 @@ class Listing:
 
 def _nobody(faults: Mapping[Address, ClusterError], *, seen_before: bool) -> ClusterError:
     """Why nobody said who there is. Of a cluster seen before, an address may belong to another one's broker by now."""
-    others = [fault for fault in faults.values() if isinstance(fault, ClusterMismatch)]
+    others = [fault for fault in faults.values() if isinstance(fault, ClusterIdMismatch)]
     if others and (not seen_before or len(others) == len(faults)):
         return others[0]
     return ClusterUnavailable.for_faults(faults)

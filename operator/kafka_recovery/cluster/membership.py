@@ -17,7 +17,7 @@ from kafka_recovery.cluster.brokers import ATTEMPTS, Address, Brokers
 from kafka_recovery.cluster.errors import (
     AddressShared,
     AheadOfController,
-    BrokerSilent,
+    BrokerTimeout,
     ClusterError,
     ClusterUnavailable,
     StaleMetadata,
@@ -367,11 +367,11 @@ class _Look:
 
     def _why(self, at: Place) -> Reason:
         said = self._said(at)
-        fault: ClusterError | None = BrokerSilent(at[1], self._patience, "ApiVersions")
+        fault: ClusterError | None = BrokerTimeout(at[1], self._patience, "ApiVersions")
         if said is not None:
             told = said.told
             fault = told if isinstance(told, ClusterError) else self._listing.asking.refuted(at, applied(told))
-        return fault.reason if fault else BrokerSilent(at[1], self._patience, "ApiVersions").reason
+        return fault.reason if fault else BrokerTimeout(at[1], self._patience, "ApiVersions").reason
 
 
 def _shared(cluster: ClusterEntry) -> Mapping[Address, Sequence[BrokerId]]:

@@ -113,7 +113,7 @@ class Partitions:
             return (Gone if why.code == _UNKNOWN_TOPIC else Unseen)(id, why)
         if id.topic in self.topics:
             return Gone(id, Reason("UnknownPartition", f"topic {id.topic} has no partition {id.partition}"))
-        return Unseen(id, Reason("LeftOut", f"the answer about topic {id.topic} was left out"))
+        return Unseen(id, Reason("AnswerIncomplete", f"the answer about topic {id.topic} was left out"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +316,7 @@ async def topic_configs(
     ]
     answer = await brokers.ask(at, make(resources=resources), versions=(1, 4), deadline=deadline)
     found = {result.resource_name: _configs(result) for result in answer.results}
-    left_out = Reason("LeftOut", "the answer to DescribeConfigs left the topic out")
+    left_out = Reason("AnswerIncomplete", "the answer to DescribeConfigs left the topic out")
     return {name: found.get(name) or TopicConfigs(problem=left_out) for name in topics}
 
 

@@ -70,7 +70,7 @@ class Pulses:
 
         Two brokers are asked who there is, every broker for the metadata it has applied: n + 2 requests, of 3 brokers 5
         requests, 3 kB and 5 ms. With `ask_controller` also, through a broker, what the controller has committed.
-        Raises ClusterUnavailable if no broker says who there is, ClusterMismatch for another cluster than expected.
+        Raises ClusterUnavailable if no broker says who there is, ClusterIdMismatch for another cluster than expected.
         """
         members = self._members
         began = asked_at = loop_time()
@@ -173,7 +173,7 @@ def _disagreement(cluster: ClusterEntry, others: Iterable[ClusterEntry]) -> Reas
     for other in others:
         if disputed := sorted(mine ^ _alive(other)):
             message = f"brokers that know the newest metadata do not agree whether brokers {disputed} are alive"
-            return Reason("ViewsDisagree", message)
+            return Reason("BrokersDisagree", message)
     return None
 
 

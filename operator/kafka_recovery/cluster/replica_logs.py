@@ -15,7 +15,7 @@ from typing import TypeVar
 from kafka_recovery.cluster.broker_reader import ANY_EPOCH, DEBUGGING_CONSUMER, EARLIEST, MAX_TIMESTAMP, BrokerReader
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.epoch_vectors import EpochVectors, Probe
-from kafka_recovery.cluster.errors import BrokerSilent, reason_for
+from kafka_recovery.cluster.errors import BrokerTimeout, reason_for
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata import PartitionState
 from kafka_recovery.cluster.replica_readers import (
@@ -75,7 +75,7 @@ class ReplicaSurvey:
         """A Replica for every partition; `may_lead` asks of each whether the broker thinks that it leads.
 
         `known`: the copies as they were measured before; vectors of those that can't have changed are not read again.
-        What was measured at the deadline is kept, the rest has the problem UNFINISHED. Raises BrokerSilent if that is
+        What was measured at the deadline is kept, the rest has the problem UNFINISHED. Raises BrokerTimeout if that is
         nothing, other ClusterErrors if the broker can't be asked.
         """
         began = loop_time()
@@ -83,9 +83,9 @@ class ReplicaSurvey:
         probes = [Probe(state, above=state.leader_epoch + 1) for state in states]
         try:
             await together(*(self._measure(reader, chunk, may_lead, known or {}) for chunk in _chunks(probes)))
-        except BrokerSilent as silence:
+        except BrokerTimeout as silence:
             if all(probe.end is None for probe in probes):
-                raise BrokerSilent(self.at, self.deadline, silence.request) from silence
+                raise BrokerTimeout(self.at, self.deadline, silence.request) from silence
             self._note_unfinished(probes)
         now, took = self.now(), timedelta(seconds=loop_time() - began)
         return {probe.id: merged(self.broker, probe, self.ends.asks, now, took) for probe in probes}
@@ -187,7 +187,7 @@ def merged(broker: BrokerId, probe: Probe, ends_by: str, now: datetime, took: ti
         said = f"the log of {probe.id} ends at {probe.end} (by {ends_by}) and at {probe.end_by_fetch} (by Fetch)"
         return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
     if probe.end is None or probe.start is None:
-        missing = Reason("NoAnswer", f"broker {broker} did not answer about {probe.id}")
+        missing = Reason("BrokerTimeout", f"broker {broker} did not answer about {probe.id}")
         return Replica(broker, None, probe.problem or probe.unreadable or missing, probe.leads)
     log = _log(
         start=Offset(probe.start),

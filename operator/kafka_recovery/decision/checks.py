@@ -37,13 +37,13 @@ def broker_objection(broker: Broker) -> Reason | None:
     if broker.fenced:
         return Reason("Fenced", guards.not_fenced.explain(broker))
     if broker.stopping:
-        return Reason("Stopping", guards.not_stopping.explain(broker))
+        return Reason("BrokerStopping", guards.not_stopping.explain(broker))
     if not broker.reachable:
-        return Reason("Unreachable", guards.reachable.explain(broker))
+        return Reason("LiveBrokerUnreachable", guards.reachable.explain(broker))
     if broker.reachable and (broker.metadata_advances is None):
-        return Reason("MetadataUnknown", guards.asked_twice.explain(broker))
+        return Reason("MetadataAgeUnknown", guards.asked_twice.explain(broker))
     if broker.metadata_advances is False:
-        return Reason("CutOff", guards.metadata_advances.explain(broker))
+        return Reason("BrokerCutOff", guards.metadata_advances.explain(broker))
     return None
 
 
@@ -52,23 +52,23 @@ def replica_objection(replica: Replica, partition: PartitionEvidence, rule: Rule
         return Reason("LogDirOffline", guards.log_dir_online.explain(replica, partition, rule))
     if replica.log is None:
         return Reason(
-            (replica.problem.code if replica.problem is not None else "NotMeasured"),
+            (replica.problem.code if replica.problem is not None else "ReplicaUnmeasured"),
             guards.answered.explain(replica, partition, rule),
         )
     if replica.log.answered_under != partition.leader_epoch:
-        return Reason("NotPromised", guards.promised.explain(replica, partition, rule))
+        return Reason("ReplicaOnOldEpoch", guards.promised.explain(replica, partition, rule))
     if ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst")) or (
         (replica.log.epochs is None) and (rule.candidate_order == "LeastLoss")
     ):
-        return Reason("EpochUnknown", guards.ranks_by_known_facts.explain(replica, partition, rule))
+        return Reason("EpochVectorUnreadable", guards.ranks_by_known_facts.explain(replica, partition, rule))
     return None
 
 
 def cluster_objection(index: ClusterIndex, limits: Limits) -> Reason | None:
     if index.counts.controller_present is False:
-        return Reason("NoController", refusals.controller_present.explain(index, limits))
+        return Reason("NoActiveController", refusals.controller_present.explain(index, limits))
     if index.counts.view_advances is False:
-        return Reason("ViewIsStale", refusals.view_advances.explain(index, limits))
+        return Reason("StaleMetadata", refusals.view_advances.explain(index, limits))
     if limits.brokers_down_percent * index.counts.brokers_known < 100 * index.counts.brokers_down:
         return Reason("TooManyBrokersDown", refusals.enough_brokers_up.explain(index, limits))
     return None
@@ -97,13 +97,15 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
             ):
                 return Reason("LogDirOffline", refusals.not_on_a_failed_disk.explain(replica, partition, rule, index))
             if (replica.log is None) and replica.broker in index.alive:
-                return Reason("PromisedMissing", refusals.not_silent.explain(replica, partition, rule, index))
+                return Reason("LiveReplicaUnmeasured", refusals.not_silent.explain(replica, partition, rule, index))
             if (
                 (replica.log is not None)
                 and replica.log.answered_under != partition.leader_epoch
                 and replica.broker in index.alive
             ):
-                return Reason("NotPromised", refusals.comparably_promised.explain(replica, partition, rule, index))
+                return Reason(
+                    "ReplicaOnOldEpoch", refusals.comparably_promised.explain(replica, partition, rule, index)
+                )
             if (
                 (replica.log is not None)
                 and (
@@ -112,7 +114,9 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
                 )
                 and replica.broker in index.alive
             ):
-                return Reason("EpochUnknown", refusals.comparably_ranked.explain(replica, partition, rule, index))
+                return Reason(
+                    "EpochVectorUnreadable", refusals.comparably_ranked.explain(replica, partition, rule, index)
+                )
     return None
 
 

@@ -46,7 +46,7 @@ def not_fenced(broker: Broker) -> str:
     )
 
 
-@objects("Stopping", when=Holds("broker.stopping"))
+@objects("BrokerStopping", when=Holds("broker.stopping"))
 def not_stopping(broker: Broker) -> str:
     """KIP-841: a broker in controlled shutdown may not lead; it would hand the partition back at once."""
     return (
@@ -55,7 +55,7 @@ def not_stopping(broker: Broker) -> str:
     )
 
 
-@objects("Unreachable", when=Not(Holds("broker.reachable")))
+@objects("LiveBrokerUnreachable", when=Not(Holds("broker.reachable")))
 def reachable(broker: Broker) -> str:
     """Never elect from silence; a dead broker that is not fenced yet would be elected and lead nothing."""
     why = broker.problem.message if broker.problem else "it answered nothing"
@@ -66,7 +66,7 @@ def reachable(broker: Broker) -> str:
     )
 
 
-@objects("MetadataUnknown", when=All(Holds("broker.reachable"), Unknown("broker.metadata_advances")))
+@objects("MetadataAgeUnknown", when=All(Holds("broker.reachable"), Unknown("broker.metadata_advances")))
 def asked_twice(broker: Broker) -> str:
     """A broker that fell silent while it was looked at may be cut off as well as not."""
     return (
@@ -75,7 +75,7 @@ def asked_twice(broker: Broker) -> str:
     )
 
 
-@objects("CutOff", when=Same("broker.metadata_advances", Value(False)))
+@objects("BrokerCutOff", when=Same("broker.metadata_advances", Value(False)))
 def metadata_advances(broker: Broker) -> str:
     """KIP-343: a broker cut off from the controller goes on with stale metadata; in KRaft it does not fence itself."""
     return (
@@ -97,7 +97,7 @@ def log_dir_online(replica: Replica, partition: PartitionEvidence, rule: Rule) -
     return replica.problem.message if replica.problem else ""
 
 
-@objects(Told("replica.problem.code", otherwise="NotMeasured"), when=Unknown("replica.log"))
+@objects(Told("replica.problem.code", otherwise="ReplicaUnmeasured"), when=Unknown("replica.log"))
 def answered(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
     """Never elect from silence: a replica that did not answer is unknown, not empty."""
     if replica.problem is not None:
@@ -111,7 +111,7 @@ def answered(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
 MEASURED = Not(Unknown("replica.log"))
 
 
-@objects("NotPromised", when=All(MEASURED, Not(Same("replica.log.answered_under", "partition.leader_epoch"))))
+@objects("ReplicaOnOldEpoch", when=All(MEASURED, Not(Same("replica.log.answered_under", "partition.leader_epoch"))))
 def promised(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
     """KIP-101: a replica that has not seen the current epoch may follow an older leader, and its log may change."""
     epoch = replica.log.answered_under if replica.log else None
@@ -137,7 +137,7 @@ FIRST_FACT_UNKNOWN = Either(
 )
 
 
-@objects("EpochUnknown", when=All(MEASURED, FIRST_FACT_UNKNOWN))
+@objects("EpochVectorUnreadable", when=All(MEASURED, FIRST_FACT_UNKNOWN))
 def ranks_by_known_facts(replica: Replica, partition: PartitionEvidence, rule: Rule) -> str:
     """The first key about its log must be known: a guess must not decide who leads."""
     problem = f" ({replica.problem.message})" if replica.problem else ""

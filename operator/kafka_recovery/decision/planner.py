@@ -131,9 +131,9 @@ def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason 
     )
     if by_person:
         said = f"broker {leader} was designated but {why}"
-        return Reason("DesignatedRejected", said) if failed else Reason("DesignatedNotReplica", f"{said}.")
+        return Reason("DesignatedLeaderRejected", said) if failed else Reason("DesignatedLeaderNotReplica", f"{said}.")
     said = f"broker {leader} was chosen by the fleet's ranking but {why}; without rankingRef the policy chooses"
-    return Reason("RankedRejected", said) if failed else Reason("RankedNotReplica", said)
+    return Reason("DesignatedLeaderRejected", said) if failed else Reason("DesignatedLeaderNotReplica", said)
 
 
 def _electable_by_order(standing: Standing, around: ClusterIndex) -> Standing:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 # The cluster: judged once a plan; an objection refuses every partition.
 
 
-@objects("NoController", when=Same("counts.controller_present", Value(False)))
+@objects("NoActiveController", when=Same("counts.controller_present", Value(False)))
 def controller_present(index: ClusterIndex, limits: Limits) -> str:
     """Without a controller brokers still answer, from stale metadata, and no election can be held."""
     asked = [b for b in index.brokers.values() if b.reachable and b.metadata_advances is not None]
@@ -48,7 +48,7 @@ def controller_present(index: ClusterIndex, limits: Limits) -> str:
     )
 
 
-@objects("ViewIsStale", when=Same("counts.view_advances", Value(False)))
+@objects("StaleMetadata", when=Same("counts.view_advances", Value(False)))
 def view_advances(index: ClusterIndex, limits: Limits) -> str:
     """KIP-343: metadata from a broker that is cut off from the controller may be arbitrarily old."""
     view, committed = index.brokers[index.cluster.view_from], index.cluster.committed
@@ -156,7 +156,7 @@ def not_on_a_failed_disk(replica: Replica, partition: PartitionEvidence, rule: R
     ).rstrip()
 
 
-@objects("PromisedMissing", when=Unknown("replica.log"))
+@objects("LiveReplicaUnmeasured", when=Unknown("replica.log"))
 def not_silent(replica: Replica, partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> str:
     """A broker that lives but stays silent may hold what no other replica does."""
     broker = index.brokers[replica.broker]
@@ -221,7 +221,7 @@ def no_rule(topic: str) -> Reason:
 def beyond_limit(partition: TopicPartition, limit: int, wanted: int) -> Reason:
     """One plan elects so many partitions and no more; the most urgent ones come first."""
     return Reason(
-        "PlanIsFull",
+        "PartitionLimitReached",
         f"{wanted} partitions could be elected, more than limits.partitions: {limit}; {wanted - limit} less urgent "
         f"ones, {partition} among them, are not in this plan. Recover the others and plan again, or raise the limit.",
     )

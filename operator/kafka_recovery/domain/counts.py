@@ -12,7 +12,7 @@ from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 
 APPROVAL_MISSING = "ApprovalMissing"
 """The reason of an outcome that no rule refused: a person may still say yes."""
-STILL_TO_COME = frozenset({APPROVAL_MISSING, "PlanIsFull"})
+STILL_TO_COME = frozenset({APPROVAL_MISSING, "PartitionLimitReached"})
 """Reasons of outcomes that this recovery comes back to by itself: the next plan, or the next yes, may elect them."""
 MEMBER_LEADS = "MemberLeads"
 """The reason of an outcome whose leader was in sync before: nobody knows how each election in between was held."""
@@ -62,7 +62,7 @@ class Stage:
             return Whereabouts.RECOVERED
         if outcome is not None and outcome.outcome is Outcome.FAILED:
             return Whereabouts.FAILED
-        if outcome is not None and outcome.outcome is Outcome.UNKNOWN:
+        if outcome is not None and outcome.outcome is Outcome.IN_DOUBT:
             return Whereabouts.UNKNOWN
         if self.over or (outcome is not None and not _is_still_to_come(outcome)):
             return Whereabouts.REFUSED

@@ -21,7 +21,7 @@ class Outcome(StrEnum):
     """Nothing was changed, see the reason."""
     FAILED = "Failed"
     """Something was tried and did not verify, see the reason."""
-    UNKNOWN = "Unknown"
+    IN_DOUBT = "InDoubt"
     """Not known: a request was not answered and may still take effect, or the partition was not to be seen any more."""
 
     @property
@@ -34,7 +34,8 @@ class End(StrEnum):
     """How the recovery of one incident ended, over all its partitions."""
 
     RECOVERED = "Recovered"
-    REFUSED = "Refused"
+    REFUSED_BY_APPROVER = "RefusedByApprover"
+    NOTHING_TO_RECOVER = "NothingToRecover"
     FAILED = "Failed"
     ABORTED = "Aborted"
 

@@ -67,7 +67,7 @@ class Doubt:
         return True
 
     async def _quarantined(self, *, own: bool) -> bool:
-        why = Reason("Quarantine", "an unanswered request may still take effect; nothing is changed until it can't")
+        why = Reason("RequestInDoubt", "an unanswered request may still take effect; nothing is changed until it can't")
         self.observer.waiting(why, self.timing.quarantine)
         until = self.clock.monotonic() + self.timing.quarantine
         told: Reason | None = None

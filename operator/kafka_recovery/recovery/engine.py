@@ -154,7 +154,7 @@ class Engine:
         damaged = (entry for entry in entries if isinstance(entry, DamagedRun) and digest.startswith(entry.name))
         if own := next(damaged, None):
             for id in plan.elections:
-                session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, own.why, order_restored=False))
+                session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, own.why, order_restored=False))
             return session.report()
         begun = next((run for run in entries if isinstance(run, Run) and run.digest == digest), None)
         if begun:
@@ -184,7 +184,7 @@ class Engine:
         entries = await self._unfinished()
         session.left_behind = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
         for id, reason in session.left_behind.at.items():
-            session.conclude(PartitionOutcome(id, Outcome.UNKNOWN, reason, order_restored=False))
+            session.conclude(PartitionOutcome(id, Outcome.IN_DOUBT, reason, order_restored=False))
         for run in entries:
             if isinstance(run, Run):
                 await self._execution.take_over(run, session, go_on=go_on)
@@ -272,7 +272,7 @@ class Engine:
         message = (
             "an earlier run altered its assignment order, which could not be put back: a plan would keep it for good"
         )
-        reason = Reason("OrderStillAltered", message)
+        reason = Reason("OrderNotRestored", message)
         still = {outcome.id: reason for outcome in earlier.report().outcomes if not outcome.order_restored}
         damaged = LeftBehind.by(entry for entry in entries if isinstance(entry, DamagedRun))
         return replace(damaged, at=still | dict(damaged.at))
@@ -284,10 +284,12 @@ class Engine:
 
     def _over(self) -> Reason | None:
         if self._stopped:
-            return Reason("Stopped", "the run was told to stop before this partition's wave; run again to go on")
+            return Reason("Interrupted", "the run was told to stop before this partition's wave; run again to go on")
         within = self._effort.within
         if within is not None and self._clock.monotonic() - self._began > within:
-            return Reason("OutOfTime", f"the {within.total_seconds():g} s allowed were over before its wave; run again")
+            return Reason(
+                "TimeLimitReached", f"the {within.total_seconds():g} s allowed were over before its wave; run again"
+            )
         return None
 
 

@@ -255,7 +255,7 @@ class Execution:
         looks = await self.cluster.leaders(held, self.timing.rpc) if held else {}
         for each in missing:
             unknown = each.id in looks and not isinstance(looks[each.id], Gone)
-            outcome = Outcome.UNKNOWN if unknown else Outcome.REFUSED
+            outcome = Outcome.IN_DOUBT if unknown else Outcome.REFUSED
             session.conclude(PartitionOutcome(each.id, outcome, each.reason))
 
     async def _conclude_online(self, plan: Plan, session: Session) -> dict[TopicPartition, Reason]:
@@ -326,8 +326,8 @@ def _still_silent(relays: Iterable[Relay]) -> Reason:
 def _conclude_found(run: PartitionRun, look: Sighting | None, session: Session) -> bool:
     """Conclude a run that was found with a leader, or with an order that could not be put back."""
     if run.state is State.ALTERED and run.lead is None and run.ending is Ending.AGAIN:
-        reason = Reason("OrderStillAltered", "nobody saw its assignment order put back; try again")
-        outcome = Outcome.REFUSED if run.unseen is None else Outcome.UNKNOWN  # it may have been elected
+        reason = Reason("OrderNotRestored", "nobody saw its assignment order put back; try again")
+        outcome = Outcome.REFUSED if run.unseen is None else Outcome.IN_DOUBT  # it may have been elected
         session.conclude(PartitionOutcome(run.id, outcome, run.unseen or reason, order_restored=False))
         return True
     if run.lead is not None or run.ending is Ending.FAILED:

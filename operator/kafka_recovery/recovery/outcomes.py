@@ -30,13 +30,13 @@ def outcome_of(run: PartitionRun) -> PartitionOutcome | None:
         leader, epoch = (look.leader, look.leader_epoch) if look else (None, None)
         return PartitionOutcome(run.id, Outcome.FAILED, why, leader, epoch, None, run.restored)
     if run.ending is Ending.UNKNOWN:
-        return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=run.restored)
+        return PartitionOutcome(run.id, Outcome.IN_DOUBT, why, order_restored=run.restored)
     if run.ending is Ending.REFUSED:
         elected_before = any(not each.cut_short for each in run.earlier)
         outcome = Outcome.FAILED if elected_before else Outcome.REFUSED
         return PartitionOutcome(run.id, outcome, why, order_restored=run.restored)
     if run.state is State.ALTERED:
-        return PartitionOutcome(run.id, Outcome.UNKNOWN, why, order_restored=False)
+        return PartitionOutcome(run.id, Outcome.IN_DOUBT, why, order_restored=False)
     return None
 
 
@@ -44,7 +44,7 @@ def _out_of_sight(run: PartitionRun, lead: Lead, unseen: Reason) -> PartitionOut
     """A leader that answered and may have gone since: nobody could be asked about it any more."""
     message = f"broker {lead.leader} led it in epoch {lead.leader_epoch}; since then it was not to be seen: {unseen}"
     reason = Reason("NotSeen", message)
-    return PartitionOutcome(run.id, Outcome.UNKNOWN, reason, order_restored=run.restored)
+    return PartitionOutcome(run.id, Outcome.IN_DOUBT, reason, order_restored=run.restored)
 
 
 def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
@@ -130,7 +130,7 @@ def silently_replaced(run: PartitionRun, look: Sighting | None) -> bool:
 def leader_silent(look: Leadership) -> Reason:
     """A leader by the metadata only is none."""
     message = f"broker {look.leader} leads by the metadata, but does not answer as leader"
-    return look.problem or Reason("LeaderSilent", message)
+    return look.problem or Reason("LeaderUnresponsive", message)
 
 
 def leader_of_before(lead: Lead) -> Reason:

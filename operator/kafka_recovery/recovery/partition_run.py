@@ -158,7 +158,7 @@ class PartitionRun:
     @property
     def reason(self) -> Reason:
         """Why it has no leader by this run, as far as anything is known of that."""
-        return self.why or Reason("Unknown", "nothing is known of its election")
+        return self.why or Reason("InDoubt", "nothing is known of its election")
 
     @property
     def clean_members(self) -> frozenset[BrokerId]:
@@ -195,7 +195,9 @@ class PartitionRun:
                     self.why = answer.reason
                 elif step.target is State.LEADERLESS:
                     refused = answer.answer is Answer.REFUSED
-                    self.why = answer.reason or Reason("ElectionRefused", "the controller refused the election")
+                    self.why = answer.reason or Reason(
+                        "ElectionRejectedByController", "the controller refused the election"
+                    )
                     self.ending = Ending.REFUSED if refused else Ending.AGAIN
             case Abandoned(why, ending) | NotLed(why, ending):
                 self.why, self.ending, self.lead = why, ending, None

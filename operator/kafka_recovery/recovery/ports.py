@@ -28,7 +28,7 @@ class Cluster(Protocol):
         `known`: earlier evidence. A replica that answers under the same leader epoch as then with the same log end has
         the same log, because nobody leads who could have changed it: its vector need not be read again.
 
-        Raises ClusterUnavailable if no broker answers, ClusterMismatch if the cluster's id is not the expected one,
+        Raises ClusterUnavailable if no broker answers, ClusterIdMismatch if the cluster's id is not the expected one,
         StaleMetadata if only brokers answer whose metadata are older than what was seen of this cluster before. A
         silent broker, an unknown topic or a missing ACL is a part of the evidence, not an error.
         """

@@ -398,5 +398,5 @@ def _stops_the_next(run: PartitionRun, outcome: PartitionOutcome | None) -> bool
     A topic that its owner deletes meanwhile says nothing about elections.
     """
     if outcome is not None:
-        return outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+        return outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
     return run.held and run.why is not None and run.why.code != "TopicGone"

@@ -192,13 +192,13 @@ class Session:
     def settled(self, partitions: Collection[TopicPartition], again: Collection[TopicPartition] = ()) -> bool:
         """Whether nothing of these is left to do or to undo. `again`: what has no outcome yet, and its own order."""
         outcomes = [self._outcomes.get(id) for id in partitions if id not in again]
-        ended = all(o is not None and o.outcome is not Outcome.UNKNOWN and o.order_restored for o in outcomes)
+        ended = all(o is not None and o.outcome is not Outcome.IN_DOUBT and o.order_restored for o in outcomes)
         return ended and self.postponed.isdisjoint(partitions)
 
     def failure(self, partition: TopicPartition) -> Reason | None:
         """Why a partition's election did not verify, if it was concluded so."""
         outcome = self._outcomes.get(partition)
-        failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+        failed = outcome is not None and outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
         return outcome.reason if outcome and failed else None
 
     @contextmanager
@@ -219,7 +219,7 @@ class Session:
             own = [run for run in runs if not run.cut_short or run.decision is decision]  # older orders are put back
             altered = any(run.begun and run.state not in (State.RESTORED, State.UNTOUCHED) for run in own)
             if altered or any(run.cut_short for run in runs):
-                self.conclude(PartitionOutcome(decision.id, Outcome.UNKNOWN, why, order_restored=not altered))
+                self.conclude(PartitionOutcome(decision.id, Outcome.IN_DOUBT, why, order_restored=not altered))
             else:
                 self.refuse(decision.id, why)
 

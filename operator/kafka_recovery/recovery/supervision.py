@@ -78,7 +78,7 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
     rule, topic = policy.rule_for(decision.id.topic), decision.id.topic
     if rule is None:
         message = f"it was planned under rule {decision.rule}; now no rule selects topic {topic}: it is observed only"
-        return Reason("RuleGone", message)
+        return Reason("NoRule", message)
     if (rule.name, rule.candidate_order) != (decision.rule, decision.candidate_order):
         planned, now = f"{decision.rule} ({decision.candidate_order})", f"{rule.name} ({rule.candidate_order})"
         return Reason("RuleChanged", f"it was planned under rule {planned} and falls under {now} now; plan again")
@@ -104,4 +104,4 @@ def beyond_limit(members: Sequence[Decision], begun: int, policy: Policy) -> dic
     """Those of a wave that exceed today's limit once so many elections of its plan were begun; the last go first."""
     limit = policy.limits.partitions
     message = f"limits.partitions is {limit} now, and this plan began so many with those before it; plan again"
-    return {decision.id: Reason("PlanIsFull", message) for decision in members[max(0, limit - begun) :]}
+    return {decision.id: Reason("PartitionLimitReached", message) for decision in members[max(0, limit - begun) :]}

@@ -19,7 +19,7 @@ from kafka_recovery.simulator.histories.scenario import Scenario
 Fact = TypeVar("Fact")
 
 FIRST, SECOND = TopicPartition("orders", 0), TopicPartition("orders", 1)
-WHY = Reason("LeaderSilent", "it does not answer")
+WHY = Reason("LeaderUnresponsive", "it does not answer")
 
 _FACTS = (
     "misreported", "looked", "shown", "kept", "granted", "asked", "answered", "wished", "held", "ordered", "led",

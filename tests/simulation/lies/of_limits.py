@@ -79,10 +79,10 @@ LIES = (
         "one that does not lead yet": lambda it: it.hides(it.story.led, lambda led: led.epoch == 2),
     }),
     *lies("a_failed_wave_stops_the_next", PLAIN, {
-        "it failed": _fails(Outcome.FAILED, "LeaderSilent"),
-        "it is in doubt": _fails(Outcome.UNKNOWN, "ClusterUnavailable"),
+        "it failed": _fails(Outcome.FAILED, "LeaderUnresponsive"),
+        "it is in doubt": _fails(Outcome.IN_DOUBT, "ClusterUnavailable"),
         "it failed, and that was told late": together(
-            _fails(Outcome.FAILED, "LeaderSilent"),
+            _fails(Outcome.FAILED, "LeaderUnresponsive"),
             lambda it: it.tells(it.story.concluded, at=lambda said: said.at + 100),
         ),
     }),

@@ -146,6 +146,6 @@ LIES = (
     *lies("finished_is_finished", PLAIN, {
         "a wave that never ended": lambda it: it.hides(it.story.kept, _file("wave-0002-ended.json")),
         "an order that is left": lambda it: it.writes(order_restored=False),
-        "what is in doubt": lambda it: it.writes(SECOND, outcome=Outcome.UNKNOWN),
+        "what is in doubt": lambda it: it.writes(SECOND, outcome=Outcome.IN_DOUBT),
     }),
 )  # fmt: skip

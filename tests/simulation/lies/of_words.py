@@ -75,12 +75,12 @@ LIES = (
     *lies("what_is_refused_is_so", REFUSED, {
         "that nobody may lead": _because("NoCandidate"),
         "that an old leader answers": _because("OldLeaderAnswers"),
-        "that a living broker is silent": _because("PromisedMissing"),
+        "that a living broker is silent": _because("LiveReplicaUnmeasured"),
         "that it is being reassigned": _because("ReassignmentOngoing"),
         "that its owners stopped it": _because("Suspended"),
-        "that its time is over": _because("OutOfTime"),
+        "that its time is over": _because("TimeLimitReached"),
         "that somebody leads again": _because("LeaderIsBack"),
-        "that its order is altered": _because("OrderStillAltered"),
+        "that its order is altered": _because("OrderNotRestored"),
         "that an earlier wave failed": _because("EarlierWaveFailed"),
         "a word that nobody knows": _because("BadWeather"),
         "that the metadata it saw were old": _because("StaleMetadata"),
@@ -97,7 +97,7 @@ LIES = (
         "that the order elects another": _because("OrderElectsAnother"),
         "that two share an address": _because("AddressShared", why="brokers 2, 3 are all listed at kafka-2:9092"),
         "that no wave unlocked it": _because("NotUnlocked"),
-        "that it is another cluster": _because("ClusterMismatch"),
+        "that it is another cluster": _because("ClusterIdMismatch"),
         "that a relay is silent": _because("RelaySilent", why="a request went through broker 2 (kafka-2:9092)"),
     }),
     *lies("refused_is_untouched", PLAIN, {
@@ -115,10 +115,10 @@ LIES = (
             "broker 3 leads it in epoch 2 by what is to be seen now, but it was seen without a leader",
         ),
         "it came too late": _because("TooLate", Outcome.FAILED, "9s were over, and what was seen before is old"),
-        "nobody was to be seen": _because("NotSeen", Outcome.UNKNOWN),
+        "nobody was to be seen": _because("NotSeen", Outcome.IN_DOUBT),
     }),
     *lies("failed_is_so", REFUSED, {
-        "in doubt, and nothing was asked": lambda it: it.says(outcome=Outcome.UNKNOWN, reason=WHY),
+        "in doubt, and nothing was asked": lambda it: it.says(outcome=Outcome.IN_DOUBT, reason=WHY),
     }),
     *lies("outcomes_fit_the_plan", PLAIN, {
         "another leader is written down": lambda it: it.writes(leader=BrokerId(2)),

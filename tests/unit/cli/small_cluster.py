@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from kafka_recovery.cli.cluster.wiring import Connection, Target
-from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable
+from kafka_recovery.cluster.errors import ClusterIdMismatch, ClusterUnavailable
 from kafka_recovery.domain.election import (
     Answer,
     ElectionAnswer,
@@ -105,7 +105,7 @@ class SmallCluster:
         if self.problem:
             raise self.problem
         if target.expected_cluster_id not in (None, self.id):
-            raise ClusterMismatch(target.bootstrap, target.expected_cluster_id or "", self.id)
+            raise ClusterIdMismatch(target.bootstrap, target.expected_cluster_id or "", self.id)
         yield Connection(self, self, self.every_partition)
 
     async def every_partition(self, deadline: timedelta) -> tuple[TopicPartition, ...]:
@@ -223,7 +223,7 @@ class SmallCluster:
 def _replica(broker: BrokerId, partition: _Partition) -> Replica:
     end = partition.logs.get(broker)
     if end is None:
-        return Replica(broker, None, Reason("BrokerSilent", f"broker {broker} did not answer within 5s"))
+        return Replica(broker, None, Reason("BrokerTimeout", f"broker {broker} did not answer within 5s"))
     epochs = (EpochEntry(LeaderEpoch(5), Offset(0)),)
     log = ReplicaLog(Offset(0), Offset(end), epochs, None, LeaderEpoch(partition.epoch), NOON, timedelta(seconds=1))
     return Replica(broker, log)

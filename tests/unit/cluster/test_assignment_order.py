@@ -89,7 +89,7 @@ class TestElecting:
         assert (answers[ORDERS].answer, answers[OTHER].answer) == (Answer.ACCEPTED, Answer.UNANSWERED)
         reason = answers[OTHER].reason
         assert reason
-        assert reason.code == "LeftOut"
+        assert reason.code == "AnswerIncomplete"
 
     async def test_a_connection_that_breaks_after_the_request_leaves_it_open(self) -> None:
         play = Play()

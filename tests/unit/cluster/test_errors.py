@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_recovery.cluster.errors import BrokerUnreachable, ClusterMismatch, ClusterUnavailable, error_name, reason_for
+from kafka_recovery.cluster.errors import (
+    BrokerUnreachable,
+    ClusterIdMismatch,
+    ClusterUnavailable,
+    error_name,
+    reason_for,
+)
 from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.reason import Reason
 
@@ -63,6 +69,6 @@ def test_a_cluster_without_an_answer_says_why_for_each_broker() -> None:
 
 
 def test_another_cluster_is_told_by_both_ids() -> None:
-    assert str(ClusterMismatch(Address("a", 1), "prod", "test")).startswith(
+    assert str(ClusterIdMismatch(Address("a", 1), "prod", "test")).startswith(
         "a:1 belongs to cluster test, expected prod"
     )

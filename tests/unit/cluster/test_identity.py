@@ -12,7 +12,7 @@ from kafka.protocol.consumer import ListOffsetsRequest
 
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.drivers import Kip1275
-from kafka_recovery.cluster.errors import BrokerSilent
+from kafka_recovery.cluster.errors import BrokerTimeout
 from kafka_recovery.cluster.kip_1275 import GET_REPLICA_LOG_INFO
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.election import ALL_OFFLINE, Leadership
@@ -125,7 +125,7 @@ class TestWhatItCosts:
         request = ListOffsetsRequest(replica_id=-2, isolation_level=0, topics=[])
         async with play.staged(2), Brokers(PLAINTEXT) as brokers:
             answer, play.members[2].roles["DescribeConfigs"] = play.members[2].roles["DescribeConfigs"], _nothing
-            with pytest.raises(BrokerSilent):
+            with pytest.raises(BrokerTimeout):
                 await brokers.ask(play.address(2), request, (7, 11), SOON, of=BrokerId(2))
             play.members[2].roles["DescribeConfigs"] = answer
             await brokers.ask(play.address(2), request, (7, 11), timedelta(seconds=5), of=BrokerId(2))

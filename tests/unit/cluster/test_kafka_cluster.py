@@ -15,7 +15,7 @@ import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 
 from kafka_recovery.cluster import advancing, metadata
-from kafka_recovery.cluster.errors import BrokerSilent, InvalidAnswer, StaleMetadata, TooLate
+from kafka_recovery.cluster.errors import BrokerTimeout, InvalidAnswer, StaleMetadata, TooLate
 from kafka_recovery.cluster.kafka_cluster import KafkaCluster
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.replica_logs import UNFINISHED
@@ -236,7 +236,7 @@ class TestSilence:
             evidence = await gathered(play, HURRIED)
             took = loop_time() - began
 
-        assert problem(evidence, 3) == "BrokerSilent"
+        assert problem(evidence, 3) == "BrokerTimeout"
         assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
         assert replica(evidence, 2).log
 
@@ -248,7 +248,7 @@ class TestSilence:
             evidence = await gathered(play, HURRIED)
             took = loop_time() - began
 
-        assert problem(evidence, 3) == "BrokerSilent"
+        assert problem(evidence, 3) == "BrokerTimeout"
         assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
 
     async def test_a_broker_that_cuts_every_connection_is_not_surveyed_time_and_again(self) -> None:
@@ -373,7 +373,7 @@ class TestMembers:
             evidence = await cluster.gather(ALL_OFFLINE, HURRIED)
             took = loop_time() - began
 
-        assert (evidence.partitions[0].assignment, problem(evidence, 3)) == ((3, 2, 1), "BrokerSilent")
+        assert (evidence.partitions[0].assignment, problem(evidence, 3)) == ((3, 2, 1), "BrokerTimeout")
         assert took < HURRIED.attempts * SOON.total_seconds() + 0.5
 
     async def test_a_last_look_that_takes_too_long_is_none_and_a_first_one_is(self) -> None:
@@ -430,7 +430,7 @@ class TestRoute:
             evidence = await cluster.gather(ALL_OFFLINE, rules, {each.id: each for each in seen.partitions})
 
         assert (seen.cluster.view_from, evidence.cluster.view_from) == (1, 2)
-        assert (problem(evidence, 1), problem(evidence, 2)) == ("BrokerSilent", None)
+        assert (problem(evidence, 1), problem(evidence, 2)) == ("BrokerTimeout", None)
 
     async def test_and_so_if_it_is_asked_again_because_it_was_behind(self) -> None:
         play = disaster(applied={1: 90, 2: 90, 3: 90}, watermark=100)
@@ -468,7 +468,7 @@ class TestRoute:
         async with play.staged(1, 2):
             for member in play.members.values():
                 member.roles["DescribeTopicPartitions"] = lambda heard: None
-            with pytest.raises(BrokerSilent, match="DescribeTopicPartitions"):
+            with pytest.raises(BrokerTimeout, match="DescribeTopicPartitions"):
                 await gathered(play, HURRIED)
 
     async def test_the_only_one_there_is_is_asked_again(self) -> None:
@@ -531,7 +531,7 @@ class TestLeaders:
         assert isinstance(look, Leadership)
         assert look.log_end is None
         assert look.problem
-        assert look.problem.code == "LeaderSilent"
+        assert look.problem.code == "LeaderUnresponsive"
 
     async def test_each_one_asked_about_has_an_entry_and_what_is_unseen_is_not_gone(self) -> None:
         hidden, gone, beyond = (TopicPartition(topic, n) for topic, n in (("hidden", 0), ("gone", 0), ("orders", 7)))

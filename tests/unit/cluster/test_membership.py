@@ -15,7 +15,7 @@ from kafka.protocol.admin import DescribeQuorumResponse
 
 from kafka_recovery.cluster import advancing
 from kafka_recovery.cluster.brokers import Brokers
-from kafka_recovery.cluster.errors import ClusterMismatch, ClusterUnavailable, StaleMetadata
+from kafka_recovery.cluster.errors import ClusterIdMismatch, ClusterUnavailable, StaleMetadata
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.membership import Membership, View
 from kafka_recovery.cluster.security import PLAINTEXT
@@ -90,7 +90,7 @@ class TestChoosing:
 
     async def test_another_cluster_than_expected_is_refused(self) -> None:
         async with looking(Play(), 1, expected="another") as members:
-            with pytest.raises(ClusterMismatch):
+            with pytest.raises(ClusterIdMismatch):
                 await members.look(PATIENCE)
 
     async def test_after_a_failure_another_broker_is_gone_through(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.epoch_vectors import VECTOR_ENTRIES
-from kafka_recovery.cluster.errors import BrokerSilent
+from kafka_recovery.cluster.errors import BrokerTimeout
 from kafka_recovery.cluster.replica_logs import UNFINISHED, ReplicaSurvey
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.evidence import Replica
@@ -147,7 +147,7 @@ class TestVectors:
         assert replica.log
         assert replica.log.epochs is None
         assert replica.problem
-        assert replica.problem.code == "NoEpochVector"
+        assert replica.problem.code == "EpochVectorUnreadable"
 
 
 class TestContradictions:
@@ -206,7 +206,7 @@ class TestProblems:
 
         assert replica.log is None
         assert replica.problem
-        assert replica.problem.code == "NoAnswer"
+        assert replica.problem.code == "BrokerTimeout"
 
 
 class TestDeadline:
@@ -247,7 +247,7 @@ class TestDeadline:
         play = playing(Log(27))
         async with surveying(play, SOON) as survey:
             play.members[2].roles["ListOffsets"] = lambda heard: None
-            with pytest.raises(BrokerSilent, match=r"did not answer ListOffsets within 0.6s"):
+            with pytest.raises(BrokerTimeout, match=r"did not answer ListOffsets within 0.6s"):
                 await survey.measure(play.states.values(), may_lead=False)
 
     async def test_a_log_end_without_a_log_start_is_no_log(self) -> None:

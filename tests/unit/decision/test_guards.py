@@ -34,9 +34,9 @@ def test_a_measured_replica_on_a_healthy_broker_leads() -> None:
         (broker(2, registered=False, fenced=True), "NotRegistered", "not registered"),
         (broker(2, registered=None, fenced=True), "NotListed", "lists unfenced brokers only"),
         (broker(2, fenced=True), "Fenced", "though it answers here"),
-        (broker(2, stopping=True), "Stopping", "controlled shutdown"),
-        (broker(2, reachable=False, problem=REFUSED), "Unreachable", "connection refused at broker-2:9092"),
-        (broker(2, metadata_advances=False), "CutOff", "was at metadata offset 1002"),
+        (broker(2, stopping=True), "BrokerStopping", "controlled shutdown"),
+        (broker(2, reachable=False, problem=REFUSED), "LiveBrokerUnreachable", "connection refused at broker-2:9092"),
+        (broker(2, metadata_advances=False), "BrokerCutOff", "was at metadata offset 1002"),
     ],
 )
 def test_a_replica_on_a_broker_that_can_not_lead_is_passed_over(sick: Broker, expected: str, says: str) -> None:
@@ -63,11 +63,12 @@ def test_what_a_client_can_not_see_does_not_reject() -> None:
 def test_a_broker_that_fell_silent_while_it_was_looked_at_is_not_elected() -> None:
     silent = broker(2, metadata_advances=None)
     decision = decided(evidence(partition({1: None, 2: log(27)}), brokers=(dead(1), silent)))
-    assert rejected(decision)[2] == "MetadataUnknown"
+    assert rejected(decision)[2] == "MetadataAgeUnknown"
 
 
 @pytest.mark.parametrize(
-    ("useless", "expected"), [(log(99, answered_under=None), "NotPromised"), (log(99, epochs=None), "EpochUnknown")]
+    ("useless", "expected"),
+    [(log(99, answered_under=None), "ReplicaOnOldEpoch"), (log(99, epochs=None), "EpochVectorUnreadable")],
 )
 def test_nobody_is_elected_over_a_living_replica_that_can_not_be_compared(useless: Held, expected: str) -> None:
     seen = evidence(partition({1: None, 2: useless, 3: log(27)}))
@@ -104,10 +105,10 @@ def test_a_broker_is_judged_once_and_its_rejection_shared() -> None:
         (Replica(TWO, None, Reason("LogDirOffline", "its log directory is offline")), "LogDirOffline", "directory"),
         (Replica(TWO, log(99), Reason("LogDirOffline", "its log directory is offline")), "LogDirOffline", "directory"),
         (Replica(TWO, None, Reason("TimedOut", "no answer within 5 s")), "TimedOut", "no answer within 5 s"),
-        (Replica(TWO, None), "NotMeasured", "said nothing about its log of orders-0"),
-        (Replica(TWO, log(99, answered_under=LeaderEpoch(4))), "NotPromised", "under leader epoch 4"),
-        (Replica(TWO, log(99, answered_under=None)), "NotPromised", "under no leader epoch"),
-        (Replica(TWO, log(99, epochs=None)), "EpochUnknown", "READ on topic orders"),
+        (Replica(TWO, None), "ReplicaUnmeasured", "said nothing about its log of orders-0"),
+        (Replica(TWO, log(99, answered_under=LeaderEpoch(4))), "ReplicaOnOldEpoch", "under leader epoch 4"),
+        (Replica(TWO, log(99, answered_under=None)), "ReplicaOnOldEpoch", "under no leader epoch"),
+        (Replica(TWO, log(99, epochs=None)), "EpochVectorUnreadable", "READ on topic orders"),
     ],
 )
 def test_a_copy_that_proves_too_little_is_passed_over(copy: Replica, expected: str, says: str) -> None:
@@ -129,7 +130,7 @@ def test_the_unreadable_epochs_problem_is_told() -> None:
     seen = evidence(partition({1: None, 2: Replica(TWO, log(99, epochs=None), denied)}))
     decision = decided(seen)
 
-    assert code(decision) == "EpochUnknown"
+    assert code(decision) == "EpochVectorUnreadable"
     assert decision.reason is not None
     assert "not authorized to read orders" in decision.reason.message
 

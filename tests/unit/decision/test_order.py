@@ -105,7 +105,7 @@ def test_least_loss_is_nobodys_default() -> None:
 
 def test_what_could_not_be_read_ranks_by_no_epoch() -> None:
     seen = evidence(partition({1: None, 2: UNREAD, 3: NEWER}))
-    assert code(decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))) == "EpochUnknown"
+    assert code(decided(seen, policy(candidate_order=CandidateOrder.LEAST_LOSS))) == "EpochVectorUnreadable"
 
 
 def test_one_unread_vector_does_not_keep_the_others_from_leading() -> None:

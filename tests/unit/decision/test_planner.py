@@ -42,7 +42,7 @@ def test_a_person_may_name_a_worse_leader() -> None:
 def test_a_named_leader_must_pass_every_guard() -> None:
     decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(1)})
 
-    assert (decision.verdict, code(decision), decision.leader) == (Verdict.REFUSE, "DesignatedRejected", None)
+    assert (decision.verdict, code(decision), decision.leader) == (Verdict.REFUSE, "DesignatedLeaderRejected", None)
     assert decision.reason is not None
     assert "may not lead: Fenced: broker 1 is fenced" in decision.reason.message
 
@@ -50,13 +50,13 @@ def test_a_named_leader_must_pass_every_guard() -> None:
 def test_a_named_leader_is_told_why_even_if_nobody_may_lead() -> None:
     brokers = (dead(1), broker(2, fenced=True), dead(3))
     decision = decided(evidence(partition(COPIES), brokers=brokers), designated={ORDERS: BrokerId(2)})
-    assert code(decision) == "DesignatedRejected"
+    assert code(decision) == "DesignatedLeaderRejected"
 
 
 def test_a_named_leader_must_be_a_replica() -> None:
     decision = decided(evidence(partition(COPIES)), designated={ORDERS: BrokerId(9)})
 
-    assert code(decision) == "DesignatedNotReplica"
+    assert code(decision) == "DesignatedLeaderNotReplica"
     assert decision.reason is not None
     assert "those are 1, 2, 3" in decision.reason.message
 
@@ -65,7 +65,7 @@ def test_where_no_replica_may_be_elected_a_named_leader_is_not_what_is_to_blame(
     silent_but_alive = {1: None, 2: log(27), 3: None}
     decision = decided(evidence(partition(silent_but_alive)), designated={ORDERS: BrokerId(2)})
 
-    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "PromisedMissing")
+    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "LiveReplicaUnmeasured")
 
 
 def test_a_name_for_another_partition_changes_nothing() -> None:

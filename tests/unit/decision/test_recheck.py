@@ -134,7 +134,7 @@ def test_a_second_look_at_a_later_time_is_no_change() -> None:
         (partition({**COPIES, 1: log(30)}), "LossIsWorse"),
         (partition({**COPIES, 2: log(26)}), "LogChanged"),
         (partition({**COPIES, 2: log(27, (0, 0), (1, 20))}), "LogChanged"),
-        (partition({**COPIES, 2: log(27, answered_under=None)}), "NotPromised"),
+        (partition({**COPIES, 2: log(27, answered_under=None)}), "ReplicaOnOldEpoch"),
         (partition({**COPIES, 3: log(28)}), "BetterCandidate"),
     ],
 )
@@ -146,9 +146,9 @@ def test_what_differs_goes_back_to_deciding(fresh: PartitionEvidence, expected: 
     ("sick", "expected"),
     [
         (broker(2, fenced=True), "Fenced"),
-        (broker(2, stopping=True), "Stopping"),
-        (broker(2, reachable=False), "Unreachable"),
-        (broker(2, metadata_advances=False), "CutOff"),
+        (broker(2, stopping=True), "BrokerStopping"),
+        (broker(2, reachable=False), "LiveBrokerUnreachable"),
+        (broker(2, metadata_advances=False), "BrokerCutOff"),
     ],
 )
 def test_a_planned_leader_that_can_not_lead_any_more_is_not_elected(sick: Broker, expected: str) -> None:
@@ -239,7 +239,7 @@ def test_a_deleted_or_hidden_partition_is_gone() -> None:
 def test_a_silent_survivor_blocks_now_as_it_would_have_blocked_the_plan() -> None:
     fresh = partition({**COPIES, 3: None})
 
-    assert code(again(fresh)) == "PromisedMissing"
+    assert code(again(fresh)) == "LiveReplicaUnmeasured"
     any_answer = policy(evidence=EvidenceRules(required_answers=RequiredAnswers.ANY))
     assert again(fresh, by=any_answer) is None
 
@@ -294,11 +294,11 @@ def test_a_proven_class_must_be_proven_again() -> None:
 @pytest.mark.parametrize(
     ("as_of", "view_advances", "why"),
     [
-        (50, None, "ViewUnknown"),
-        (None, None, "ViewUnknown"),
+        (50, None, "MetadataAgeUnknown"),
+        (None, None, "MetadataAgeUnknown"),
         (100, None, None),
         (50, True, None),
-        (50, False, "ViewIsStale"),
+        (50, False, "StaleMetadata"),
     ],
 )
 def test_nothing_is_concluded_of_leaders_by_a_view_that_may_be_behind_the_controller(

@@ -75,7 +75,7 @@ def test_a_living_broker_that_stays_silent_may_hold_what_nobody_else_does() -> N
     )
     decision = decided(evidence(silent))
 
-    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "PromisedMissing")
+    assert (decision.verdict, code(decision)) == (Verdict.REFUSE, "LiveReplicaUnmeasured")
     assert decision.reason is not None
     assert decision.reason.message == (
         "broker 3 counts as alive, but its log was not measured within 5s (3 attempts; connection refused at "
@@ -94,13 +94,13 @@ def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None
 
 def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3))
-    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "ViewIsStale"
+    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "StaleMetadata"
     assert decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(3))).leader == 3
 
 
 def test_brokers_that_all_stand_still_have_no_controller() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
-    assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "NoController"
+    assert code(decided(evidence(partition(COPIES), brokers=brokers))) == "NoActiveController"
 
 
 def test_brokers_that_are_late_are_no_missing_controller() -> None:
@@ -108,7 +108,7 @@ def test_brokers_that_are_late_are_no_missing_controller() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
     late = decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2), committed=MetadataOffset(4711)))
 
-    assert code(late) == "ViewIsStale"
+    assert code(late) == "StaleMetadata"
     assert late.reason
     assert "the controller had committed 4711: the controller is there, and the broker is late" in late.reason.message
 
@@ -134,7 +134,7 @@ def test_a_full_plan_takes_the_most_urgent_partitions() -> None:
     plan = decide(seen, Policy((urgent, Rule("rest")), Limits(partitions=1)))
 
     clicks, orders = plan.decisions
-    assert (clicks.verdict, code(clicks), clicks.leader) == (Verdict.REFUSE, "PlanIsFull", None)
+    assert (clicks.verdict, code(clicks), clicks.leader) == (Verdict.REFUSE, "PartitionLimitReached", None)
     assert orders.verdict is Verdict.ELECT
     assert plan.waves == ((orders.id,),)
 

@@ -85,7 +85,7 @@ def test_more_that_is_surely_lost_is_another_plan() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"rejections": (Rejection(BrokerId(1), Reason("NoAnswer", "it did not answer within 5 s")),)},
+        {"rejections": (Rejection(BrokerId(1), Reason("BrokerTimeout", "it did not answer within 5 s")),)},
         {"loss": replace(BOUNDED, missing=("broker 1 did not answer",))},
         {"warnings": ("broker 3 is in the same rack",)},
         {"reason": Reason("Elect", "said differently")},

@@ -18,7 +18,7 @@ from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicId, To
 from kafka_recovery.domain.reason import Reason
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
-SILENT = Reason("BrokerSilent", "broker 2 did not answer within 5s")
+SILENT = Reason("BrokerTimeout", "broker 2 did not answer within 5s")
 
 
 def look(cluster: str = "prod", at: datetime = NOON, partitions: int = 3) -> Evidence:

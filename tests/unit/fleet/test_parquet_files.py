@@ -73,7 +73,7 @@ def test_a_row_alone_tells_what_a_decision_looks_at() -> None:
     }
     first, second = row["replicas"]
     assert (first["broker_state"]["rack"], first["broker_state"]["fenced"]) == ("rack-1", False)
-    assert (second["broker_state"]["fenced"], second["log"], second["problem"]["code"]) == (True, None, "BrokerSilent")
+    assert (second["broker_state"]["fenced"], second["log"], second["problem"]["code"]) == (True, None, "BrokerTimeout")
     assert first["log"]["last_epoch"] == 5  # the entry of epoch 6 holds no record yet
 
 

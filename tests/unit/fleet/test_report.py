@@ -43,12 +43,12 @@ def rank(place: Path, *rows: Row, ranking: Sequence[Row] = ()) -> Path:
 
 def test_the_most_urgent_is_said_first(tmp_path: Path) -> None:
     offline = (count("orders", "Elect", 3, "Unknown"), count("orders", "Wait", 1), count("pay", "Refuse", 2))
-    ranked_by_policy = rank(tmp_path, *offline, ranking=[ranked("Refuse", "PromisedMissing")])
+    ranked_by_policy = rank(tmp_path, *offline, ranking=[ranked("Refuse", "LiveReplicaUnmeasured")])
     prepared = readiness(tmp_path, [topic("orders", counts(lossless=5, none=1))], worst=[WORST])
 
     assert told(prepared, ranked_by_policy).sentences == (
         "6 partitions are offline now: 3 can be led again at a loss nobody can bound, 1 waits for an ISR or ELR "
-        "member that is back and 2 are refused, mostly PromisedMissing.",
+        "member that is back and 2 are refused, mostly LiveReplicaUnmeasured.",
         "6 of 100 partitions (6%) hang on a single broker: 5 could be saved whole and 1 not at all.",
         "The loss that would hurt most: broker 3 of prod. 7 partitions would go offline; 4 could be saved whole, "
         "2 with a bounded loss and 1 not at all.",

@@ -133,17 +133,17 @@ def test_reasons_are_those_of_refused_partitions_and_rejections_those_of_copies(
         ranking=[
             ranked("Nothing"),
             ranked("Wait", "CleanReturn"),
-            ranked("Refuse", "PromisedMissing", "Fenced", "Fenced"),
+            ranked("Refuse", "LiveReplicaUnmeasured", "Fenced", "Fenced"),
             ranked("Refuse", "NoCandidate", "Fenced"),
-            ranked("Refuse", "PromisedMissing"),
-            ranked("Elect", None, "NotPromised", at_least=0),
+            ranked("Refuse", "LiveReplicaUnmeasured"),
+            ranked("Elect", None, "ReplicaOnOldEpoch", at_least=0),
             ranked("Elect", None, at_least=2**63 - 1),
             ranked("Elect", None, at_least=1),
         ]
     )
 
-    assert found.reasons == (("PromisedMissing", 2), ("NoCandidate", 1))
-    assert found.rejections == (("Fenced", 3), ("NotPromised", 1))
+    assert found.reasons == (("LiveReplicaUnmeasured", 2), ("NoCandidate", 1))
+    assert found.rejections == (("Fenced", 3), ("ReplicaOnOldEpoch", 1))
     assert (found.at_least, found.at_least_in) == (2**63, 2)
 
 

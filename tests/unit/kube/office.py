@@ -33,7 +33,7 @@ from unit.kube.our_objects import PROD, OurObjects, policy_in_force
 from unit.recovery.world import COARSE, World
 
 HOUR = timedelta(hours=1)
-CUT = Reason("PathCut", "none of three brokers answers us")
+CUT = Reason("OperatorCutOff", "none of three brokers answers us")
 RULES = Policy()
 
 

@@ -364,7 +364,7 @@ class FakeKafka:
         if fate is Fate.LATE:
             for request in requests:
                 self.clock.later(LATE, partial(do, request))
-        unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("NoAnswer", "no answer within 20s"), self.relay)
+        unanswered = ElectionAnswer(Answer.UNANSWERED, Reason("BrokerTimeout", "no answer within 20s"), self.relay)
         return {request.id: unanswered for request in requests}
 
     def _designate(self, request: ElectionRequest) -> ElectionAnswer:
@@ -458,7 +458,7 @@ class FakeKafka:
     def _replica(self, held: Held, broker: int) -> Replica:
         node = self.nodes[broker]
         if held.leader is not None or not node.answers:
-            return Replica(BrokerId(broker), None, Reason("NoAnswer", f"broker {broker} did not answer"))
+            return Replica(BrokerId(broker), None, Reason("BrokerTimeout", f"broker {broker} did not answer"))
         end, epochs = Offset(held.ends[broker]), (EpochEntry(LeaderEpoch(EPOCH), Offset(0)),)
         log = ReplicaLog(
             Offset(0), end, epochs, None, LeaderEpoch(held.epoch), self.clock.now(), timedelta(milliseconds=10)

@@ -136,7 +136,7 @@ async def test_a_cluster_with_a_defect_does_not_keep_the_orders_of_a_wave_from_b
 
     _, known = await broken_off(world, TypeError)
 
-    assert (known[ORDERS].outcome, code(known), known[ORDERS].order_restored) == (Outcome.UNKNOWN, "TypeError", True)
+    assert (known[ORDERS].outcome, code(known), known[ORDERS].order_restored) == (Outcome.IN_DOUBT, "TypeError", True)
     assert world.kept_its_promises()
     assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED
 
@@ -196,7 +196,7 @@ async def test_a_doubt_that_did_not_end_and_was_not_noted_is_told(world: World) 
     raised, known = await broken_off(world, JournalUnwritable)
 
     assert "doubt-3" in str(raised)
-    assert (known[ORDERS].outcome, known[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (known[ORDERS].outcome, known[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert world.unrestored() == [ORDERS]
 
 

@@ -78,7 +78,7 @@ async def test_orders_that_stand_when_the_cluster_falls_silent_for_good_are_said
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert await world.open_runs() == list(report.plans)
 
 
@@ -106,7 +106,7 @@ async def test_what_an_earlier_run_left_and_was_put_back_is_not_said_to_be_alter
 
     report = await world.recover(scope=Scope((ORDERS,)))
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, True)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, True)
     assert world.kept_its_promises()
     assert await world.open_runs() == []
 
@@ -181,7 +181,7 @@ async def test_a_fault_while_a_silent_relay_is_waited_for_leaves_the_run_open(
 
     report = await world.recover(policy(Approval.AUTO, 1))
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert world.changed() == ["designate", "elect"], "the other one is left alone"
     assert await world.open_runs() == list(report.plans)
 

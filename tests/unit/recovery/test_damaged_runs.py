@@ -135,7 +135,7 @@ async def test_resume_and_undo_tell_of_a_damaged_run_and_see_to_the_others(world
 
     assert undone[PAYMENTS].order_restored
     for report in (undone, again):
-        assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+        assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
         assert code(report) == "JournalDamaged"
     assert world.unrestored() == [ORDERS]
     assert await world.open_runs() == [damaged.name]
@@ -227,7 +227,7 @@ async def test_a_plan_whose_run_is_damaged_is_not_executed_again(world: World) -
 
     report = await world.execute(plan)
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.UNKNOWN, "JournalDamaged")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.IN_DOUBT, "JournalDamaged")
     assert world.changed() == calls
     assert not (run / "plan.json").exists()
 

@@ -55,7 +55,7 @@ async def test_a_request_is_waited_out_from_when_its_relay_goes_on(world: World)
 
     assert held == [((2, 3, 1), 5)], "nothing was put back, and nobody else was elected, while it could take effect"
     assert (report[ORDERS].outcome, report[ORDERS].leader) == (Outcome.RECOVERED, 2)
-    assert {why.code for why in world.waits} == {"RelaySilent", "Quarantine"}
+    assert {why.code for why in world.waits} == {"RelaySilent", "RequestInDoubt"}
     assert world.kept_its_promises()
 
 
@@ -65,7 +65,7 @@ async def test_what_a_relay_holds_that_stays_silent_stays_in_doubt_and_its_run_o
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert world.changed() == ["designate", "elect"], "its order stands until the request can't take effect any more"
     assert not world.waited_out()
     assert sum(world.clock.sleeps, timedelta(0)) >= COARSE.relay
@@ -81,7 +81,7 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_may_still_hol
 
     silent = await world.resume()
 
-    assert (silent[ORDERS].outcome, code(silent)) == (Outcome.UNKNOWN, "RelaySilent")
+    assert (silent[ORDERS].outcome, code(silent)) == (Outcome.IN_DOUBT, "RelaySilent")
     assert world.changed() == changed
     assert len(await world.open_runs()) == 1
 
@@ -102,7 +102,7 @@ async def test_a_relay_whose_process_is_gone_forwards_nothing_more_than_it_did(w
 
     report = await world.recover()
 
-    assert [why.code for why in world.waits] == ["Quarantine"]
+    assert [why.code for why in world.waits] == ["RequestInDoubt"]
     assert report[ORDERS].outcome is Outcome.RECOVERED
     assert world.kept_its_promises()
 
@@ -135,7 +135,7 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_k
     report = await world.resume()
 
     assert (report[ORDERS].outcome, code(report), report[ORDERS].order_restored) == (
-        Outcome.UNKNOWN,
+        Outcome.IN_DOUBT,
         "RelaySilent",
         False,
     )
@@ -152,8 +152,8 @@ async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_k
 @pytest.mark.parametrize(
     ("release", "waits"),
     [
-        pytest.param("3.9", ["RelaySilent", "Quarantine"], id="not listed for being fenced"),
-        pytest.param("4.0", ["Quarantine"], id="not registered any more"),
+        pytest.param("3.9", ["RelaySilent", "RequestInDoubt"], id="not listed for being fenced"),
+        pytest.param("4.0", ["RequestInDoubt"], id="not registered any more"),
     ],
 )
 async def test_a_relay_that_is_not_listed_is_waited_for_where_it_may_only_be_fenced(
@@ -201,7 +201,7 @@ async def test_an_order_that_could_not_be_read_is_not_called_restored(world: Wor
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert code(report) == "NotSeen", "its leader answered, and may have died since"
     assert await world.open_runs() == list(report.plans)
 
@@ -260,7 +260,7 @@ async def test_a_topic_that_could_not_be_seen_is_not_said_to_be_gone(world: Worl
 
     report = await world.recover()
 
-    assert report[ORDERS].outcome is Outcome.UNKNOWN
+    assert report[ORDERS].outcome is Outcome.IN_DOUBT
     assert code(report) == "TopicAuthorizationFailed"
     assert not report[ORDERS].order_restored
 
@@ -276,7 +276,7 @@ async def test_a_topic_that_can_not_be_seen_after_its_election_is_not_said_to_be
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.UNKNOWN, "TopicAuthorizationFailed")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.IN_DOUBT, "TopicAuthorizationFailed")
     assert report[ORDERS].order_restored is designates
     assert await world.open_runs() == list(report.plans)
 
@@ -295,13 +295,13 @@ async def test_a_topic_that_can_not_be_seen_when_its_run_is_gone_on_with_stays_u
 
     report = await world.resume()
 
-    assert report[ORDERS].outcome is Outcome.UNKNOWN
+    assert report[ORDERS].outcome is Outcome.IN_DOUBT
     assert await world.open_runs() == list(report.plans)
     world.kafka.hidden.clear()
     assert (await world.resume())[ORDERS].outcome is Outcome.RECOVERED
 
 
-@pytest.mark.parametrize(("gone", "outcome"), [(False, Outcome.UNKNOWN), (True, Outcome.REFUSED)])
+@pytest.mark.parametrize(("gone", "outcome"), [(False, Outcome.IN_DOUBT), (True, Outcome.REFUSED)])
 async def test_a_topic_that_is_hidden_when_it_is_to_be_decided_again_is_not_known_and_one_that_is_gone_is_refused(
     world: World, gone: bool, outcome: Outcome
 ) -> None:
@@ -406,4 +406,4 @@ async def test_what_stays_in_doubt_says_which_answer_is_missing(world: World) ->
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.UNKNOWN, "NoAnswer")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.IN_DOUBT, "BrokerTimeout")

@@ -84,7 +84,7 @@ async def test_a_leader_that_another_one_followed_which_never_answers_is_none(wo
     report = await world.recover()
 
     assert world.leader() is None
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderSilent")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderUnresponsive")
     assert world.kept_its_promises()
 
 
@@ -168,7 +168,7 @@ async def test_a_quarantine_is_exactly_a_minute_long_and_then_everything_is_look
 
     assert ends[0] == ends[1]
     assert world.waited_out()
-    assert [why.code for why in world.waits] == ["Quarantine"]
+    assert [why.code for why in world.waits] == ["RequestInDoubt"]
     assert report[ORDERS].outcome is Outcome.RECOVERED, "decided and elected again"
     assert world.kept_its_promises()
 
@@ -292,7 +292,7 @@ async def test_what_a_resume_can_not_see_may_have_been_elected_and_is_unknown(wo
     world.kafka.hidden.clear()
     resumed = await world.resume()
 
-    assert (blind[ORDERS].outcome, blind[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (blind[ORDERS].outcome, blind[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert code(blind) == "TopicAuthorizationFailed"
     assert (resumed[ORDERS].outcome, resumed[ORDERS].order_restored) == (Outcome.RECOVERED, True)
 
@@ -330,7 +330,7 @@ async def test_an_altered_order_never_passes_for_the_original_in_the_next_plan(w
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.UNKNOWN, False)
+    assert (report[ORDERS].outcome, report[ORDERS].order_restored) == (Outcome.IN_DOUBT, False)
     assert len(report.plans) == 1
 
     recovered = await world.recover()
@@ -349,7 +349,7 @@ async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_th
 
     report = await world.recover()
 
-    assert code(report) == "OrderStillAltered"
+    assert code(report) == "OrderNotRestored"
     assert not report[ORDERS].order_restored
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
 
@@ -489,7 +489,7 @@ async def test_without_a_controller_nothing_is_changed(world: World) -> None:
 
     report = await world.recover()
 
-    assert code(report) == "NoController"
+    assert code(report) == "NoActiveController"
     assert world.changed() == []
 
 
@@ -567,7 +567,7 @@ async def test_a_wave_that_was_prepared_in_vain_gets_its_orders_back(world: Worl
         world.after("designate", engine.stop, nth=2)
         report = await engine.recover(ALL_OFFLINE)
 
-    assert code(report, PAYMENTS) == "Stopped"
+    assert code(report, PAYMENTS) == "Interrupted"
     assert world.steps.calls.count("elect") == 1
     assert world.kept_its_promises()
 

@@ -262,7 +262,7 @@ async def test_a_leader_that_never_answers_is_not_called_recovered(world: World)
 
     report = await world.recover(scope=Scope((ORDERS,)))
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "LeaderSilent")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "LeaderUnresponsive")
 
 
 async def test_recovered_means_that_the_new_leader_itself_answered(world: World) -> None:
@@ -271,7 +271,7 @@ async def test_recovered_means_that_the_new_leader_itself_answered(world: World)
 
     report = await world.recover()
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderSilent")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.FAILED, "LeaderUnresponsive")
     assert world.kept_its_promises()
 
 
@@ -336,7 +336,7 @@ async def test_time_that_is_over_ends_the_run_between_waves(world: World) -> Non
     report = await world.recover(policy(Approval.AUTO, 1), effort=Effort(within=timedelta(minutes=1)))
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, PAYMENTS) == "OutOfTime"
+    assert code(report, PAYMENTS) == "TimeLimitReached"
     assert world.kept_its_promises()
 
 
@@ -346,7 +346,7 @@ async def test_time_that_is_over_ends_the_wait_for_a_clean_member(world: World) 
 
     report = await world.recover(effort=Effort(within=timedelta(seconds=5)))
 
-    assert code(report) == "OutOfTime"
+    assert code(report) == "TimeLimitReached"
     assert "CleanMember" in str(report[ORDERS].reason)
     assert world.changed() == []
 
@@ -360,7 +360,7 @@ async def test_stopping_ends_after_the_wave_that_is_under_way_and_leaves_the_res
         report = await engine.recover(ALL_OFFLINE)
 
     assert report[ORDERS].outcome is Outcome.RECOVERED
-    assert code(report, PAYMENTS) == "Stopped"
+    assert code(report, PAYMENTS) == "Interrupted"
     assert await world.open_runs() == list(report.plans)
 
     world.approver = None  # the approval still holds
@@ -378,7 +378,7 @@ async def test_whoever_is_stopped_while_waiting_asks_nobody_for_approval(world: 
         world.clock.later(timedelta(seconds=4), engine.stop)
         report = await engine.recover(ALL_OFFLINE)
 
-    assert code(report) == "Stopped"
+    assert code(report) == "Interrupted"
     assert "granted" not in world.steps.calls
 
 
@@ -414,7 +414,7 @@ async def test_a_person_may_name_the_leader_but_not_a_fenced_one(world: World) -
         refused = await engine.recover(ALL_OFFLINE, {ORDERS: BrokerId(1)})
         named = await engine.recover(ALL_OFFLINE, {ORDERS: BrokerId(3)})
 
-    assert code(refused) == "DesignatedRejected"
+    assert code(refused) == "DesignatedLeaderRejected"
     assert named[ORDERS].leader == 3
     assert world.kept_its_promises()
 
@@ -470,7 +470,7 @@ async def test_a_leader_that_only_old_metadata_show_is_not_called_recovered(worl
     report = await world.recover(scope=Scope((ORDERS,)))
 
     assert report[ORDERS].outcome is Outcome.REFUSED
-    assert code(report) in ("NoController", "ViewIsStale")
+    assert code(report) in ("NoActiveController", "StaleMetadata")
 
 
 async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_recovered(world: World) -> None:
@@ -482,4 +482,4 @@ async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_reco
 
     report = await world.recover(scope=Scope((ORDERS,)))
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ViewUnknown")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "MetadataAgeUnknown")

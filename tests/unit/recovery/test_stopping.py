@@ -86,14 +86,14 @@ async def test_a_stop_is_noticed_while_an_unanswered_request_is_waited_out(world
         world.before("elect", lambda: world.clock.later(timedelta(seconds=20), stop))
         report = await engine.recover(ALL_OFFLINE)
 
-    assert [why.code for why in world.waits] == ["Quarantine", "Stopped"]
+    assert [why.code for why in world.waits] == ["RequestInDoubt", "Interrupted"]
     assert "nothing more is begun" in world.waits[1].message
     assert world.clock.monotonic() - told[0] >= timedelta(seconds=39), "its order may not be touched before"
     assert [outcome.outcome for outcome in report.outcomes].count(Outcome.RECOVERED) == 1
     assert world.kept_its_promises()
 
 
-@pytest.mark.parametrize("why", ["Suspended", "Stopped"])
+@pytest.mark.parametrize("why", ["Suspended", "Interrupted"])
 async def test_a_halt_is_told_while_a_relay_gives_no_sign_of_life_and_the_wait_goes_on(world: World, why: str) -> None:
     owners = Suspension()
     for id in PARTITIONS:
@@ -104,12 +104,12 @@ async def test_a_halt_is_told_while_a_relay_gives_no_sign_of_life_and_the_wait_g
     world.before("elect", lambda: world.clock.later(timedelta(seconds=40), lambda: revive(world)))
 
     with world.process(owners) as engine:
-        halt = engine.stop if why == "Stopped" else owners.suspend
+        halt = engine.stop if why == "Interrupted" else owners.suspend
         world.before("elect", lambda: world.clock.later(timedelta(seconds=20), halt))
         report = await engine.recover(ALL_OFFLINE)
 
     codes = list(dict.fromkeys(each.code for each in world.waits))
-    assert codes == ["RelaySilent", why, "Quarantine"]
+    assert codes == ["RelaySilent", why, "RequestInDoubt"]
     assert {outcome.outcome for outcome in report.outcomes} == {Outcome.REFUSED, Outcome.FAILED}
     assert world.kafka.elected == []
     assert world.kept_its_promises()
@@ -139,7 +139,7 @@ async def test_a_stop_ends_the_wait_for_an_earlier_run_of_which_nothing_was_begu
 
     assert world.clock.monotonic() - began < timedelta(seconds=25)
     assert not report[ORDERS].order_restored
-    assert code(report) == ("OrderStillAltered" if act == "recover" else "Stopped")
+    assert code(report) == ("OrderNotRestored" if act == "recover" else "Interrupted")
     assert world.changed() == calls
     assert len(await world.open_runs()) == 1
     assert (await world.undo())[ORDERS].order_restored
@@ -168,5 +168,9 @@ async def test_a_stop_leaves_later_runs_of_the_journal_as_they_are(world: World)
         engine.stop()
         report = await engine.resume()
 
-    assert (report[ORDERS].outcome, code(report), report[ORDERS].order_restored) == (Outcome.UNKNOWN, "Stopped", False)
+    assert (report[ORDERS].outcome, code(report), report[ORDERS].order_restored) == (
+        Outcome.IN_DOUBT,
+        "Interrupted",
+        False,
+    )
     assert report.plans == tuple(await world.open_runs())

@@ -260,9 +260,9 @@ async def test_an_approval_that_was_given_holds_when_the_rules_come_to_want_one(
 @pytest.mark.parametrize(
     ("now", "reason"),
     [
-        (ONLY_ORDERS, "RuleGone"),
+        (ONLY_ORDERS, "NoRule"),
         (payments_under(candidate_order=CandidateOrder.LONGEST_LOG), "RuleChanged"),
-        (replace(ONE_BY_ONE, limits=Limits(partitions=1, wave_sizes=(1,))), "PlanIsFull"),
+        (replace(ONE_BY_ONE, limits=Limits(partitions=1, wave_sizes=(1,))), "PartitionLimitReached"),
     ],
 )
 async def test_what_the_rules_of_now_do_not_allow_any_more_is_refused_with_what_changed(
@@ -287,7 +287,7 @@ async def test_what_is_forbidden_after_its_order_was_set_is_not_elected_and_gets
     report = await recover(world, owners)
 
     assert world.steps.calls.count("designate") == 2
-    assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "RuleGone")
+    assert (report[PAYMENTS].outcome, code(report, PAYMENTS)) == (Outcome.REFUSED, "NoRule")
     assert world.kafka.elected == [(ORDERS, 2)]
     assert world.kept_its_promises()
     assert await world.open_runs() == []
@@ -301,7 +301,7 @@ async def test_the_least_urgent_of_a_wave_exceed_a_lower_limit(world: World, own
     report = await recover(world, owners)
 
     assert report[PAYMENTS].outcome is Outcome.RECOVERED
-    assert code(report, SHIPMENTS) == "PlanIsFull"
+    assert code(report, SHIPMENTS) == "PartitionLimitReached"
 
 
 async def test_smaller_wave_sizes_hold_for_the_waves_that_are_left_of_a_plan(world: World, owners: Owners) -> None:

@@ -86,5 +86,5 @@ async def test_a_plan_with_a_field_of_a_newer_release_is_not_read_as_if_it_had_n
     report = await world.resume(MANUAL)
 
     assert "throttle: this release knows no such field" in report.damaged[0].message
-    assert {outcome.outcome for outcome in report.outcomes} == {Outcome.UNKNOWN}
+    assert {outcome.outcome for outcome in report.outcomes} == {Outcome.IN_DOUBT}
     assert world.changed() == []

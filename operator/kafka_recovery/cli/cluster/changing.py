@@ -196,7 +196,7 @@ async def carry_out(
     return conclude(site, report, unapproved)
 
 
-_MAY_HAVE_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.FAILED, Outcome.UNKNOWN})
+_MAY_HAVE_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.FAILED, Outcome.IN_DOUBT})
 """What did not verify may have a leader all the same."""
 _COPY_FIRST = (
     "Before a broker is started that was away: copy its directories of the partitions that another broker leads now. "

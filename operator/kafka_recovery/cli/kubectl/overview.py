@@ -72,7 +72,7 @@ def _cluster_row(cluster: Object) -> tuple[object, ...]:
     conditions = {str(each.get("type")): each for each in seen.get("conditions") or ()}
     notes = [
         "suspended" if spec.get("suspend") else "",
-        "isolated" if conditions.get("Isolated", {}).get("status") == "True" else "",
+        "view not trusted" if conditions.get("ViewTrusted", {}).get("status") == "False" else "",
         *(_why_not(conditions.get(kind, {})) for kind in ("Ready", "KafkaHealthy")),
     ]
     offline = seen.get("offlinePartitions")

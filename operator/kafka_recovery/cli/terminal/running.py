@@ -13,7 +13,7 @@ import typer
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.signals import Interrupts
 from kafka_recovery.cli.terminal.text import complain, say
-from kafka_recovery.cluster.errors import ClusterMismatch, InvalidConfiguration
+from kafka_recovery.cluster.errors import ClusterIdMismatch, InvalidConfiguration
 from kafka_recovery.domain.quickly import collect_seldom
 from kafka_recovery.domain.reason import ClusterFault
 from kafka_recovery.formats.documents import InvalidDocument
@@ -33,7 +33,7 @@ class Refusal(Exception):
 _CODES: tuple[tuple[type[Exception], ExitCode], ...] = (
     (InvalidDocument, ExitCode.BAD_INPUT),
     (InvalidConfiguration, ExitCode.BAD_INPUT),
-    (ClusterMismatch, ExitCode.BAD_INPUT),
+    (ClusterIdMismatch, ExitCode.BAD_INPUT),
     (PlanForAnotherCluster, ExitCode.BAD_INPUT),
     (PlanFinished, ExitCode.BAD_INPUT),
     (ClusterFault, ExitCode.UNAVAILABLE),

@@ -136,7 +136,7 @@ def elected(outcomes: Sequence[PartitionOutcome]) -> str:
     parts = parts or ["Elected uncleanly: none."]
     if by[Outcome.RECOVERED_CLEANLY]:
         parts.append(f"{by[Outcome.RECOVERED_CLEANLY]} had a leader without an unclean election.")
-    if doubtful := by[Outcome.FAILED] + by[Outcome.UNKNOWN]:
+    if doubtful := by[Outcome.FAILED] + by[Outcome.IN_DOUBT]:
         parts.append(f"{doubtful} failed or are unknown: look who leads them.")
     if below:
         parts.append(

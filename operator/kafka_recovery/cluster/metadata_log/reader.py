@@ -17,7 +17,7 @@ from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.codec import Unreadable
 from kafka_recovery.cluster.errors import (
     ClusterError,
-    ClusterMismatch,
+    ClusterIdMismatch,
     ConnectionsClosed,
     InvalidAnswer,
     MetadataLogUnavailable,
@@ -202,7 +202,7 @@ class MetadataLog:
                 code = answer.error_code or (part.error_code if part is not None else _NONE)
                 if code == _ANOTHER_CLUSTER:
                     self._faults[address] = Reason(
-                        ClusterMismatch.code,
+                        ClusterIdMismatch.code,
                         f"{address} belongs to another cluster than {cluster_id}: take it out of the controllers named",
                     )
                     break

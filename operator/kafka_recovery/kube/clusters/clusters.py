@@ -371,7 +371,7 @@ def _is_of(raw: Object, cluster_id: str) -> bool:
 _WELL = {
     "Ready": "True",
     "KafkaHealthy": "True",
-    "Isolated": "False",
+    "ViewTrusted": "True",
     "HistoryKnown": "True",
     cluster_status.ALTERED: "False",
 }

@@ -89,7 +89,7 @@ class OpenCluster:
     def isolated(self) -> Reason | None:
         """Why our own look at this cluster can't be trusted, if it can't, or its orders be taken for the original."""
         why = self.watcher.view.isolated
-        return Reason("Isolated", f"{why.code}: {why.message}") if why else self.damaged
+        return Reason("ViewNotTrusted", f"{why.code}: {why.message}") if why else self.damaged
 
     def reachable(self) -> bool:
         """Whether the last look was good."""
@@ -152,7 +152,7 @@ class OpenCluster:
                 altered = await journal.altered()
             except InvalidDocument as why:
                 message = f"a deleted recovery may have altered any order here, so nobody is elected: {why}"
-                damaged = Reason("OrphanDamaged", message)
+                damaged = Reason("OrphanedJournalDamaged", message)
                 continue
             found |= dict.fromkeys(altered, f"{journal.recovery.name} (deleted, its orders not restored yet)")
         self.orphans, self.damaged = found, damaged

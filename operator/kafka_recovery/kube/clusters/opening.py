@@ -31,7 +31,8 @@ def why_not_open(problem: Exception) -> Reason:
         return Reason("Forbidden", f"the operator lacks a right here, see manifests/rbac: {problem.message}")
     if isinstance(problem, ApiError) and problem.status == HTTPStatus.BAD_REQUEST:
         return Reason(
-            "RequestRefused", f"the API server refuses the operator's request ({problem.message}): are the CRDs older?"
+            "ApiRequestRejected",
+            f"the API server refuses the operator's request ({problem.message}): are the CRDs older?",
         )
     raise problem
 

@@ -33,7 +33,7 @@ class Policies:
                 count = len(policy.policy.rules)
                 how, why = Standing.DONE, Reason("Valid", f"{count} {'rule' if count == 1 else 'rules'}")
             except InvalidDocument as invalid:
-                how, why = Standing.STUCK, Reason("Invalid", str(invalid))
+                how, why = Standing.STUCK, Reason("InvalidPolicy", str(invalid))
             said = standing(how, why.code, why.message, generation)
             status["conditions"] = merged(raw.get("status", {}).get("conditions", ()), said, datetime.now(UTC))
             await self._api.apply_status(path, raw, status)

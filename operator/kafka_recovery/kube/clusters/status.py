@@ -40,7 +40,7 @@ def unopened(
     why: Reason, generation: int, old: Mapping[str, Any], now: datetime, altered: Reason = NONE_ALTERED
 ) -> dict[str, Any]:
     """The status of a cluster that can't even be looked at. What was known before stays, and how old that is."""
-    unknown = Reason("NotWatched", "it is not being looked at: see Ready")
+    unknown = Reason("ViewUnavailable", "it is not being looked at: see Ready")
     return {
         "observedGeneration": generation,
         **{name: old[name] for name in _KEPT if name in old},
@@ -131,13 +131,13 @@ def _ready(view: WatchView, policy: Policy | Reason) -> Reason | None:
 
 def _healthy(view: WatchView) -> Reason | None:
     if view.scanned_at is None:
-        return Reason("NotScanned", "its partitions have not been gone through yet")
+        return Reason("ScanPending", "its partitions have not been gone through yet")
     if view.offline:
         first = view.offline[0].partition.id
         more = f" and {len(view.offline) - 1} more" if len(view.offline) > 1 else ""
         return Reason("OfflinePartitions", f"{first}{more} have no leader")
     if view.isolated:
-        return Reason("NotSeen", "what it looks like can't be seen at the moment: see Isolated")
+        return Reason("ViewUnavailable", "what it looks like can't be seen at the moment: see ViewTrusted")
     if view.scan_fault:
         return view.scan_fault
 
@@ -158,13 +158,13 @@ def _conditions(
 ) -> Sequence[Mapping[str, Any]]:
     ready = unready or Reason("Watching", "it is looked at several times a second")
     health = sick or Reason("AllLed", "every partition has a leader")
-    alone = isolated or Reason("Trusted", "what is seen can be relied on")
+    view = isolated or Reason("ViewTrusted", "what is seen can be relied on")
     proofs = history or Reason("MetadataLogRead", "plans say which elections are proven to lose nothing")
     how = _standing(unready, generation, old, now)
     said = (
         ("Ready", None if ready.code in _UNKNOWN else unready is None, ready),
         ("KafkaHealthy", None if health.code in _UNKNOWN else sick is None, health),
-        ("Isolated", None if alone.code in _UNKNOWN else isolated is not None, alone),
+        ("ViewTrusted", None if view.code in _UNKNOWN else isolated is None, view),
         ("HistoryKnown", None if proofs.code in _UNKNOWN else history is None, proofs),
         ("Reconciling", how is Standing.WORKING, ready),
         ("Stalled", how is Standing.STUCK, ready),
@@ -190,7 +190,7 @@ def _standing(unready: Reason | None, generation: int, old: Mapping[str, Any], n
 
 
 _WRONG = frozenset({"InvalidSpec", "InvalidConfiguration", "InvalidPolicy"})
-_UNKNOWN = frozenset({"NotWatched", "NotScanned", "NotSeen", "Connecting", NO_CONTROLLERS.code, READING.code, UNKNOWN})
+_UNKNOWN = frozenset({"ViewUnavailable", "ScanPending", "Connecting", NO_CONTROLLERS.code, READING.code, UNKNOWN})
 
 
 def _since(broker: int, state: str, old: Mapping[str, Any], at: datetime) -> str:

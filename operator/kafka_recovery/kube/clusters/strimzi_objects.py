@@ -164,7 +164,7 @@ def way_in(kafka: object, ref: StrimziRef, cluster: WatchedCluster) -> WatchedCl
     read = _read(_Kafka, kafka, f"Kafka {ref.name}")
     if read.status.cluster_id not in (None, cluster.cluster_id):
         message = f"Kafka {ref.name} has cluster id {read.status.cluster_id}, and spec.clusterId is"
-        raise StrimziProblem("OtherCluster", f"{message} {cluster.cluster_id}")
+        raise StrimziProblem("ClusterIdMismatch", f"{message} {cluster.cluster_id}")
     listener = _listener(read.spec.kafka.listeners, ref)
     certificate, sasl = _credentials(listener, ref)
     seen = next((each for each in read.status.listeners or () if each.name == listener.name), _Reachable())

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from kafka_recovery.kube.fleet.dialect import PLURAL, Dialect
 from kafka_recovery.kube.fleet.pods import driver_of, short
-from kafka_recovery.kube.fleet.ports import Job, NotGoneYet, NotOurs, Owner, Phase, Seen
+from kafka_recovery.kube.fleet.ports import Job, NotOurs, Owner, Phase, PreviousObjectsTerminating, Seen
 from kafka_recovery.kube.fleet.templates import APPLICATION_LABEL
 from kafka_recovery.kube.machinery.api import AlreadyExists, Api, Conflict, NotFound, Object
 from kafka_recovery.kube.machinery.applied import FIELD_MANAGER
@@ -24,7 +24,10 @@ class Applications:
     dialect: Dialect
 
     async def submit(self, job: Job) -> None:
-        """Create the object; one of that name that has the same owner is the one. Raises NotOurs, NotGoneYet."""
+        """Create the object; one of that name that has the same owner is the one.
+
+        Raises NotOurs, PreviousObjectsTerminating.
+        """
         try:
             await self.api.create(self._path(job, None), self.dialect.written(job))
         except AlreadyExists:
@@ -89,7 +92,7 @@ class Applications:
 
 
 def refuse_if_going(there: Object, owner: Owner) -> None:
-    """Raises NotGoneYet for what is being deleted, or was an earlier owner's of this name: it goes after that one."""
+    """Raises PreviousObjectsTerminating for what is being deleted, or was an earlier owner's of this name."""
     meta = there["metadata"]
     earlier = any(
         (each.get("apiVersion"), each.get("kind"), each.get("name")) == (owner.api_version, owner.kind, owner.name)
@@ -97,7 +100,7 @@ def refuse_if_going(there: Object, owner: Owner) -> None:
     )
     if earlier or meta.get("deletionTimestamp"):
         whose = f"an earlier {owner.kind}" if earlier else "somebody else"
-        raise NotGoneYet(f"{there['kind']} {meta['name']} of {whose} is not gone yet")
+        raise PreviousObjectsTerminating(f"{there['kind']} {meta['name']} of {whose} is not gone yet")
 
 
 def _is_owned(application: Object, job: Job) -> bool:

@@ -50,7 +50,7 @@ def hindrance(pod: Object, warnings: Sequence[str] = ()) -> Reason | None:
         waiting = (container.get("state") or {}).get("waiting") or {}
         if str(waiting.get("reason") or "") not in _HARMLESS:
             return Reason(
-                _word(waiting["reason"], "Waiting"), short(str(waiting.get("message") or "it did not say why"))
+                _word(waiting["reason"], "DriverPending"), short(str(waiting.get("message") or "it did not say why"))
             )
     if warnings and pod.get("status", {}).get("phase") == "Pending":
         return Reason("PodWarning", short(warnings[-1]))

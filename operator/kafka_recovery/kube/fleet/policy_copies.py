@@ -45,7 +45,7 @@ class PolicyCopies:
         return found if isinstance(found, Reason) else found[0]
 
     async def keep(self, ranking: FleetRanking, active: Active) -> None:
-        """Have a copy for the attempt. Raises PolicyChanged, PolicyLost, NotOurs, NotGoneYet."""
+        """Have a copy for the attempt. Raises PolicyChanged, PolicyLost, NotOurs, PreviousObjectsTerminating."""
         path = f"/api/v1/namespaces/{ranking.meta.namespace}/configmaps"
         if await self._there(f"{path}/{active.application}", ranking):
             return

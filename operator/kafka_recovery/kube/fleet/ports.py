@@ -89,7 +89,7 @@ class NotOurs(Exception):
     """The name is taken by an object that belongs to somebody else."""
 
 
-class NotGoneYet(Exception):
+class PreviousObjectsTerminating(Exception):
     """The name is taken by an object that is about to go: it is being deleted, or its owner was."""
 
 
@@ -97,7 +97,10 @@ class SparkJobs(Protocol):
     """Each call may raise ApiError and what is below it."""
 
     async def submit(self, job: Job) -> None:
-        """Have it run, once: what was submitted before under its name is it. Raises NotOurs, NotGoneYet."""
+        """Have it run, once: what was submitted before under its name is it.
+
+        Raises NotOurs, PreviousObjectsTerminating.
+        """
 
     async def observe(self, job: Job) -> Seen:
         """How far it is; GONE also for a name that is taken by somebody else's."""

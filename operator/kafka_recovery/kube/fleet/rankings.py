@@ -18,7 +18,7 @@ from kafka_recovery.kube.fleet.applications import Applications
 from kafka_recovery.kube.fleet.clearing import Clearing
 from kafka_recovery.kube.fleet.dialect import Dialect
 from kafka_recovery.kube.fleet.policy_copies import PolicyChanged, PolicyCopies, PolicyLost
-from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Seen
+from kafka_recovery.kube.fleet.ports import NotOurs, PreviousObjectsTerminating, Seen
 from kafka_recovery.kube.fleet.prefixes import NONE, Prefixes
 from kafka_recovery.kube.fleet.resource import FleetRanking, read_ranking
 from kafka_recovery.kube.fleet.results import Results
@@ -173,8 +173,8 @@ class Rankings:
             return timedelta(0)
         except PolicyLost as lost:
             raise Trouble(lost.reason) from lost
-        except NotGoneYet as going:
-            raise Trouble(Reason("NotGoneYet", str(going))) from going
+        except PreviousObjectsTerminating as going:
+            raise Trouble(Reason("PreviousObjectsTerminating", str(going))) from going
         except NotOurs as taken:
             return await self._do(case, self._failed(case, active, steps.Failure.NOT_OURS, str(taken)))
         except NotServed as gone:
@@ -183,7 +183,7 @@ class Rankings:
             if error.may_pass or isinstance(error, Conflict | NotFound):
                 raise
             return await self._do(case, self._failed(case, active, steps.Failure.REFUSED, error.message))
-        await self._note(case, replace(case.memory, active=replace(active, state=State.WAITING)))
+        await self._note(case, replace(case.memory, active=replace(active, state=State.DRIVER_PENDING)))
         return steps.LOOK
 
     async def _end(self, case: Case, active: Active, by_force: bool) -> timedelta:
@@ -207,7 +207,7 @@ class Rankings:
         return steps.failed(case.ranking, active, Reason(code, message), case.now)
 
     async def _seen(self, case: Case, active: Active) -> Seen | None:
-        if active.state is State.PAUSING:
+        if active.state is State.BACKING_OFF:
             return None
         try:
             return await Applications(self._api, DIALECTS[active.adapter]).observe(

@@ -22,11 +22,11 @@ class State(StrEnum):
     """How far the run under way is."""
 
     SUBMITTING = "Submitting"
-    WAITING = "Waiting"
+    DRIVER_PENDING = "DriverPending"
     """Submitted; its driver does not run yet."""
     RUNNING = "Running"
     CANCELLING = "Cancelling"
-    PAUSING = "Pausing"
+    BACKING_OFF = "BackingOff"
     """Before another attempt."""
 
 

@@ -32,7 +32,9 @@ LONGEST_PAUSE = timedelta(minutes=30)
 GRACE = timedelta(minutes=2)
 """For a cancelled run to end by itself; after it the object is deleted. As long again for the object to be gone."""
 
-AGAIN = frozenset({"ApplicationFailed", "ApplicationDeleted", "ApplicationRefused", "QuestionChanged", "ResultMissing"})
+AGAIN = frozenset(
+    {"ApplicationFailed", "ApplicationDeleted", "ApplicationRejected", "QuestionChanged", "ResultMissing"}
+)
 """Failures that another attempt may not meet. What took too long would again; what a person did, a person mends."""
 
 
@@ -123,7 +125,7 @@ class Failure(StrEnum):
     FAILED = "ApplicationFailed"
     DELETED = "ApplicationDeleted"
     CHANGED = "ApplicationChanged"
-    REFUSED = "ApplicationRefused"
+    REFUSED = "ApplicationRejected"
     NOT_OURS = "ApplicationNotOurs"
     TOO_LATE = "DeadlineExceeded"
     ASKED_ELSE = "QuestionChanged"
@@ -138,7 +140,7 @@ def next_step(ranking: FleetRanking, memory: Memory, seen: Seen | None, result: 
     if memory.active is None:
         return _between_runs(ranking, memory, now)
     active, late = memory.active, _too_late(ranking, memory.active, now)
-    if active.state is State.PAUSING:
+    if active.state is State.BACKING_OFF:
         return _pausing(ranking, active, now)
     if seen is None:
         return _finished(active, Failure.TOO_LATE, f"{late}, and it can't be looked at", now) if late else Look(active)
@@ -171,7 +173,9 @@ def failed(ranking: FleetRanking, active: Active, reason: Reason, now: datetime)
     pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** (active.attempt - 1))
     message = f"attempt {active.attempt} failed: {reason}"
     return Again(
-        replace(following, state=State.PAUSING, started_at=active.started_at, attempted_at=now + pause, message=message)
+        replace(
+            following, state=State.BACKING_OFF, started_at=active.started_at, attempted_at=now + pause, message=message
+        )
     )
 
 
@@ -236,7 +240,7 @@ def _too_late(ranking: FleetRanking, active: Active, now: datetime) -> str:
 
 
 def _as_seen(active: Active, seen: Seen) -> Active:
-    state = State.RUNNING if seen.phase is Phase.RUNNING else State.WAITING
+    state = State.RUNNING if seen.phase is Phase.RUNNING else State.DRIVER_PENDING
     return replace(active, state=state, driver=seen.driver, message=str(seen.reason) if seen.reason else "")
 
 

@@ -43,7 +43,7 @@ VAIN_KEPT = 3
 """Runs that ended without an election are kept so many of: enough to read what was tried, and no flood."""
 
 
-class JournalTaken(JournalUnwritable):
+class JournalWriterConflict(JournalUnwritable):
     """Another process keeps this journal as well, so this one changes nothing more; whoever looks again goes on."""
 
 
@@ -164,12 +164,15 @@ class RecordJournal:
         self._begun = True
 
     async def wave_started(self, digest: str, wave: int, partitions: Sequence[TopicPartition]) -> None:
-        """Keep that the wave's requests may be sent from now on. Raises JournalTaken if another process began it."""
+        """Keep that the wave's requests may be sent from now on.
+
+        Raises JournalWriterConflict if another process began it.
+        """
         self._blank_until = 0.0
         raw = canonical(WaveStart(wave, tuple(map(str, partitions)), self._writer))
         earlier = await self._facts.keep(digest, f"wave-{wave:04}-started", raw)
         if earlier not in (None, raw):
-            raise JournalTaken(
+            raise JournalWriterConflict(
                 f"wave {wave} of plan {digest[:12]} was begun by another process (are two operators running without "
                 "their Lease?), or by a try of this one that was answered late; it is looked at again"
             )
@@ -182,8 +185,8 @@ class RecordJournal:
     async def wave_ended(self, digest: str, wave: int, outcomes: Sequence[PartitionOutcome]) -> None:
         """Keep what became of the wave. Without outcomes any earlier end will do: it closes what a dead process left.
 
-        Raises JournalTaken if another process ended it. In a namespace that is being deleted nothing is kept: whoever
-        goes on takes the wave to be under way still, and only waits longer.
+        Raises JournalWriterConflict if another process ended it. In a namespace that is being deleted nothing is kept:
+        whoever goes on takes the wave to be under way still, and only waits longer.
         """
         raw = canonical(_WaveEnd(wave, tuple(outcomes)))
         try:
@@ -193,7 +196,7 @@ class RecordJournal:
         finally:
             self._under_way.discard((digest, wave))
         if outcomes and earlier not in (None, raw):
-            raise JournalTaken(
+            raise JournalWriterConflict(
                 f"wave {wave} of plan {digest[:12]} was ended by another process, which took this run over; "
                 "it is looked at again"
             )

@@ -46,13 +46,15 @@ def objection(approval: RecoveryApproval, recovery: Key, uid: str, plan: PlanNow
     said = f"RecoveryApproval {approval.meta.name}"
     if (approval.meta.namespace, approval.recovery_name) != recovery or approval.recovery_uid != uid:
         return Reason(
-            "OtherRecovery", f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it anew"
+            "RecoveryReplaced",
+            f"{said} is for uid {approval.recovery_uid}; this recovery has uid {uid}: approve it anew",
         )
     if approval.decision is Word.REFUSE:
         return None
     if approval.plan_digest != plan.digest:
         return Reason(
-            "OtherPlan", f"{said} is for plan {approval.plan_digest[:12]}; the plan is {plan.digest[:12]} now: read it"
+            "PlanSuperseded",
+            f"{said} is for plan {approval.plan_digest[:12]}; the plan is {plan.digest[:12]} now: read it",
         )
     order = list(LossClass)
     if approval.max_loss_class and order.index(plan.worst) > order.index(approval.max_loss_class):
@@ -67,12 +69,12 @@ def _outvoted(approval: RecoveryApproval, counts: RecoveryApproval | None) -> Re
     if counts is None or counts.decision is not Word.REFUSE or approval.decision is Word.REFUSE:
         return None
     said = f"{counts.approver} refused the plan by RecoveryApproval {counts.meta.name}"
-    return Reason("Refused", f"{said}: the recovery ends")
+    return Reason("RefusedByApprover", f"{said}: the recovery ends")
 
 
 def _not_used(approval: RecoveryApproval, against: Reason | None) -> str:
     """That a yes does nothing; one of another recovery with this name is nobody's here."""
-    if against is None or approval.decision is Word.REFUSE or against.code == "OtherRecovery":
+    if against is None or approval.decision is Word.REFUSE or against.code == "RecoveryReplaced":
         return ""
     return f"the approval of {approval.approver} is not used: {against.message}"
 
@@ -89,7 +91,7 @@ async def unanswered(objects: Objects, recovery: Key, uid: str) -> Sequence[Reco
 
 def too_late(end: Reason) -> Reason:
     """The answer to them."""
-    return Reason("TooLate", f"the recovery has ended: {end}")
+    return Reason("RecoveryFinished", f"the recovery has ended: {end}")
 
 
 @dataclass
@@ -189,7 +191,7 @@ class KubeApprovals:
         if said is None or said.decision is not Word.REFUSE:
             return False
         why = f": {said.reason}" if said.reason else ""
-        self.refused = Reason("ApprovalRefused", f"{said.approver} refused the plan{why}")
+        self.refused = Reason("RefusedByApprover", f"{said.approver} refused the plan{why}")
         return True
 
     async def close(self, end: Reason) -> None:

@@ -23,7 +23,7 @@ def end_of(outcomes: Sequence[PartitionOutcome], total: int) -> tuple[End, Reaso
     if recovered == 0:
         message = "none of its partitions is there any more: their topics were deleted, or can't be seen"
         message = message if total else "nothing was offline under the policy's rules when it was taken up"
-        return End.REFUSED, Reason("NothingLeft", message)
+        return End.NOTHING_TO_RECOVER, Reason("NothingToRecover", message)
     good = f"{recovered} of {total} partitions have a leader that answered itself{_but(outcomes)}"
     return End.RECOVERED, Reason("Recovered", good)
 

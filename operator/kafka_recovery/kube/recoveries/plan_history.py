@@ -28,7 +28,7 @@ class Became(StrEnum):
     REPLACED = "Replaced"
     VOID = "Void"
     """It holds no more, and none has taken its place yet."""
-    REFUSED = "Refused"
+    REFUSED_BY_APPROVER = "RefusedByApprover"
     """A person said no."""
     NOT_BEGUN = "NotBegun"
     """The recovery ended before it was begun."""

@@ -20,8 +20,8 @@ from kafka_recovery.kube.clusters.measured import tell_of
 from kafka_recovery.kube.machinery.metrics import Metrics, Step
 from kafka_recovery.kube.recoveries.plan_history import Became, PlanHistory, PlanTold, instant
 from kafka_recovery.kube.recoveries.status import (
-    APPROVAL_REFUSED,
     ELECTED,
+    REFUSED_BY_APPROVER,
     ApprovedBy,
     Known,
     Phase,
@@ -103,7 +103,9 @@ class Progress:
 
     def ended(self, end: End, reason: Reason) -> None:
         """The recovery is over."""
-        self._retire(Became.REFUSED if reason.code == APPROVAL_REFUSED else Became.NOT_BEGUN, reason.message)
+        self._retire(
+            Became.REFUSED_BY_APPROVER if reason.code == REFUSED_BY_APPROVER else Became.NOT_BEGUN, reason.message
+        )
         self.end, self.fresh = end, False
         self.phase, self.reason = Phase.ENDED, reason
         self.changed()
@@ -233,7 +235,7 @@ class Progress:
 
     def waiting(self, why: Reason, duration: timedelta) -> None:
         """The engine waits: for a clean member to return, or out of quarantine."""
-        self.enter(Phase.PLANNING, Reason("Waiting", f"{why.message} (waits {duration.total_seconds():g} s)"))
+        self.enter(Phase.PLANNING, Reason(why.code, f"{why.message} (waits {duration.total_seconds():g} s)"))
 
     def any_failed(self) -> bool:
         """Whether an election did not verify."""
@@ -248,12 +250,12 @@ class Progress:
         return {id for id in scope if (known := self.outcomes.get(id)) is None or not known.outcome.is_recovered}
 
 
-_LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.UNKNOWN: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
+_LEVELS = {Outcome.FAILED: logging.WARNING, Outcome.IN_DOUBT: logging.WARNING, Outcome.REFUSED: logging.DEBUG}
 
 
 def is_final(outcome: PartitionOutcome | None) -> bool:
     """Whether nothing more will be done about a partition in this recovery."""
-    if outcome is None or not outcome.order_restored or outcome.outcome is Outcome.UNKNOWN:
+    if outcome is None or not outcome.order_restored or outcome.outcome is Outcome.IN_DOUBT:
         return False
     if outcome.outcome is Outcome.REFUSED:
         return outcome.reason is not None and outcome.reason.code in GONE

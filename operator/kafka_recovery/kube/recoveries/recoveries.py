@@ -40,7 +40,7 @@ from kafka_recovery.kube.resources.objects import Key, Objects
 RESYNC = timedelta(minutes=1)
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
-_STUCK = frozenset({"JournalDamaged", "OtherCluster"})
+_STUCK = frozenset({"JournalDamaged", "ClusterIdMismatch"})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
@@ -313,7 +313,7 @@ class Recoveries:
     async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
-            return Reason("OtherCluster", f"{message} {cluster.spec.cluster_id}; delete this recovery")
+            return Reason("ClusterIdMismatch", f"{message} {cluster.spec.cluster_id}; delete this recovery")
         age = recovery.meta.created_at, key[1]  # as in `claims`
         older = any((made, name) < age for name, made in cluster.untaken.items() if name != key[1])
         if older and not cluster.only_restores:

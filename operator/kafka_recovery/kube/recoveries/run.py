@@ -227,7 +227,7 @@ class RecoveryRun:
         if halt and halt.code in OVER:
             return await self._call_off(halt)
         if refused := await self.approvals.hear():
-            return await self._call_off(refused, End.REFUSED)
+            return await self._call_off(refused, End.REFUSED_BY_APPROVER)
         self._restored = self._restored and halt is not None
         if halt and (self._restored or self._step is not _Step.RESUME):
             self._hold(halt)
@@ -284,7 +284,7 @@ class RecoveryRun:
         for id in left:
             if id in elsewhere:
                 message = f"PartitionRecovery {elsewhere[id]} has it; looked at again when that ended"
-                reason = Reason("InAnotherRecovery", message)
+                reason = Reason("InOtherRecovery", message)
                 self.progress.concluded(PartitionOutcome(id, Outcome.REFUSED, reason))
         return tuple(id for id in left if id not in elsewhere)
 
@@ -372,7 +372,7 @@ class RecoveryRun:
                     "kafka-reassign-partitions, then the recovery ends; look who may write RecoveryRecords here. If "
                     f"that order is the one you want, delete the recovery, and take its finalizer {FINALIZER} off"
                 )
-                self.progress.enter(Phase.STUCK, Reason("OrderStillAltered", message))
+                self.progress.enter(Phase.STUCK, Reason("OrderNotRestored", message))
                 return True
         return False
 

@@ -15,7 +15,7 @@ from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key
 
-LOOKING = Reason("Looking", "the cluster is being gone through for what is offline")
+LOOKING = Reason("ScanPending", "the cluster is being gone through for what is offline")
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ LONGEST_ADVICE = 4096
 OBSERVE_ONLY = "ObserveOnly"
 """The reason of a plan that is shown, and of which no approval is honoured: the operator may only look."""
 
-APPROVAL_REFUSED = "ApprovalRefused"
+REFUSED_BY_APPROVER = "RefusedByApprover"
 """Why a recovery ends to whose plan a person said no."""
 
 ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR})

@@ -160,7 +160,7 @@ def _unruled(recovery: PartitionRecovery, cluster: WatchedCluster) -> Reason | N
     name = cluster.meta.name
     if cluster.cluster_id != recovery.cluster_id:
         message = f"this recovery is for cluster {recovery.cluster_id}; WatchedCluster {name} is another one now"
-        return Reason("OtherCluster", f"{message} ({cluster.cluster_id})")
+        return Reason("ClusterIdMismatch", f"{message} ({cluster.cluster_id})")
     if cluster.policy_name is None:
         return Reason("NoPolicy", f"WatchedCluster {name} names no policy (spec.policyRef): it is observed only")
 

@@ -35,7 +35,7 @@ class Admission:
         if approval.created_at > since + _IN_FORCE_AFTER:
             return None
         said = f"it was written before {APPROVALS_POLICY} was in force as it is now"
-        return Reason("WrittenUnchecked", f"{said}, so perhaps nobody checked who wrote it: write it anew")
+        return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: write it anew")
 
     async def of_journal(self, oldest: datetime) -> Reason | None:
         """Why a journal whose oldest RecoveryRecord was written then can't be trusted, if it can't."""
@@ -44,7 +44,7 @@ class Admission:
             return Reason("AdmissionPolicyMissing", f"nobody checks who writes journals: {since}")
         if oldest > since + _IN_FORCE_AFTER:
             return None
-        return Reason("WrittenUnchecked", f"it was written before {RECORDS_POLICY} was in force as it is now")
+        return Reason("PredatesAdmissionPolicy", f"it was written before {RECORDS_POLICY} was in force as it is now")
 
     async def _in_force_since(self, policy: str) -> datetime | str:
         """Since when policy and binding are as they are now; or what is missing."""

@@ -139,9 +139,11 @@ def _taken(
 ) -> Reason | None:
     """Whether a recovery has it already."""
     if name := open.get(partition.id):
-        return Reason("InRecovery", f"recovery {name} has it")
+        return Reason("InOtherRecovery", f"recovery {name} has it")
     if name := opened.get(Outage.of(partition)):
-        return Reason("HadRecovery", f"recovery {name} was opened for it; another one is for a person to open")
+        return Reason(
+            "LeftByEarlierRecovery", f"recovery {name} was opened for it; another one is for a person to open"
+        )
     return None
 
 
@@ -153,7 +155,7 @@ def unruled(partition: OfflinePartition, policy: Policy | None, rule: Rule | Non
         return Reason("NoRule", f"no rule of the policy selects topic {partition.id.topic}")
     if len(partition.assignment) < rule.min_replication_factor:
         few = f"{len(partition.assignment)} replicas, rule {rule.name!r} wants {rule.min_replication_factor}"
-        return Reason("ReplicationFactor", f"{few}: it waits for its brokers")
+        return Reason("ReplicationFactorTooLow", f"{few}: it waits for its brokers")
     return None
 
 

@@ -220,7 +220,9 @@ class Watch:
         silent = [broker.id for broker in alive if broker.state is BrokerState.UNREACHABLE]
         if len(silent) * 2 > len(alive):
             message = f"the controller counts {len(alive)} brokers as alive, {len(silent)} of them do not answer"
-            return Reason("PathCut", f"{message} ({_some(silent)}): rather the operator's own way to them is cut")
+            return Reason(
+                "OperatorCutOff", f"{message} ({_some(silent)}): rather the operator's own way to them is cut"
+            )
         return None
 
     def _standing_still(self, pulse: Pulse, at: timedelta) -> Reason | None:
@@ -298,7 +300,7 @@ class Watch:
             return Docket((), None, {**found.left, **held})
         if not self._scans.fresh(at):
             self._scans.wanted = True
-            looking = Reason("LookingAgain", "it is due; whether it is offline still is looked at first")
+            looking = Reason("ScanPending", "it is due; whether it is offline still is looked at first")
             held = {each.id: looking for incident in found.incidents for each in incident.partitions}
             return Docket((), at, {**found.left, **held})
         return found

@@ -307,4 +307,4 @@ def _reason(error: ClusterFault | TimeoutError) -> Reason:
         codes = {why.code for why in error.problems.values()}
         if codes and codes <= _UNTRUSTED:
             return Reason(min(codes), str(error))
-    return error.reason if isinstance(error, ClusterFault) else Reason("Silent", "the pulse has no end")
+    return error.reason if isinstance(error, ClusterFault) else Reason("InternalError", "the pulse has no end")

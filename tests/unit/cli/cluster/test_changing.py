@@ -217,7 +217,7 @@ def test_a_leader_that_answers_is_counted_whatever_its_outcome_is_called(
         orders, Outcome.FAILED, Reason("LeaderBehindPlan", "15 of 27"), BrokerId(3), LeaderEpoch(8), Offset(15)
     )
     silent = PartitionOutcome(
-        TopicPartition("pay", 0), Outcome.FAILED, Reason("LeaderSilent", "by the metadata only"), BrokerId(2)
+        TopicPartition("pay", 0), Outcome.FAILED, Reason("LeaderUnresponsive", "by the metadata only"), BrokerId(2)
     )
 
     assert shown(report_table(Report((shorter, silent)))).endswith(
@@ -247,7 +247,7 @@ def test_a_leader_whose_order_is_not_restored_makes_the_exit_code_1(orders: Topi
 
 
 @pytest.mark.parametrize(
-    ("outcome", "told"), [(Outcome.FAILED, True), (Outcome.UNKNOWN, True), (Outcome.REFUSED, False)], ids=str
+    ("outcome", "told"), [(Outcome.FAILED, True), (Outcome.IN_DOUBT, True), (Outcome.REFUSED, False)], ids=str
 )
 def test_whose_directories_to_copy_is_said_wherever_somebody_may_lead(
     orders: TopicPartition, capsys: pytest.CaptureFixture[str], outcome: Outcome, told: bool
@@ -269,7 +269,7 @@ def test_a_partition_that_is_refused_makes_the_exit_code_1(
     assert done.exit_code == 1
     assert cluster.leader(orders) == 2
     assert "1 of 2 partitions have a leader that answers." in done.stdout
-    assert "pay-0: PromisedMissing" in done.stdout
+    assert "pay-0: LiveReplicaUnmeasured" in done.stdout
 
 
 def test_who_elected_nobody_is_told_to_copy_nothing(cluster: SmallCluster, recovery: Run) -> None:
@@ -439,7 +439,7 @@ def test_a_cluster_that_goes_away_in_the_middle_can_be_gone_on_with(
     failed = recovery("recover", "--all-offline-partitions", "--policy", automatic)
 
     assert failed.exit_code == 1
-    assert "Unknown" in failed.stdout
+    assert "InDoubt" in failed.stdout
     assert "To try again: kafka-recovery undo --bootstrap-server kafka-1:9092" in failed.stderr
     assert "none of 1 brokers answered" in failed.stdout
 

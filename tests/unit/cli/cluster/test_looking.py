@@ -62,7 +62,7 @@ def test_a_plan_shows_verdicts_waves_loss_digest_and_what_to_type_next(cluster: 
     for word in (
         "Elect",
         "Refuse",
-        "PromisedMissing",
+        "LiveReplicaUnmeasured",
         "This plan elects broker 2 on 1 partition.",
         "This plan elects nobody otherwise: its verdict is Refuse on 1 partition.",
         "Waves: 1 (1 partition).",

@@ -52,7 +52,7 @@ def test_the_plan_of_the_moment_and_what_to_type_next(incidents: Incidents, plug
 
 COST = (
     "Electing as planned may lose an unknown part of what broker 1 holds on 1 partition (its copy could not be read: "
-    "BrokerSilent)."
+    "BrokerTimeout)."
 )
 
 
@@ -249,7 +249,7 @@ def test_a_recovery_whose_journal_tells_no_leader_has_recovered_all_the_same(
     assert f"orders-17 has had a leader since this plan was made. {COPY}" in shown
 
 
-@pytest.mark.parametrize("end", [End.ABORTED, End.REFUSED, End.FAILED])
+@pytest.mark.parametrize("end", [End.ABORTED, End.REFUSED_BY_APPROVER, End.FAILED])
 def test_where_nobody_knows_of_a_leader_both_are_said(incidents: Incidents, plugin: Plugin, end: End) -> None:
     plan = incidents.awaiting()
     incidents.tell("prod-1", Phase.ENDED, Reason(str(end), ""), plan, end=end)

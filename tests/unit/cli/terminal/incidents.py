@@ -35,7 +35,7 @@ ALONE = (step(1, 2, 3), step(1, 2), step(1))
 
 def silent(id: int) -> Replica:
     """A copy that nobody could read."""
-    return Replica(BrokerId(id), None, Reason("BrokerSilent", f"broker {id} did not answer within 5s"))
+    return Replica(BrokerId(id), None, Reason("BrokerTimeout", f"broker {id} did not answer within 5s"))
 
 
 def orders(count: int, held: Mapping[int, Held], **facts: Any) -> list[PartitionEvidence]:

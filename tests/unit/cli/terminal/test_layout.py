@@ -10,7 +10,7 @@ from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
 
 RACKS = {2: "eu-central-1a", 3: "eu-central-1b"}
-VALUES = ("orders-17", "ISR", "fenced, silent", "eu-central-1a", "eu-central-1b", "BrokerSilent", "up")
+VALUES = ("orders-17", "ISR", "fenced, silent", "eu-central-1a", "eu-central-1b", "BrokerTimeout", "up")
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def test_of_many_different_sentences_with_one_code_the_first_are_shown_and_the_o
 
     shown = recovery("plan", "--all-offline-partitions").stdout
 
-    assert shown.count("PromisedMissing: broker") == 3
-    assert "… and 7 more with PromisedMissing; --output json shows all of them\n" in shown
+    assert shown.count("LiveReplicaUnmeasured: broker") == 3
+    assert "… and 7 more with LiveReplicaUnmeasured; --output json shows all of them\n" in shown
 
 
 def test_a_log_tells_the_first_refusals_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_recovery.cluster.brokers import Address
-from kafka_recovery.cluster.errors import BrokerSilent, ClusterError
+from kafka_recovery.cluster.errors import BrokerTimeout, ClusterError
 from kafka_recovery.cluster.loop_time import loop_time
 from kafka_recovery.cluster.metadata_log.image import Image
 from kafka_recovery.cluster.metadata_log.messages import FetchSnapshotRequest
@@ -224,7 +224,7 @@ async def test_another_controller_takes_over_and_a_silent_one_is_passed_by() -> 
         await caught_up(log)
         controllers.log.add(changed(isr=[A]))
         controllers.leads, controllers.epoch = TWO, 9
-        controllers.faults[ONE] = BrokerSilent(ONE, timedelta(seconds=5), "Fetch")
+        controllers.faults[ONE] = BrokerTimeout(ONE, timedelta(seconds=5), "Fetch")
         assert isr(await caught_up(log)) == (A,)
         asked = len(controllers.asked)
         await caught_up(log)
@@ -259,7 +259,7 @@ async def test_controllers_that_came_back_with_an_older_log_and_went_on_are_not_
 
 async def test_where_nobody_leads_each_controllers_answer_is_told() -> None:
     controllers = Controllers(created(), leads=Address("controller-3", 9093))
-    controllers.faults[TWO] = BrokerSilent(TWO, timedelta(seconds=5), "Fetch")
+    controllers.faults[TWO] = BrokerTimeout(TWO, timedelta(seconds=5), "Fetch")
     why = await refused(controllers)
     assert why.code == "MetadataLogUnavailable"
     assert "controller-1:9093 does not lead the quorum" in why.message
@@ -404,7 +404,7 @@ async def test_who_waited_in_vain_hears_which_controllers_are_silent_and_the_lea
     None
 ):
     controllers = Controllers(created(), leads=TWO, held=asyncio.Event(), holds=TWO)
-    controllers.faults[ONE] = BrokerSilent(ONE, timedelta(seconds=5), "Fetch")
+    controllers.faults[ONE] = BrokerTimeout(ONE, timedelta(seconds=5), "Fetch")
     async with reading(controllers) as log:
         why = await log.caught_up("cluster", timedelta(seconds=0.01))
         assert isinstance(why, Reason)

@@ -38,9 +38,9 @@ def said(status: dict[str, Any], kind: str) -> tuple[str, str]:
     [
         (SEEN, ("True", "AllLed")),
         (replace(SEEN, offline=(GONE,)), ("False", "OfflinePartitions")),
-        (replace(SEEN, scanned_at=None), ("Unknown", "NotScanned")),
+        (replace(SEEN, scanned_at=None), ("Unknown", "ScanPending")),
         (replace(SEEN, scan_fault=Reason("StaleMetadata", "it is old")), ("False", "StaleMetadata")),
-        (replace(SEEN, isolated=LOST), ("Unknown", "NotSeen")),
+        (replace(SEEN, isolated=LOST), ("Unknown", "ViewUnavailable")),
         (replace(SEEN, isolated=LOST, offline=(GONE,)), ("False", "OfflinePartitions")),
     ],
     ids=["well", "offline", "never gone through", "not gone through now", "out of sight", "offline and out of sight"],
@@ -50,23 +50,28 @@ def test_kafka_is_called_healthy_only_while_it_is_seen(view: WatchView, healthy:
 
 
 @pytest.mark.parametrize(
-    ("view", "policy", "ready", "isolated"),
+    ("view", "policy", "ready", "trusted"),
     [
-        (SEEN, RULES, ("True", "Watching"), ("False", "Trusted")),
+        (SEEN, RULES, ("True", "Watching"), ("True", "ViewTrusted")),
         (WatchView(seconds(1)), RULES, ("Unknown", "Connecting"), ("Unknown", "Connecting")),
-        (WatchView(seconds(1), isolated=LOST), RULES, ("False", "PathCut"), ("True", "PathCut")),
-        (replace(SEEN, isolated=LOST, pulsed_at=seconds(95)), RULES, ("True", "Watching"), ("True", "PathCut")),
-        (replace(SEEN, isolated=LOST, pulsed_at=seconds(89)), RULES, ("False", "PathCut"), ("True", "PathCut")),
-        (SEEN, Reason("NoPolicy", "none is named"), ("True", "Watching"), ("False", "Trusted")),
-        (SEEN, Reason("InvalidPolicy", "no rules"), ("False", "InvalidPolicy"), ("False", "Trusted")),
+        (WatchView(seconds(1), isolated=LOST), RULES, ("False", "OperatorCutOff"), ("False", "OperatorCutOff")),
+        (replace(SEEN, isolated=LOST, pulsed_at=seconds(95)), RULES, ("True", "Watching"), ("False", "OperatorCutOff")),
+        (
+            replace(SEEN, isolated=LOST, pulsed_at=seconds(89)),
+            RULES,
+            ("False", "OperatorCutOff"),
+            ("False", "OperatorCutOff"),
+        ),
+        (SEEN, Reason("NoPolicy", "none is named"), ("True", "Watching"), ("True", "ViewTrusted")),
+        (SEEN, Reason("InvalidPolicy", "no rules"), ("False", "InvalidPolicy"), ("True", "ViewTrusted")),
     ],
 )
-def test_ready_is_about_watching_and_isolated_about_ourselves(
-    view: WatchView, policy: Policy | Reason, ready: tuple[str, str], isolated: tuple[str, str]
+def test_ready_is_about_watching_and_view_trusted_about_ourselves(
+    view: WatchView, policy: Policy | Reason, ready: tuple[str, str], trusted: tuple[str, str]
 ) -> None:
     found = status(view, policy)
 
-    assert (said(found, "Ready"), said(found, "Isolated")) == (ready, isolated)
+    assert (said(found, "Ready"), said(found, "ViewTrusted")) == (ready, trusted)
 
 
 def test_one_of_two_with_the_same_kafka_is_not_ready_however_well_it_is_watched() -> None:
@@ -74,10 +79,10 @@ def test_one_of_two_with_the_same_kafka_is_not_ready_however_well_it_is_watched(
 
     found = watched(SEEN, RULES, None, 0, 1, {}, NOON, twice)
 
-    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "Isolated")] == [
+    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "ViewTrusted")] == [
         ("False", "DuplicateCluster"),
         ("True", "AllLed"),
-        ("False", "Trusted"),
+        ("True", "ViewTrusted"),
     ]
 
 
@@ -86,11 +91,11 @@ def test_what_cannot_be_opened_claims_nothing_but_why() -> None:
     found = unopened(Reason("SecretMissing", "Secret ca is not there"), 1, status(), LATER)
 
     assert found.keys() == {"observedGeneration", "conditions", "clusterId", "brokerStates", "lastProbe"}
-    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "Isolated", "HistoryKnown")] == [
+    assert [said(found, kind) for kind in ("Ready", "KafkaHealthy", "ViewTrusted", "HistoryKnown")] == [
         ("False", "SecretMissing"),
-        ("Unknown", "NotWatched"),
-        ("Unknown", "NotWatched"),
-        ("Unknown", "NotWatched"),
+        ("Unknown", "ViewUnavailable"),
+        ("Unknown", "ViewUnavailable"),
+        ("Unknown", "ViewUnavailable"),
     ]
 
 
@@ -105,11 +110,11 @@ def test_what_cannot_be_opened_still_says_when_nobody_was_asked_last() -> None:
 
 def test_a_process_that_has_seen_nothing_yet_tells_what_the_one_before_saw() -> None:
     before = status(replace(SEEN, brokers=BROKERS, pulsed_at=seconds(70)))
-    blind = WatchView(seconds(1), isolated=Reason("PathCut", "nobody answers us"))
+    blind = WatchView(seconds(1), isolated=Reason("OperatorCutOff", "nobody answers us"))
 
     found = status(blind, old=before)
 
-    assert said(found, "Ready") == ("False", "PathCut")
+    assert said(found, "Ready") == ("False", "OperatorCutOff")
     assert {name: found[name] for name in ("brokerStates", "offlinePartitions", "lastProbe")} == {
         name: before[name] for name in ("brokerStates", "offlinePartitions", "lastProbe")
     }

@@ -31,7 +31,7 @@ from unit.recovery.brokers import CLUSTER
     [
         (InvalidDocument("spec.clusterId: is missing"), "InvalidSpec", "spec.clusterId"),
         (SecretMissing("ca", None, "spec.tls.caSecretRef"), "SecretMissing", "Secret ca is not there"),
-        (ApiError(400, "BadRequest", "field label not supported"), "RequestRefused", "are the CRDs older"),
+        (ApiError(400, "BadRequest", "field label not supported"), "ApiRequestRejected", "are the CRDs older"),
         (ApiError(403, "Forbidden", "cannot list configmaps"), "Forbidden", "manifests/rbac: cannot list configmaps"),
     ],
 )
@@ -166,5 +166,5 @@ async def test_a_cluster_is_watched_though_a_record_that_looks_like_ours_can_not
     assert len(all.open()) == 1
     told = api.objects[CLUSTERS.path(*PROD)]["status"]["conditions"]
     ready = next(each for each in told if each["type"] == "Ready")
-    assert (ready["status"], ready["reason"]) == ("False", "OrphanDamaged")
+    assert (ready["status"], ready["reason"]) == ("False", "OrphanedJournalDamaged")
     assert "RecoveryRecord a-copy" in ready["message"]

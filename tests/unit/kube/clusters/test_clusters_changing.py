@@ -170,7 +170,7 @@ async def test_a_finalizer_that_anybody_may_have_written_keeps_no_cluster_closed
 async def test_what_a_person_ended_under_the_older_is_left_alone_by_the_younger(watched: Watched) -> None:
     copied(watched)
     left = Outage(TopicPartition("orders", 0), TopicId("orders-id"), LeaderEpoch(7))
-    ended = {"finished": True, "outcome": "Refused", "leftOffline": left_offline([left])}
+    ended = {"finished": True, "outcome": "RefusedByApprover", "leftOffline": left_offline([left])}
     watched.api.put(RECOVERIES, "ended", watched.api.recovery()["spec"], ended)
     await watched.settle(PROD, COPY)
     await watched.api.delete(CLUSTERS.path(*PROD))

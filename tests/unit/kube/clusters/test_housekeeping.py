@@ -200,7 +200,7 @@ def with_a_policy_that_came_later(house: House) -> None:
         (cluster_suspended, "Suspended"),
         (cluster_observed, "ObserveOnly"),
         (without_the_policy, "AdmissionPolicyMissing"),
-        (with_a_policy_that_came_later, "WrittenUnchecked"),
+        (with_a_policy_that_came_later, "PredatesAdmissionPolicy"),
     ],
 )
 @taking_no_time

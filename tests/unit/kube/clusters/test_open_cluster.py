@@ -118,7 +118,7 @@ async def test_while_a_lost_recovery_may_have_altered_any_order_nobody_is_electe
 
     why = cluster.isolated()
     assert why is not None
-    assert (why.code, "RecoveryRecord a-copy" in why.message) == ("OrphanDamaged", True)
+    assert (why.code, "RecoveryRecord a-copy" in why.message) == ("OrphanedJournalDamaged", True)
     assert set(cluster.orphans) == {ORDERS}, "of what can be read it is known"
 
     del api.objects[copy]

@@ -142,7 +142,7 @@ class TestTheWayIn:
     def test_another_cluster_s_kafka_is_refused_before_anything_is_sent_to_it(self) -> None:
         code, message = refused(kafka(PLAIN, cluster_id="other"))
 
-        assert (code, message) == ("OtherCluster", "Kafka prod has cluster id other, and spec.clusterId is abc")
+        assert (code, message) == ("ClusterIdMismatch", "Kafka prod has cluster id other, and spec.clusterId is abc")
 
     @pytest.mark.parametrize("obj", [in_trouble(kafka(PLAIN)), kafka(PLAIN) | {"status": {}}], ids=["failed", "new"])
     def test_a_kafka_without_addresses_is_waited_for(self, obj: Object) -> None:

@@ -11,7 +11,7 @@ from kafka_recovery.kube.fleet.apache import Apache
 from kafka_recovery.kube.fleet.applications import Applications
 from kafka_recovery.kube.fleet.dialect import Adapter
 from kafka_recovery.kube.fleet.kubeflow import Kubeflow
-from kafka_recovery.kube.fleet.ports import NotGoneYet, NotOurs, Owner, Phase, Seen
+from kafka_recovery.kube.fleet.ports import NotOurs, Owner, Phase, PreviousObjectsTerminating, Seen
 from kafka_recovery.kube.machinery.api import Api
 from unit.kube.fleet.asked import job, waiting
 from unit.kube.fleet.spark_world import PODS, Cluster
@@ -55,7 +55,9 @@ async def test_a_name_whose_object_is_being_deleted_is_not_free_yet(jobs: Applic
     await jobs.submit(STRANGER)
     api.objects[PATH]["metadata"]["deletionTimestamp"] = "2026-11-21T12:00:00Z"
 
-    with pytest.raises(NotGoneYet, match=f"SparkApplication {JOB.name} of somebody else is not gone yet"):
+    with pytest.raises(
+        PreviousObjectsTerminating, match=f"SparkApplication {JOB.name} of somebody else is not gone yet"
+    ):
         await jobs.submit(JOB)
 
 

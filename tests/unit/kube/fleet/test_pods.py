@@ -49,7 +49,7 @@ def test_a_pod_that_fits_nowhere_says_what_is_missing() -> None:
 
 
 def test_a_reason_of_a_strange_form_is_no_word_of_ours() -> None:
-    assert hindrance(pod(**waiting("no word", "x"))) == Reason("Waiting", "x")
+    assert hindrance(pod(**waiting("no word", "x"))) == Reason("DriverPending", "x")
 
 
 def test_warnings_count_only_while_a_pod_is_pending() -> None:

@@ -23,7 +23,7 @@ POLICY_COPY = f"/api/v1/namespaces/{NAMESPACE}/configmaps/prod-29921040-1"
 
 async def test_a_question_is_answered() -> None:
     world = await submitted()
-    assert world.ready == ("False", "Waiting")
+    assert world.ready == ("False", "DriverPending")
     world.state("RUNNING", **RUNNING_POD)
     assert await world.look() == LOOK
     assert (world.active.state, world.active.driver) == (State.RUNNING, "driver")

@@ -128,7 +128,7 @@ async def test_an_answer_to_what_was_asked_before_an_edit_is_not_used() -> None:
     world.succeed()
     world.ask(task="Readiness")
     await world.look(seconds=5)
-    assert (world.ready, world.active.attempt) == (("False", "Pausing"), 2)
+    assert (world.ready, world.active.attempt) == (("False", "BackingOff"), 2)
     assert "QuestionChanged" in world.message
 
     await world.look(2, seconds=30)
@@ -193,7 +193,7 @@ async def test_a_failed_driver_is_quoted_and_tried_again() -> None:
     world = await submitted(retries=1)
     world.state("FAILED", phase="Failed", **ended(1, "no evidence of cluster one"))
     await world.look(seconds=5)
-    assert (world.ready, world.active.attempt) == (("False", "Pausing"), 2)
+    assert (world.ready, world.active.attempt) == (("False", "BackingOff"), 2)
     assert "no evidence of cluster one" in world.message
 
     await world.look(2, seconds=30)
@@ -285,7 +285,7 @@ async def test_an_uninstalled_spark_operator_is_not_taken_for_a_deleted_job() ->
 
     world.api.installed.add(Adapter.KUBEFLOW)
     await world.look(minutes=1)
-    assert world.ready == ("False", "Waiting")
+    assert world.ready == ("False", "DriverPending")
 
 
 async def test_a_name_that_somebody_else_has_is_left_to_them() -> None:
@@ -313,7 +313,7 @@ async def test_what_a_deleted_ranking_of_that_name_left_is_waited_for(left: str)
     world.api.objects["/earlier"] = {"metadata": {"uid": "earlier"}}
     world.api.objects[path] = old
     assert await world.look() == timedelta(minutes=1)
-    assert world.ready == ("False", "NotGoneYet")
+    assert world.ready == ("False", "PreviousObjectsTerminating")
     assert f"{old['kind']} prod-29921040-1 of an earlier FleetRanking is not gone yet" in world.message
 
     del world.api.objects["/earlier"], world.api.objects[path]
@@ -328,7 +328,7 @@ async def test_a_refused_application_is_a_failed_attempt() -> None:
     world.api.refusal = ApiError(403, "Forbidden", "exceeded quota: compute")
     await world.look(2)
 
-    assert world.ready == ("False", "ApplicationRefused")
+    assert world.ready == ("False", "ApplicationRejected")
     assert "exceeded quota" in world.message
 
 

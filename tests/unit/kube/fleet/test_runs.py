@@ -13,7 +13,7 @@ from kafka_recovery.kube.fleet.runs import Memory, Run, State, Unreadable, as_st
 from kafka_recovery.kube.machinery.api import Object
 from unit.kube.fleet.asked import NOON, active, after, ranking
 
-ACTIVE = active(ranking(), driver="d", message="m", state=State.WAITING)
+ACTIVE = active(ranking(), driver="d", message="m", state=State.DRIVER_PENDING)
 RUN = Run(
     "prod-1",
     "prod-1-2",

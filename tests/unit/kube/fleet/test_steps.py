@@ -116,7 +116,7 @@ def test_what_was_submitted_before_a_crash_is_not_submitted_again() -> None:
     seen = step(ONCE, active(ONCE), Seen(Phase.WAITING))
 
     assert isinstance(seen, Look)
-    assert seen.active.state is State.WAITING
+    assert seen.active.state is State.DRIVER_PENDING
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_what_was_submitted_before_a_crash_is_not_submitted_again() -> None:
     ],
     ids=["task", "clusters", "evidence", "results"],
 )
-@pytest.mark.parametrize("state", [State.SUBMITTING, State.PAUSING])
+@pytest.mark.parametrize("state", [State.SUBMITTING, State.BACKING_OFF])
 def test_what_is_edited_before_a_submission_is_what_is_asked_and_compared(edit: dict[str, Any], state: State) -> None:
     edited = ranking(**edit)
     submitted = step(edited, active(ONCE, 2, state=state), Seen(Phase.GONE))
@@ -152,7 +152,7 @@ def test_a_submission_that_never_succeeds_ends_by_the_deadline() -> None:
 # While it runs
 
 
-@pytest.mark.parametrize(("phase", "state"), [(Phase.WAITING, State.WAITING), (Phase.RUNNING, State.RUNNING)])
+@pytest.mark.parametrize(("phase", "state"), [(Phase.WAITING, State.DRIVER_PENDING), (Phase.RUNNING, State.RUNNING)])
 def test_how_far_it_is_is_written_down(phase: Phase, state: State) -> None:
     seen = step(ONCE, running(), Seen(phase, STUCK, driver="d"), minutes=59)
 
@@ -292,7 +292,7 @@ def test_what_may_pass_is_tried_again_as_often_as_was_said(seen: Seen, result: R
 
     assert isinstance(first, Again)
     assert (first.active.attempt, first.active.application) == (2, "prod-29921040-2")
-    assert (first.active.state, first.active.attempted_at) == (State.PAUSING, after(minutes=5, seconds=30))
+    assert (first.active.state, first.active.attempted_at) == (State.BACKING_OFF, after(minutes=5, seconds=30))
     assert first.active.started_at == NOON
     assert first.active.result != running().result
     assert code in first.active.message
@@ -311,7 +311,7 @@ def test_pauses_grow_and_have_an_end() -> None:
 
 
 def test_a_pause_is_waited_out_and_the_deadline_begins_after_it() -> None:
-    paused = active(ONCE, 2, state=State.PAUSING, attempted_at=after(seconds=30))
+    paused = active(ONCE, 2, state=State.BACKING_OFF, attempted_at=after(seconds=30))
 
     assert step(ONCE, paused, None, seconds=10) == Look(paused, timedelta(seconds=20))
     assert step(ONCE, paused, None, hours=9) == Submit(
@@ -320,6 +320,6 @@ def test_a_pause_is_waited_out_and_the_deadline_begins_after_it() -> None:
 
 
 def test_no_further_attempt_begins_while_suspended() -> None:
-    paused = active(ONCE, 2, state=State.PAUSING)
+    paused = active(ONCE, 2, state=State.BACKING_OFF)
 
     assert step(ranking(suspend=True), paused, None, hours=9) == Look(paused, LOOK_AT_RESULT)

@@ -97,7 +97,7 @@ async def test_runs_and_outcomes_come_oldest_first_also_within_one_second(
 ) -> None:
     later = await another(world)
     journal = journal_of(api)
-    lost, found = (PartitionOutcome(ORDERS, outcome) for outcome in (Outcome.UNKNOWN, Outcome.RECOVERED))
+    lost, found = (PartitionOutcome(ORDERS, outcome) for outcome in (Outcome.IN_DOUBT, Outcome.RECOVERED))
     for one, outcome in ((plan, lost), (later, found)):
         await journal.wave_ended(await begin(journal, one), 1, (outcome,))
 

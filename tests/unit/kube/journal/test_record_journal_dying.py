@@ -13,7 +13,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval
 from kafka_recovery.formats.documents import digest
 from kafka_recovery.kube.journal import facts
-from kafka_recovery.kube.journal.record_journal import JournalTaken
+from kafka_recovery.kube.journal.record_journal import JournalWriterConflict
 from kafka_recovery.kube.machinery.api import ApiError, Unanswered
 from kafka_recovery.kube.resources.kinds import FINALIZER
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished
@@ -212,7 +212,7 @@ async def test_a_journal_that_can_not_be_written_says_why_and_nothing_is_changed
 async def test_a_wave_is_begun_by_one_process_only(api: KubernetesInMemory, plan: Plan) -> None:
     name = await begin(journal_of(api), plan)
 
-    with pytest.raises(JournalTaken, match="begun by another process"):
+    with pytest.raises(JournalWriterConflict, match="begun by another process"):
         await journal_of(api).wave_started(name, 1, (ORDERS,))
 
 
@@ -221,7 +221,7 @@ async def test_who_was_taken_over_notices_at_the_end_of_its_wave(api: Kubernetes
     name = await begin(slow, plan)
     await heir.wave_ended(name, 1, ())
 
-    with pytest.raises(JournalTaken, match="took this run over"):
+    with pytest.raises(JournalWriterConflict, match="took this run over"):
         await slow.wave_ended(name, 1, (RECOVERED,))
 
 

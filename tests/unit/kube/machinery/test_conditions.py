@@ -116,7 +116,7 @@ class TestTools:
             ([("KafkaHealthy", "False")], Kstatus.CURRENT),
             ([("Ready", "Unknown")], Kstatus.IN_PROGRESS),
             ([("Ready", "False")], Kstatus.IN_PROGRESS),
-            ([("Ready", "True"), ("KafkaHealthy", "False"), ("Isolated", "True")], Kstatus.CURRENT),
+            ([("Ready", "True"), ("KafkaHealthy", "False"), ("ViewTrusted", "False")], Kstatus.CURRENT),
             ([("Ready", "True"), ("Stalled", "False"), ("Reconciling", "False")], Kstatus.CURRENT),
         ],
     )

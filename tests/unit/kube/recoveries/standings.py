@@ -76,18 +76,19 @@ INCIDENTS: dict[str, tuple[Known, tuple[str, Kstatus]]] = {
     "elects with an approval": (_known(Phase.ELECTING, "Electing", PLAN, approval=BY), WORKING),
     "elects by its rules": (_known(Phase.ELECTING, "Electing", replace(PLAN, needs_approval=False)), WORKING),
     "is suspended": (_known(Phase.HELD, "Suspended", PLAN), WAITING),
-    "is held while the operator is cut off": (_known(Phase.HELD, "Isolated"), WORKING),
+    "is held while the operator is cut off": (_known(Phase.HELD, "ViewNotTrusted"), WORKING),
     "is refused for now": (_known(Phase.STUCK, "NoCandidate", outcomes=_outcomes(REFUSED)), BAD),
     "restores orders": (_known(Phase.RESTORING, "Aborted", PLAN, approval=BY), WORKING),
     "is recovered": (_known(Phase.ENDED, "Recovered", PLAN, approval=BY, end=End.RECOVERED), GOOD),
-    "was refused by a person": (_known(Phase.ENDED, "ApprovalRefused", PLAN, end=End.REFUSED), BAD),
+    "was refused by a person": (_known(Phase.ENDED, "RefusedByApprover", PLAN, end=End.REFUSED_BY_APPROVER), BAD),
+    "has nothing to recover": (_known(Phase.ENDED, "NothingToRecover", end=End.NOTHING_TO_RECOVER), BAD),
     "has failed": (_known(Phase.ENDED, "NotVerified", PLAN, outcomes=_outcomes(FAILED), end=End.FAILED), BAD),
     "was aborted": (_known(Phase.ENDED, "Aborted", end=End.ABORTED), BAD),
 }
 
 RULES = Policy(())
 SEEN = WatchView(seconds(100), "abc", pulsed_at=seconds(100), scanned_at=seconds(99))
-LOST = Reason("PathCut", "the controller counts 3 brokers as alive, none of them answers us")
+LOST = Reason("OperatorCutOff", "the controller counts 3 brokers as alive, none of them answers us")
 NOT_READY = ("Degraded", Kstatus.IN_PROGRESS)
 VIEWS: dict[str, tuple[WatchView, Policy | Reason, tuple[str, Kstatus]]] = {
     "is being connected to": (WatchView(seconds(1)), RULES, ("Progressing", Kstatus.IN_PROGRESS)),
@@ -134,7 +135,7 @@ def states() -> Iterator[State]:
         yield State(RANKINGS, name, ranking_status(memory, 1, {}, NOON, suspended=False, **how), *tools)
     yield State(APPROVALS, "is new", {}, "Progressing", Kstatus.CURRENT)
     yield State(APPROVALS, "counts", _answer(True, "Accepted"), *GOOD)
-    yield State(APPROVALS, "does not count", _answer(False, "OtherPlan"), "Degraded", Kstatus.CURRENT)
+    yield State(APPROVALS, "does not count", _answer(False, "PlanSuperseded"), "Degraded", Kstatus.CURRENT)
 
 
 def _answer(accepted: bool, reason: str) -> Object:

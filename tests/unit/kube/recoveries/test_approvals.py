@@ -41,15 +41,15 @@ BOUNDED = replace(PLAN, worst=LossClass.BOUNDED)
     ("fields", "plan", "code"),
     [
         ({}, PLAN, None),
-        ({"planDigest": "cd" * 32}, PLAN, "OtherPlan"),
-        ({"recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "OtherRecovery"),
-        ({"recoveryRef": {"name": "another", "uid": UID}}, PLAN, "OtherRecovery"),
+        ({"planDigest": "cd" * 32}, PLAN, "PlanSuperseded"),
+        ({"recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "RecoveryReplaced"),
+        ({"recoveryRef": {"name": "another", "uid": UID}}, PLAN, "RecoveryReplaced"),
         ({"maxLossClass": "Bounded"}, PLAN, "LossClassExceeded"),
         ({"maxLossClass": "Lossless"}, BOUNDED, "LossClassExceeded"),
         ({"maxLossClass": "Bounded"}, BOUNDED, None),
         ({"maxLossClass": "Unknown"}, BOUNDED, None),
         ({"decision": "Refuse", "planDigest": "cd" * 32}, PLAN, None),
-        ({"decision": "Refuse", "recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "OtherRecovery"),
+        ({"decision": "Refuse", "recoveryRef": {"name": NAME, "uid": "of-an-earlier-one"}}, PLAN, "RecoveryReplaced"),
     ],
     ids=str,
 )
@@ -63,7 +63,7 @@ def test_an_approval_of_another_namespace_does_not_count() -> None:
     against = objection(read_approval(OurObjects().approve(DIGEST)), ("elsewhere", NAME), UID, PLAN)
 
     assert against
-    assert against.code == "OtherRecovery"
+    assert against.code == "RecoveryReplaced"
 
 
 # Asking
@@ -134,7 +134,7 @@ async def test_each_author_is_answered_once(operated: Operated) -> None:
 
     assert await question.after(60) == ""
 
-    assert operated.answers == [("careful", "LossClassExceeded"), ("old", "OtherPlan")]
+    assert operated.answers == [("careful", "LossClassExceeded"), ("old", "PlanSuperseded")]
 
 
 @pytest.mark.parametrize("yes_counts", [True, False], ids=["a yes that counts", "a yes that is held"])
@@ -148,7 +148,7 @@ async def test_no_is_heard_before_any_yes(operated: Operated, yes_counts: bool) 
 
     assert (await question.after(1), question.approvals.refused) == (
         None,
-        Reason("ApprovalRefused", "bob refused the plan: INC-7"),
+        Reason("RefusedByApprover", "bob refused the plan: INC-7"),
     )
 
 
@@ -160,7 +160,7 @@ async def test_who_said_yes_before_a_no_is_told_that_it_does_not_count(operated:
     operated.api.approve(question.digest, "and-another-no", decision="Refuse", approver="eve")
     await question.after(1)
 
-    assert operated.answers == [("and-another-no", None), ("then-a-no", None), ("a-first-yes", "Refused")]
+    assert operated.answers == [("and-another-no", None), ("then-a-no", None), ("a-first-yes", "RefusedByApprover")]
 
 
 @taking_no_time
@@ -182,7 +182,7 @@ async def test_at_the_end_everybody_gets_an_answer_who_had_none(operated: Operat
     operated.api.approve(question.digest, "about-an-earlier-one", recoveryRef={"name": NAME, "uid": "earlier"})
     await question.approvals.close(Reason("Recovered", "its partition has a leader"))
 
-    assert operated.answers == [("in-time", None), ("a-late-no", "TooLate")]
+    assert operated.answers == [("in-time", None), ("a-late-no", "RecoveryFinished")]
 
 
 def test_what_an_earlier_process_has_answered_is_not_called_too_late(operated: Operated) -> None:
@@ -288,7 +288,7 @@ def test_a_yes_that_is_there_counts_for_a_wave(operated: Operated) -> None:
 def test_a_refusal_is_a_no_for_every_wave_and_never_the_yes_of_who_wrote_it(operated: Operated) -> None:
     said = standing(operated, "no", decision="Refuse", approver="bob", reason="INC-7")
 
-    assert said == (None, Reason("ApprovalRefused", "bob refused the plan: INC-7"))
+    assert said == (None, Reason("RefusedByApprover", "bob refused the plan: INC-7"))
 
 
 def test_a_yes_that_nobody_checked_counts_for_no_wave(operated: Operated) -> None:

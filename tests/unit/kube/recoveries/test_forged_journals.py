@@ -181,7 +181,7 @@ def unchecked(operated: Operated, digest: str) -> None:
 
 def contradicted(operated: Operated, digest: str) -> None:
     operated.api.remove_approval("yes")
-    operated.unchecked = Reason("WrittenUnchecked", "perhaps nobody checked who wrote it")
+    operated.unchecked = Reason("PredatesAdmissionPolicy", "perhaps nobody checked who wrote it")
     operated.api.approve(digest)
 
 
@@ -389,7 +389,7 @@ async def test_a_run_that_others_call_ended_is_not_over_while_its_orders_are_alt
     await going.until(Phase.STUCK)
     await asyncio.sleep(LONG)
 
-    assert going.run.progress.reason.code == "OrderStillAltered"
+    assert going.run.progress.reason.code == "OrderNotRestored"
     assert automatic.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
 
     held = automatic.world.kafka.partitions[ORDERS]

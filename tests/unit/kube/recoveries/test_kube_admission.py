@@ -107,14 +107,14 @@ async def test_what_was_missing_is_asked_for_each_time(api: OurObjects) -> None:
 @pytest.mark.parametrize("at", ["2026-11-21T11:00:00Z", "2026-11-21T12:00:00Z", "2026-11-21T12:00:02Z"])
 async def test_what_was_written_before_it_was_checked_does_not_count_later(api: OurObjects, at: str) -> None:
     """Else whoever may create approvals writes one in anybody's name while the policy is away."""
-    assert await code(api, written(at)) == "WrittenUnchecked"
+    assert await code(api, written(at)) == "PredatesAdmissionPolicy"
 
 
 @pytest.mark.parametrize("plural", [POLICY, BINDING])
 async def test_the_younger_of_both_decides(api: OurObjects, plural: str) -> None:
     api.objects[path(plural)]["metadata"]["creationTimestamp"] = "2026-11-21T12:02:00Z"
 
-    assert await code(api) == "WrittenUnchecked"
+    assert await code(api) == "PredatesAdmissionPolicy"
     assert await code(api, written("2026-11-21T12:02:03Z")) is None
 
 
@@ -126,7 +126,7 @@ async def test_what_was_written_while_they_were_other_ones_does_not_count(api: O
     api.objects[path(plural)]["metadata"]["managedFields"] = [{"manager": "helm", "time": INSTALLED}, changed, told]
     api.objects[path(plural)]["metadata"]["generation"] = 2
 
-    assert await code(api) == "WrittenUnchecked"
+    assert await code(api) == "PredatesAdmissionPolicy"
     assert await code(api, written("2026-11-21T12:02:03Z")) is None
 
 
@@ -145,8 +145,8 @@ async def test_another_label_is_no_other_policy(api: OurObjects) -> None:
     ("oldest", "why"),
     [
         ("2026-11-21T12:01:00Z", None),
-        ("2026-11-21T12:00:02Z", "WrittenUnchecked"),
-        ("2026-11-21T11:00:00Z", "WrittenUnchecked"),
+        ("2026-11-21T12:00:02Z", "PredatesAdmissionPolicy"),
+        ("2026-11-21T11:00:00Z", "PredatesAdmissionPolicy"),
     ],
 )
 async def test_a_journal_is_trusted_if_all_of_it_was_written_under_its_policy(oldest: str, why: str | None) -> None:

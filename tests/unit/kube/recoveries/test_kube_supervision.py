@@ -52,7 +52,7 @@ def house_suspended(owners: Operated) -> None:
 
 
 def cut_off(owners: Operated) -> None:
-    owners.state.alone = Reason("Isolated", "PathCut: two of three do not answer us")
+    owners.state.alone = Reason("ViewNotTrusted", "OperatorCutOff: two of three do not answer us")
 
 
 def silent_about(path: str) -> Callable[[Operated], None]:
@@ -68,10 +68,13 @@ HALTS: dict[str, tuple[Callable[[Operated], object], str]] = {
     "the recovery is suspended": (lambda o: o.api.change(RECOVERIES, NAME, suspend=True), "Suspended"),
     "the cluster is suspended": (lambda o: o.api.change(CLUSTERS, "prod", suspend=True), "Suspended"),
     "the operator is suspended": (house_suspended, "Suspended"),
-    "our own look can't be trusted": (cut_off, "Isolated"),
+    "our own look can't be trusted": (cut_off, "ViewNotTrusted"),
     "the cluster is gone": (lambda o: o.api.remove(CLUSTERS, "prod"), "WatchedClusterMissing"),
     "the cluster is being deleted": (cluster_deletion, "WatchedClusterDeleted"),
-    "the cluster is another one now": (lambda o: o.api.change(CLUSTERS, "prod", clusterId="other"), "OtherCluster"),
+    "the cluster is another one now": (
+        lambda o: o.api.change(CLUSTERS, "prod", clusterId="other"),
+        "ClusterIdMismatch",
+    ),
     "the cluster names no policy": (lambda o: o.api.change(CLUSTERS, "prod", policyRef=None), "NoPolicy"),
     "the policy is gone": (lambda o: o.api.remove(POLICIES, "rules"), "RecoveryPolicyMissing"),
     "the policy is not valid": (lambda o: o.api.change(POLICIES, "rules", rules=[]), "InvalidResource"),

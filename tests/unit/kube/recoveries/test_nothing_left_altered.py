@@ -116,7 +116,7 @@ async def test_an_abort_after_a_forged_end_ends_nothing_while_no_order_can_be_se
     going = Going(automatic.process())
     await asyncio.sleep(100)
 
-    assert (going.run.progress.end, going.run.progress.reason.code) == (None, "OrderStillAltered")
+    assert (going.run.progress.end, going.run.progress.reason.code) == (None, "OrderNotRestored")
     assert automatic.world.unrestored()
     assert automatic.api.finalizers(NAMESPACE, NAME) == [FINALIZER]
     await going.killed()

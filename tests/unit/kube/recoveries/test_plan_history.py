@@ -81,13 +81,13 @@ async def test_of_many_plans_that_were_replaced_the_newest_stay_readable_and_a_r
 
 
 @taking_no_time
-@pytest.mark.parametrize(("decision", "became"), [("Approve", "CarriedOut"), ("Refuse", "Refused")])
+@pytest.mark.parametrize(("decision", "became"), [("Approve", "CarriedOut"), ("Refuse", "RefusedByApprover")])
 async def test_the_last_plan_says_what_became_of_it(asking_office: Office, decision: str, became: str) -> None:
     asking_office.takes_up()
     shown = (await asking_office.until("AwaitingApproval"))["plan"]["digest"]
     asking_office.api.approve(shown, decision=decision)
     asking_office.all.approval_seen((NAMESPACE, NAME))
-    await asking_office.until("Recovered" if decision == "Approve" else "ApprovalRefused")
+    await asking_office.until("Recovered" if decision == "Approve" else "RefusedByApprover")
 
     (told,) = asking_office.status()["plans"]
     assert (told["digest"], told["became"]) == (shown, became)

@@ -80,7 +80,7 @@ def outcome(kind: Outcome, code: str = "", **more: Any) -> PartitionOutcome:
         (outcome(Outcome.RECOVERED, order_restored=False), False),
         (outcome(Outcome.FAILED, "ElectedInstead"), True),
         (outcome(Outcome.FAILED, "ElectedInstead", order_restored=False), False),
-        (outcome(Outcome.UNKNOWN), False),
+        (outcome(Outcome.IN_DOUBT), False),
         (outcome(Outcome.REFUSED, "NoCandidate"), False),
         (outcome(Outcome.REFUSED), False),
         *((outcome(Outcome.REFUSED, code), True) for code in sorted(GONE)),
@@ -185,7 +185,7 @@ def test_a_wave_is_told_with_whether_a_person_stands_behind_it(seen: Seen, appro
 
 @pytest.mark.parametrize(
     ("kinds", "failed"),
-    [((), False), ((Outcome.RECOVERED,), False), ((Outcome.UNKNOWN,), False), ((Outcome.FAILED,), True)],
+    [((), False), ((Outcome.RECOVERED,), False), ((Outcome.IN_DOUBT,), False), ((Outcome.FAILED,), True)],
 )
 def test_whether_an_election_did_not_verify(seen: Seen, kinds: tuple[Outcome, ...], failed: bool) -> None:
     for kind in kinds:

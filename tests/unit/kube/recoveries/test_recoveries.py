@@ -231,7 +231,7 @@ async def test_a_cluster_that_is_not_open_yet_is_not_called_missing(office: Offi
 
 @pytest.mark.parametrize(
     ("fields", "reason"),
-    [({"clusterId": "another"}, "OtherCluster"), ({"clusterRef": {"name": "nowhere"}}, "WatchedClusterMissing")],
+    [({"clusterId": "another"}, "ClusterIdMismatch"), ({"clusterRef": {"name": "nowhere"}}, "WatchedClusterMissing")],
 )
 @taking_no_time
 async def test_a_recovery_for_another_cluster_is_left_alone(
@@ -244,7 +244,7 @@ async def test_a_recovery_for_another_cluster_is_left_alone(
     await asyncio.sleep(60)
 
     assert office.world.changed() == []
-    assert office.condition("Stalled")[0] == ("True" if reason == "OtherCluster" else "False")
+    assert office.condition("Stalled")[0] == ("True" if reason == "ClusterIdMismatch" else "False")
 
 
 @taking_no_time
@@ -334,7 +334,7 @@ async def test_where_nothing_is_offline_it_is_not_said_that_topics_were_deleted(
 
     office.takes_up(found=())
 
-    assert "nothing was offline" in str((await office.until("NothingLeft"))["conditions"])
+    assert "nothing was offline" in str((await office.until("NothingToRecover"))["conditions"])
 
 
 @taking_no_time
@@ -464,7 +464,7 @@ async def test_an_older_recovery_that_comes_late_does_not_take_a_partition_out_o
     asking_office.see("later")
     await asking_office.until("AwaitingApproval", "later")
     asking_office.see()
-    await asking_office.until("InAnotherRecovery")
+    await asking_office.until("InOtherRecovery")
     claims = asking_office.all.claims(PROD)
     asking_office.api.change(RECOVERIES, "later", abort=True)
     asking_office.see("later")
@@ -487,7 +487,7 @@ async def test_a_younger_recovery_waits_until_all_older_ones_are_known(asking_of
     await asyncio.sleep(60)
     assert asking_office.all.claims(PROD) == {}
     asking_office.see()
-    await asking_office.until("InAnotherRecovery", "x-later", within=5)
+    await asking_office.until("InOtherRecovery", "x-later", within=5)
 
     assert asking_office.all.claims(PROD) == {ORDERS: NAME}
 
@@ -501,7 +501,7 @@ async def test_what_an_orphaned_journal_altered_is_not_planned_before_it_is_rest
     await begin(lost, plan)
     office.api.remove(RECOVERIES, "a-lost-one")
     cluster = office.takes_up()
-    await office.until("InAnotherRecovery")
+    await office.until("InOtherRecovery")
     meanwhile = office.world.changed()
     for name in list(office.api.records()):
         if name.startswith("a-lost-one"):

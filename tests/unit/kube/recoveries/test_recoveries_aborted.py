@@ -44,7 +44,7 @@ async def test_what_was_told_and_said_of_it_is_not_lost(asking_office: Office) -
 
     assert (after["plan"], after["partitions"]) == (before["plan"], before["partitions"])
     assert [each["topic"] for each in after["leftOffline"]] == [ORDERS.topic]
-    assert [each["reason"] for each in approval["status"]["conditions"]] == ["TooLate"]
+    assert [each["reason"] for each in approval["status"]["conditions"]] == ["RecoveryFinished"]
     assert all(each["metadata"].get("ownerReferences") for each in asking_office.api.records().values())
 
 

@@ -30,7 +30,7 @@ async def test_a_cluster_that_is_opened_anew_takes_its_recoveries_along(office: 
     old = office.open()
     cast(Any, old.watcher).view = replace(old.watcher.view, isolated=CUT)
     office.see()
-    await office.until("Isolated")
+    await office.until("ViewNotTrusted")
     made = datetime.now(UTC)
     new = office.open(untaken={NAME: made})
     await office.until("Recovered", within=5)
@@ -140,7 +140,7 @@ async def test_nobody_is_elected_while_a_lost_recovery_may_have_altered_any_orde
     labels = {CLUSTER_LABEL: label_value(CLUSTER), FACT_LABEL: "begun"}
     await office.api.create(PLACE, {"metadata": {"name": "a-copy", "labels": labels}})
     cluster = office.takes_up()
-    await office.until("OrphanDamaged")
+    await office.until("OrphanedJournalDamaged")
     await asyncio.sleep(600)
     meanwhile = office.world.changed()
     await office.api.delete(f"{PLACE}/a-copy")

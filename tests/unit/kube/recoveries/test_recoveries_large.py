@@ -53,7 +53,7 @@ async def test_thousands_of_partitions_are_one_recovery_of_as_many_plans_as_thei
         assert each["plan"]["elections"] == at_once
         assert len(each.get("refusals", [])) <= FIRST
         assert len(json.dumps(each)) < LARGEST_STATUS
-    full = [each["partitions"] for each in told if each["conditions"][0]["reason"] == "PlanIsFull"]
+    full = [each["partitions"] for each in told if each["conditions"][0]["reason"] == "PartitionLimitReached"]
 
     assert full
     assert all(each["waiting"] == many - each["recovered"] for each in full), "nobody refused them"

@@ -62,7 +62,7 @@ def unreadable(office: Office) -> None:
 
 
 NOBODY = [
-    pytest.param(another_kafka, "OtherCluster", id="OtherCluster"),
+    pytest.param(another_kafka, "ClusterIdMismatch", id="ClusterIdMismatch"),
     pytest.param(not_opened(SECRET), "SecretMissing", id="SecretMissing"),
     pytest.param(not_opened(RIGHT), "Forbidden", id="Forbidden"),
     pytest.param(unreadable, "InvalidSpec", id="InvalidSpec"),
@@ -127,5 +127,5 @@ async def test_the_event_says_why_nothing_could_be_restored(office: Office) -> N
     again.see()
     await asyncio.sleep(5)
 
-    assert "OtherCluster" in notes[-1]
+    assert "ClusterIdMismatch" in notes[-1]
     assert "delete this recovery" in notes[-1]

@@ -51,7 +51,7 @@ async def test_a_ranked_leader_beats_no_guard(office: Office, tmp_path: Path) ->
     ranked(office, tmp_path, BEHIND)
     office.world.kafka.nodes[BEHIND].fenced = True
     office.see()
-    status = await office.until("RankedRejected")
+    status = await office.until("DesignatedLeaderRejected")
 
     assert status["refusals"][0]["message"].startswith(
         f"broker {BEHIND} was chosen by the fleet's ranking but may not lead"

@@ -47,7 +47,7 @@ async def test_an_election_that_does_not_verify_ends_it_as_failed(automatic: Ope
 def test_what_is_gone_needs_nothing_more(automatic: Operated) -> None:
     del automatic.world.kafka.partitions[ORDERS]
 
-    assert in_no_time(Going.to_its_end(automatic.process())) is End.REFUSED
+    assert in_no_time(Going.to_its_end(automatic.process())) is End.NOTHING_TO_RECOVER
 
 
 # What an earlier process left
@@ -164,7 +164,7 @@ async def test_a_refusal_ends_it_with_its_reason_and_nothing_changed(by_hand: Op
     by_hand.api.approve(going.digest, decision="Refuse", reason="broker 1 is on its way")
     end, reason = await going.end(), going.run.progress.reason
 
-    assert (end, reason.code) == (End.REFUSED, "ApprovalRefused")
+    assert (end, reason.code) == (End.REFUSED_BY_APPROVER, "RefusedByApprover")
     assert reason.message == "ann refused the plan: broker 1 is on its way"
     assert (by_hand.world.changed(), unowned(by_hand.api)) == ([], [])
 

@@ -82,7 +82,7 @@ async def test_a_no_is_heard_also_while_it_is_suspended(by_hand: Operated) -> No
     going.run.wake()
     end, why = await going.end(), going.run.progress.reason.message
 
-    assert (end, "we wait for broker 1" in why) == (End.REFUSED, True)
+    assert (end, "we wait for broker 1" in why) == (End.REFUSED_BY_APPROVER, True)
     assert by_hand.world.leader() is None
 
 
@@ -95,7 +95,7 @@ async def test_a_no_ends_what_is_stuck_with_nobody_to_elect(automatic: Operated)
     automatic.api.approve(going.digest, name="no", decision="Refuse")
     going.run.wake()
 
-    assert await going.end() is End.REFUSED
+    assert await going.end() is End.REFUSED_BY_APPROVER
 
 
 @taking_no_time
@@ -112,7 +112,7 @@ async def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operate
 
     automatic.world.after("elect", refuse)
 
-    assert await going.end() is End.REFUSED
+    assert await going.end() is End.REFUSED_BY_APPROVER
     assert [automatic.world.leader(id) is None for id in (ORDERS, PAYMENTS)] == [False, True]
     assert automatic.world.unrestored() == []
 
@@ -279,7 +279,7 @@ async def test_what_another_recovery_holds_is_left_to_it_and_the_rest_goes_on(wo
     seen = going.run.progress.reason.code, going.run.progress.outcomes[PAYMENTS].outcome, world.leader()
     operated.elsewhere = {}
 
-    assert (*seen, await going.end()) == ("InAnotherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
+    assert (*seen, await going.end()) == ("InOtherRecovery", Outcome.RECOVERED, None, End.RECOVERED)
 
 
 @taking_no_time

@@ -97,7 +97,7 @@ def places(known: Known) -> dict[str, int]:
 
 
 def test_partitions_are_counted_and_what_has_no_outcome_waits() -> None:
-    found = outcomes(recovered=1, recovered_cleanly=1, recovered_under_min_isr=1, refused=2, unknown=1, failed=1)
+    found = outcomes(recovered=1, recovered_cleanly=1, recovered_under_min_isr=1, refused=2, in_doubt=1, failed=1)
 
     status = status_of(Known(Phase.ELECTING, WHY, 20, found), 1, {}, NOON)
 
@@ -132,7 +132,7 @@ def lacking(why: Reason) -> dict[TopicPartition, PartitionOutcome]:
         (Phase.STUCK, "InternalError", None, "waiting"),
         (Phase.RESTORING, "Resuming", None, "waiting"),
         (Phase.ENDED, "Aborted", End.ABORTED, "refused"),
-        (Phase.ENDED, "ApprovalRefused", End.REFUSED, "refused"),
+        (Phase.ENDED, "RefusedByApprover", End.REFUSED_BY_APPROVER, "refused"),
     ],
 )
 @pytest.mark.parametrize("found", [{}, lacking(UNSAID)], ids=["nothing came of it", "nobody said yes"])
@@ -154,7 +154,7 @@ def test_what_the_plan_refuses_is_refused_before_its_run_says_so() -> None:
 
 
 def test_a_plan_that_is_full_leaves_the_rest_waiting_for_the_next_one() -> None:
-    full = lacking(Reason("PlanIsFull", "they come with the next plan"))
+    full = lacking(Reason("PartitionLimitReached", "they come with the next plan"))
 
     assert places(Known(Phase.ELECTING, WHY, 3, full)) == {"total": 3, "offline": 3, "waiting": 3}
 

@@ -30,7 +30,7 @@ AFTER = PATIENCE + timedelta(seconds=5)
 MOMENT = timedelta(seconds=5)
 
 NOT_OPENED = (
-    *("SecretMissing", "SecretForbidden", "Forbidden", "RequestRefused", "DuplicateCluster", "KafkaMissing"),
+    *("SecretMissing", "SecretForbidden", "Forbidden", "ApiRequestRejected", "DuplicateCluster", "KafkaMissing"),
     *("InvalidSpec", "InvalidConfiguration"),
 )
 AT_ONCE = {"InvalidSpec", "InvalidConfiguration"}
@@ -130,7 +130,7 @@ def test_of_an_incident_only_work_and_a_person_are_waited_for() -> None:
 
 SAID: dict[Kind, frozenset[str]] = {
     CLUSTERS: frozenset(
-        {"Ready", "KafkaHealthy", "Isolated", "HistoryKnown", "OrdersAltered", "Reconciling", "Stalled"}
+        {"Ready", "KafkaHealthy", "ViewTrusted", "HistoryKnown", "OrdersAltered", "Reconciling", "Stalled"}
     ),
     RECOVERIES: frozenset({"Ready", "Reconciling", "Stalled", "Planned", "Approved", "Verified"}),
     APPROVALS: frozenset({"Accepted"}),

@@ -13,7 +13,7 @@ from kafka_recovery.cluster.sockets import Address
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicId, TopicPartition
 from kafka_recovery.domain.reason import Reason
 
-SILENT = Reason("BrokerSilent", "no answer within 1s")
+SILENT = Reason("BrokerTimeout", "no answer within 1s")
 REFUSED = Reason("BrokerUnreachable", "connection refused")
 
 

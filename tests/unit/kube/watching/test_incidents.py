@@ -96,7 +96,7 @@ class TestLeftAlone:
         policy = Policy((rule(patience=0, replicas=2),))
         found = sorted_out(99, policy, (offline(replicas=1), 0), (offline("pay", replicas=2), 0))
 
-        assert (partitions(found), left(found)) == ([["pay-0"]], {"orders-0": "ReplicationFactor"})
+        assert (partitions(found), left(found)) == ([["pay-0"]], {"orders-0": "ReplicationFactorTooLow"})
 
     def test_without_a_policy_nothing_is_opened(self) -> None:
         found = sorted_out(99, None, (offline(), 0))
@@ -107,13 +107,13 @@ class TestLeftAlone:
         policy, both = Policy((rule(patience=0),)), ((offline(), 0), (offline("pay"), 0))
         found = sorted_out(99, policy, *both, open={TopicPartition("pay", 0): "prod-1"})
 
-        assert (partitions(found), left(found)) == ([["orders-0"]], {"pay-0": "InRecovery"})
+        assert (partitions(found), left(found)) == ([["orders-0"]], {"pay-0": "InOtherRecovery"})
         assert "prod-1" in found.left[TopicPartition("pay", 0)].message
 
     def test_an_outage_that_had_its_recovery_gets_no_second_one(self) -> None:
         policy, opened = Policy((rule(patience=0),)), {Outage.of(offline()): "prod-1"}
 
-        assert left(sorted_out(99, policy, (offline(), 0), opened=opened)) == {"orders-0": "HadRecovery"}
+        assert left(sorted_out(99, policy, (offline(), 0), opened=opened)) == {"orders-0": "LeftByEarlierRecovery"}
         assert partitions(sorted_out(99, policy, (offline(epoch=6), 0), opened=opened)) == [["orders-0"]]
 
 

@@ -57,7 +57,7 @@ class TestPace:
         bench.kafka.pulse_takes = 1e9
         await bench.after(10)
         assert bench.watcher.view.isolated
-        assert bench.watcher.view.isolated.code == "Silent"
+        assert bench.watcher.view.isolated.code == "InternalError"
         assert len(bench.kafka.pulses) == 3
         bench.kafka.pulse_takes = 0.005
         await bench.after(4)
@@ -140,7 +140,7 @@ class TestIncidents:
         bench.kafka.loses(offline())
         await bench.after(600)
         assert bench.desk.names() == [["orders-0"]]
-        assert [reason.code for reason in bench.watcher.view.left.values()] == ["HadRecovery"]
+        assert [reason.code for reason in bench.watcher.view.left.values()] == ["LeftByEarlierRecovery"]
 
     @virtually(alone)
     async def test_a_policy_that_comes_later_is_asked_at_once(self, bench: Bench) -> None:

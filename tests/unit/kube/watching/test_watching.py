@@ -24,7 +24,7 @@ from unit.kube.watching.sights import offline, pulse, seconds
 AT_ONCE = Policy((Rule("at-once", patience=seconds(0)),))
 CALM = Policy((Rule("calm", patience=seconds(20)),))
 NOBODY = Reason("ClusterUnavailable", "none of 3 brokers answered")
-DISAGREEMENT = Reason("ViewsDisagree", "they do not agree")
+DISAGREEMENT = Reason("BrokersDisagree", "they do not agree")
 
 
 class Watching:
@@ -216,7 +216,7 @@ class TestSelfSuspicion:
 
     def test_if_most_of_those_alive_do_not_answer_it_is_our_path(self, kafka: Watching) -> None:
         kafka.sees(0, pulse(1, 2, 3, silent=[2, 3]))
-        assert kafka.isolated() == "PathCut"
+        assert kafka.isolated() == "OperatorCutOff"
         assert "2, 3" in str(kafka.watch.isolated)
 
         kafka.sees(1, pulse(1, fenced=[2, 3], silent=[2, 3]))
@@ -280,7 +280,7 @@ class TestSelfSuspicion:
             suspicions.append(kafka.isolated())
         kafka.sees(4, pulse(1, 2, 3))
 
-        assert suspicions == [None, None, None, "ViewsDisagree"]
+        assert suspicions == [None, None, None, "BrokersDisagree"]
         assert kafka.isolated() is None
 
     def test_the_first_pulse_at_time_zero_is_no_exception(self, kafka: Watching) -> None:
@@ -334,7 +334,7 @@ class TestIncidents:
         kafka.sees(25, pulse(1, 2, 3))
         docket = kafka.incidents(25, CALM)
         assert (docket.incidents, docket.next_at) == ((), seconds(25))
-        assert [reason.code for reason in docket.left.values()] == ["LookingAgain"]
+        assert [reason.code for reason in docket.left.values()] == ["ScanPending"]
         assert kafka.watch.scan_due(seconds(25))
         kafka.scans(25, offline("pay"))
 

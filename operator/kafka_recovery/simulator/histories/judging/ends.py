@@ -112,13 +112,13 @@ def _full(story: Chronicle, id: TopicPartition) -> bool:
 
 
 _QUIET: Mapping[str, Callable[[Chronicle, TopicPartition], bool]] = {
-    "OrderStillAltered": held_up_by_a_relay,
+    "OrderNotRestored": held_up_by_a_relay,
     "NoCandidate": _nobody_lives,
     "LogDirOffline": _a_disk_is_gone,
     "ReplicationFactorTooLow": _too_few,
     "TooManyBrokersDown": _too_many_down,
     "ReassignmentOngoing": _moving,
-    "PlanIsFull": _full,
+    "PartitionLimitReached": _full,
 }
 """The reasons that may be left, and when each is true."""
 

@@ -177,7 +177,7 @@ def _view_was_not_seen_to_move(told: Told) -> bool:
 GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "StaleMetadata": _metadata_were_old,
     "LeaderDied": _a_leader_came_and_went,
-    "ViewUnknown": _view_was_not_seen_to_move,
+    "MetadataAgeUnknown": _view_was_not_seen_to_move,
     "TooLate": _it_took_so_long,
     "LookTooOld": partial(_it_took_so_long, looked=True),
     "OrderCannotBeSet": _some_are_not_registered,
@@ -185,7 +185,7 @@ GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "OrderElectsAnother": _one_before_could_lead,
     "AddressShared": _two_share_an_address,
     "NotUnlocked": _nothing_unlocked_it,
-    "ClusterMismatch": _another_cluster,
+    "ClusterIdMismatch": _another_cluster,
     "NotSeen": was_not_seen,
     "RelaySilent": _relay_is_out_of_reach,
 }

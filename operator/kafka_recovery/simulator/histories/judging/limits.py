@@ -106,7 +106,7 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
                 said = _end_of(story, asked.process, id, other.at)
                 in_time = said is not None and (place < canaries or said.at <= asked.at)
                 known = in_time and said is not None and not _led_as_asked(story, other, said, asked)
-                ended_badly = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.UNKNOWN)
+                ended_badly = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
                 failed = ended_badly and _may_have_elected(story, other, id)
                 text = f"{asked.process} elects {asked.requests[0].id} though {id}, of an earlier wave, did not verify"
                 text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""

@@ -21,19 +21,20 @@ from kafka_recovery.simulator.histories.scenario import Scenario
 from kafka_recovery.simulator.host.weather import WireFault
 
 GUARDS = (
-    "NotListed", "NotRegistered", "Fenced", "Unreachable", "MetadataUnknown", "CutOff", "LogDirOffline",
+    "NotListed", "NotRegistered", "Fenced", "LiveBrokerUnreachable", "MetadataAgeUnknown", "BrokerCutOff",
+    "LogDirOffline",
 )  # fmt: skip
 OBSTACLES = (
-    "NoController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
-    "PromisedMissing", "NotPromised", "NoCandidate", "PlanIsFull", "CleanMemberReturning",
+    "NoActiveController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
+    "LiveReplicaUnmeasured", "ReplicaOnOldEpoch", "NoCandidate", "PartitionLimitReached", "CleanMemberReturning",
 )  # fmt: skip
 CHANGES = (
     "leader", "epoch", "topic", "assignment", "log", "better candidate", "leader may not lead", "clean member back",
 )  # fmt: skip
 REASONS = (
     "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline", "RecoveredCleanly/CleanMemberCameBack",
-    "Failed/ElectedInstead", "Failed/LeaderSilent", "Failed/AnotherLeader", "Refused/ApprovalMissing",
-    "Refused/OutOfTime", "Refused/Suspended", "Refused/ObserveOnly", "Refused/RuleChanged", "Refused/Undone",
+    "Failed/ElectedInstead", "Failed/LeaderUnresponsive", "Failed/AnotherLeader", "Refused/ApprovalMissing",
+    "Refused/TimeLimitReached", "Refused/Suspended", "Refused/ObserveOnly", "Refused/RuleChanged", "Refused/Undone",
     "Refused/EarlierWaveFailed",
 )  # fmt: skip
 EVENTS = (
@@ -265,7 +266,7 @@ def _owners(story: Chronicle) -> Iterator[str]:
 
 
 def _words(story: Chronicle) -> Iterator[str]:
-    bad = (Outcome.FAILED, Outcome.UNKNOWN)
+    bad = (Outcome.FAILED, Outcome.IN_DOUBT)
     for said in story.concluded:
         outcome = said.outcome
         code = f"/{outcome.reason.code}" if outcome.reason else ""

@@ -100,8 +100,8 @@ def a_living_broker_can_not_be_ranked(seen: Seen) -> bool:
 
 
 OBSTACLES: dict[str, Callable[[Seen], bool]] = {
-    "NoController": no_controller,
-    "ViewIsStale": stale_view,
+    "NoActiveController": no_controller,
+    "StaleMetadata": stale_view,
     "TooManyBrokersDown": too_many_down,
     "NoRule": no_rule,
     "ReplicationFactorTooLow": too_few_replicas,
@@ -110,9 +110,9 @@ OBSTACLES: dict[str, Callable[[Seen], bool]] = {
     "OldLeaderAnswers": old_leader_answers,
     "EvidenceTooOld": evidence_too_old,
     "LogDirOffline": a_living_broker_has_a_dead_disk,
-    "PromisedMissing": a_living_broker_is_silent,
-    "NotPromised": a_living_broker_promised_nothing,
-    "EpochUnknown": a_living_broker_can_not_be_ranked,
+    "LiveReplicaUnmeasured": a_living_broker_is_silent,
+    "ReplicaOnOldEpoch": a_living_broker_promised_nothing,
+    "EpochVectorUnreadable": a_living_broker_can_not_be_ranked,
 }
 """By the word that a refusal is told with."""
 

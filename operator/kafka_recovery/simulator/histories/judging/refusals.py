@@ -23,10 +23,10 @@ _OLDEST = 120.0
 
 NOT_JUDGED = frozenset(
     {
-        "LossIsWorse", "LeaderSilent", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
-        "BrokerSilent", "BrokerUnreachable", "NotSent", "Unanswered", "DesignatedRejected", "DesignatedNotReplica",
-        "RankedRejected", "RankedNotReplica", "Stopped", "OtherIncarnation", "PlannedForAnotherDriver",
-        "Unfinished", "LogEndsContradict",
+        "LossIsWorse", "LeaderUnresponsive", "NotElected", "LeaderGone", "ClusterUnavailable", "Unavailable",
+        "BrokerTimeout", "BrokerUnreachable", "NotSent", "RequestInDoubt", "Unfinished", "LogEndsContradict",
+        "DesignatedLeaderRejected", "DesignatedLeaderNotReplica", "Interrupted", "OtherIncarnation",
+        "PlannedForAnotherDriver",
     }
 )  # fmt: skip
 """Reasons that speak of what only the engine heard, or did not hear, of brokers, or of what no history contains."""
@@ -66,24 +66,24 @@ def refused_is_untouched(story: Chronicle, scenario: Scenario) -> Examined:
 def failed_is_so(story: Chronicle, scenario: Scenario) -> Examined:
     """`ElectedInstead` names another leader than the designated one, `LeaderDied` one whose epoch is over.
 
-    Who says `Unknown` has asked for something. What `grounds` knows of is held against the truth here as well.
+    Who says `InDoubt` has asked for something. What `grounds` knows of is held against the truth here as well.
     """
     for said in story.concluded:
         outcome, code = said.outcome, said.outcome.reason.code if said.outcome.reason else ""
         told = told_of(story, scenario, said)
         if outcome.outcome is Outcome.FAILED and code in _FAILURES:
             yield unless(_FAILURES[code](told), said.at, f"{said.process} says {outcome.id} failed, {outcome.reason}")
-        elif outcome.outcome is Outcome.UNKNOWN:
+        elif outcome.outcome is Outcome.IN_DOUBT:
             was_asked = any(
                 request.id == outcome.id
                 for asked in story.asked
                 if asked.machine == said.machine and asked.at <= said.at and asked.what != "approve"
                 for request in asked.requests
             )
-            text = f"{said.process} says {outcome.id} is Unknown, and nothing was ever asked of it"
+            text = f"{said.process} says {outcome.id} is InDoubt, and nothing was ever asked of it"
             yield unless(was_asked or not outcome.order_restored, said.at, text)
             if code in GROUNDS:
-                text = f"{said.process} says {outcome.id} is Unknown, {outcome.reason}; that is not so"
+                text = f"{said.process} says {outcome.id} is InDoubt, {outcome.reason}; that is not so"
                 yield unless(GROUNDS[code](told), said.at, text)
 
 
@@ -220,7 +220,7 @@ def _nobody_approved(told: Told) -> bool:
 
 
 def _an_earlier_one_failed(told: Told) -> bool:
-    bad = (Outcome.FAILED, Outcome.UNKNOWN)
+    bad = (Outcome.FAILED, Outcome.IN_DOUBT)
     mine = [s for s in told.story.concluded if s.process == told.said.process and s.at <= told.said.at]
     return any(said.outcome.outcome in bad for said in mine)
 
@@ -294,8 +294,8 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     **{code: partial(_saw, obstacle) for code, obstacle in OBSTACLES.items()},
     **GROUNDS,
     **dict.fromkeys(
-        ("Fenced", "Unreachable", "CutOff", "MetadataUnknown", "NotListed", "NotRegistered", "Stopping",
-         "NotMeasured", "OtherLeaderEpoch", "NoAnswer"),
+        ("Fenced", "LiveBrokerUnreachable", "BrokerCutOff", "MetadataAgeUnknown", "NotListed", "NotRegistered",
+         "BrokerStopping", "ReplicaUnmeasured", "OtherLeaderEpoch"),
         _planned_leader_may_not_lead,
     ),
     "LogDirOffline": _a_disk_is_dead,
@@ -314,15 +314,15 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "BetterCandidate": _another_is_better,
     "CleanMemberReturning": _a_clean_member_is_back,
     "LastKnownLeaderReturning": _the_last_known_leader_is_back,
-    "OutOfTime": _time_is_over,
-    "PlanIsFull": _plan_is_full,
+    "TimeLimitReached": _time_is_over,
+    "PartitionLimitReached": _plan_is_full,
     "ApprovalMissing": _nobody_approved,
     "EarlierWaveFailed": _an_earlier_one_failed,
-    "OrderStillAltered": _order_is_a_plans,
+    "OrderNotRestored": _order_is_a_plans,
     "Undone": _is_undone,
     "ObserveOnly": _owners_stop_it,
     "Suspended": _owners_stop_it,
-    "RuleGone": _rules_changed,
+    "NoRule": _rules_changed,
     "RuleChanged": _rules_changed,
     "InvalidAnswer": _wires_were_bad,
     "JournalUnwritable": _disk_was_full,
