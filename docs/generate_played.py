@@ -3,7 +3,7 @@
     PYTHONPATH=operator python docs/generate_played.py    # half a minute; needs neither Kafka nor Java
 
 tests/unit/docs holds page and run equal. What differs from run to run stands there as it was once: digests, the
-cluster's id, times, ports.
+cluster's id, times, ports, and which broker showed the metadata.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ SAME = (
     (re.compile(r"(?<=\bplan )[0-9a-f]{12}\b"), "3f1c20c9aa5d"),
     (re.compile(r"\bplayed-[0-9a-f]{16}\b"), "played-4a0fc8d21b7e6935"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\b"), "2026-11-24 01:00:00"),
+    (re.compile(r"(?<=\bseen from broker )\d+"), "1"),
 )
 
 

@@ -291,7 +291,8 @@ ESCAPES = (
             Fault(33, Kind.RULES, rules=Rules(patience=1.0)),
             rules=THINKING["rules"], engines=(EngineRun(30, Command.EXECUTE, thinking=10, approves=False),),
         ), said("ApprovalMissing")),
-    Escape("a person who answers when the run's time is over", incident(**THINKING, within=5.0), said("TimeLimitReached")),
+    Escape("a person who answers when the run's time is over",
+        incident(**THINKING, within=5.0), said("TimeLimitReached")),
     Escape("a partition that is refused beside one that a killed run elects", BESIDE, said("ReplicationFactorTooLow")),
     Escape("an order that the next run can't put back",
         incident(
