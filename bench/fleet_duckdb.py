@@ -124,7 +124,7 @@ def _waits() -> str:
 def _obstacle(policy: Policy) -> str:
     percent = policy.limits.brokers_down_percent
     return f"""case when cluster.controller_present = false then 'NoActiveController'
-      when cluster.view_advances = false then 'StaleMetadata'
+      when cluster.view_advances = false then 'ViewStandsStill'
       when {percent} * cluster.brokers_known::bigint < 100 * cluster.brokers_down::bigint
       then 'TooManyBrokersDown' end"""
 

@@ -17,7 +17,7 @@ from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
 from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, alive
 
 Seen = Mapping[BrokerId, Broker]
-OF_THE_CLUSTER = frozenset({"NoActiveController", "StaleMetadata", "TooManyBrokersDown"})
+OF_THE_CLUSTER = frozenset({"NoActiveController", "ViewStandsStill", "TooManyBrokersDown"})
 
 
 @dataclass(frozen=True)

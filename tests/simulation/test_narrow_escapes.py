@@ -218,7 +218,7 @@ ESCAPES = (
         ), lambda story: sum(bool(answered.doubtful) for answered in story.answered) == 2),
     Escape("nobody says whether it is being reassigned", incident(), said("ReassignmentUnknown"),
         nobody_may_list_reassignments),
-    Escape("a view that stands still", incident(), said("StaleMetadata"), the_view_stands_still),
+    Escape("a view that stands still", incident(), said("ViewStandsStill"), the_view_stands_still),
     Escape("another order between the plan and the last look",
         incident(Fault(29, Kind.REASSIGN, upon=Upon.PLANNED, partition="orders-0", replicas=(1, 3, 2))),
         lambda story: len(list(story.plans())) == 2),

@@ -68,7 +68,7 @@ def cluster_objection(index: ClusterIndex, limits: Limits) -> Reason | None:
     if index.counts.controller_present is False:
         return Reason("NoActiveController", refusals.controller_present.explain(index, limits))
     if index.counts.view_advances is False:
-        return Reason("StaleMetadata", refusals.view_advances.explain(index, limits))
+        return Reason("ViewStandsStill", refusals.view_advances.explain(index, limits))
     if limits.brokers_down_percent * index.counts.brokers_known < 100 * index.counts.brokers_down:
         return Reason("TooManyBrokersDown", refusals.enough_brokers_up.explain(index, limits))
     return None

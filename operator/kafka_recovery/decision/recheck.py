@@ -87,7 +87,7 @@ def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:
     is_behind = committed is not None and (as_of is None or as_of < committed)
     if around.counts.controller_present is None or (around.counts.view_advances is None and is_behind):
         return Reason(
-            "MetadataAgeUnknown",
+            "ViewAgeUnknown",
             f"leaders were read from broker {evidence.cluster.view_from}, and it was not to be seen that its metadata "
             "advance: what they show may be old. Run again.",
         )

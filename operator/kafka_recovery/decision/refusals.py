@@ -48,7 +48,7 @@ def controller_present(index: ClusterIndex, limits: Limits) -> str:
     )
 
 
-@objects("StaleMetadata", when=Same("counts.view_advances", Value(False)))
+@objects("ViewStandsStill", when=Same("counts.view_advances", Value(False)))
 def view_advances(index: ClusterIndex, limits: Limits) -> str:
     """KIP-343: metadata from a broker that is cut off from the controller may be arbitrarily old."""
     view, committed = index.brokers[index.cluster.view_from], index.cluster.committed

@@ -78,7 +78,7 @@ def outruled(decision: Decision, policy: Policy) -> Reason | None:
     rule, topic = policy.rule_for(decision.id.topic), decision.id.topic
     if rule is None:
         message = f"it was planned under rule {decision.rule}; now no rule selects topic {topic}: it is observed only"
-        return Reason("NoRule", message)
+        return Reason("RuleGone", message)
     if (rule.name, rule.candidate_order) != (decision.rule, decision.candidate_order):
         planned, now = f"{decision.rule} ({decision.candidate_order})", f"{rule.name} ({rule.candidate_order})"
         return Reason("RuleChanged", f"it was planned under rule {planned} and falls under {now} now; plan again")

@@ -294,11 +294,11 @@ def test_a_proven_class_must_be_proven_again() -> None:
 @pytest.mark.parametrize(
     ("as_of", "view_advances", "why"),
     [
-        (50, None, "MetadataAgeUnknown"),
-        (None, None, "MetadataAgeUnknown"),
+        (50, None, "ViewAgeUnknown"),
+        (None, None, "ViewAgeUnknown"),
         (100, None, None),
         (50, True, None),
-        (50, False, "StaleMetadata"),
+        (50, False, "ViewStandsStill"),
     ],
 )
 def test_nothing_is_concluded_of_leaders_by_a_view_that_may_be_behind_the_controller(

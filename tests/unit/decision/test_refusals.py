@@ -94,7 +94,7 @@ def test_a_silent_broker_that_is_fenced_too_never_blocks(silent: Broker) -> None
 
 def test_a_view_from_a_broker_that_is_cut_off_is_no_view() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3))
-    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "StaleMetadata"
+    assert code(decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2)))) == "ViewStandsStill"
     assert decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(3))).leader == 3
 
 
@@ -108,7 +108,7 @@ def test_brokers_that_are_late_are_no_missing_controller() -> None:
     brokers = (dead(1), broker(2, metadata_advances=False), broker(3, metadata_advances=False))
     late = decided(evidence(partition(COPIES), brokers=brokers, view_from=BrokerId(2), committed=MetadataOffset(4711)))
 
-    assert code(late) == "StaleMetadata"
+    assert code(late) == "ViewStandsStill"
     assert late.reason
     assert "the controller had committed 4711: the controller is there, and the broker is late" in late.reason.message
 

@@ -470,7 +470,7 @@ async def test_a_leader_that_only_old_metadata_show_is_not_called_recovered(worl
     report = await world.recover(scope=Scope((ORDERS,)))
 
     assert report[ORDERS].outcome is Outcome.REFUSED
-    assert code(report) in ("NoActiveController", "StaleMetadata")
+    assert code(report) in ("NoActiveController", "ViewStandsStill")
 
 
 async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_recovered(world: World) -> None:
@@ -482,4 +482,4 @@ async def test_a_leader_that_is_seen_once_and_by_nobody_again_is_not_called_reco
 
     report = await world.recover(scope=Scope((ORDERS,)))
 
-    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "MetadataAgeUnknown")
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "ViewAgeUnknown")

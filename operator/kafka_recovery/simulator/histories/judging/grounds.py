@@ -177,7 +177,7 @@ def _view_was_not_seen_to_move(told: Told) -> bool:
 GROUNDS: Mapping[str, Callable[[Told], bool]] = {
     "StaleMetadata": _metadata_were_old,
     "LeaderDied": _a_leader_came_and_went,
-    "MetadataAgeUnknown": _view_was_not_seen_to_move,
+    "ViewAgeUnknown": _view_was_not_seen_to_move,
     "TooLate": _it_took_so_long,
     "LookTooOld": partial(_it_took_so_long, looked=True),
     "OrderCannotBeSet": _some_are_not_registered,

@@ -322,7 +322,7 @@ REASONS: Mapping[str, Callable[[Told], bool]] = {
     "Undone": _is_undone,
     "ObserveOnly": _owners_stop_it,
     "Suspended": _owners_stop_it,
-    "NoRule": _rules_changed,
+    "RuleGone": _rules_changed,
     "RuleChanged": _rules_changed,
     "InvalidAnswer": _wires_were_bad,
     "JournalUnwritable": _disk_was_full,
