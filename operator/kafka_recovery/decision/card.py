@@ -276,6 +276,8 @@ def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, Bro
     for partition in offline:
         members = [member for id in elected_by_kafka(partition) if (member := partition.replica(id))]
         for replica in partition.replicas if members else ():
+            if is_empty(replica.log):
+                continue
             so_far = found.get(replica.broker, BrokerCost(replica.broker))
             others = [member for member in members if member is not replica]
             if any(why_unknown(replica, member.log) or member.log is None for member in others):

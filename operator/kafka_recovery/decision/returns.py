@@ -127,7 +127,8 @@ def before_consent(plan: Plan) -> Iterator[str]:
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
             f"While {_partitions(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save what a "
-            "new leader may lack: whoever leads next, what that leader lacks is deleted there within seconds."
+            "new leader may lack; to a place outside log.dirs. Whoever leads next, what that leader lacks is deleted "
+            "there within seconds."
         )
 
 

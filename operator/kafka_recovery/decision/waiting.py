@@ -52,12 +52,13 @@ def elect_or_wait(plan: Plan) -> Choice:
     proven = {id for id, each in plan.elections.items() if each.loss and each.loss.loss_class is LossClass.LOSSLESS}
     leaderless = [each for each in plan.evidence.partitions if each.leader is None]
     waiting = [each for each in leaderless if each.id not in proven]
+    led = [each for each in plan.evidence.partitions if each.leader is not None]
     otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
     stopped_first = _stop_first(leaderless, plan.evidence.cluster)
     return Choice(
         (*stopped_first, *_nothing_better(len(proven), len(leaderless)), *bugs),
-        (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise)),
+        (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise, led)),
         tuple(_never(leaderless)),
     )
 
@@ -80,7 +81,7 @@ def _nothing_better(proven: int, all: int) -> Iterator[str]:
         where = "" if proven == all else f" on {proven:,} of {all:,} partitions"
         yield (
             f"Waiting saves nothing that was acknowledged with acks=all{where}: the election is proven Lossless. It "
-            "can save only what a broker that is away acknowledged with acks=1 or acks=0."
+            "can save only what was sent with acks=1 or acks=0, and only a broker that is away holds."
         )
 
 
@@ -126,13 +127,16 @@ def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iter
             yield member
 
 
-def _start_first(waiting: Sequence[PartitionEvidence], otherwise: str) -> Iterator[Question]:
+def _start_first(
+    waiting: Sequence[PartitionEvidence], otherwise: str, led: Sequence[PartitionEvidence]
+) -> Iterator[Question]:
     ordered = list(_by_gain(waiting))
     if not ordered:
         return
     (first, gain), *others = ordered
     its = [each for each in waiting if first in _returning(each)]
     raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
+    saved = _saved_first(first, led)
     elected = (
         f"Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. Nothing acknowledged with "
         f"acks=all is lost by that{raised}."
@@ -144,7 +148,11 @@ def _start_first(waiting: Sequence[PartitionEvidence], otherwise: str) -> Iterat
         yield Question(
             f"Can the failed log directory of broker {first} be repaired with what is on it?",
             (
-                ("Yes", f"repair it (mount, file system, permissions, room), restart broker {first}, wait. {elected}"),
+                (
+                    "Yes",
+                    f"{saved}repair it (mount, file system, permissions, room), restart broker {first}, wait. "
+                    f"{elected}",
+                ),
                 ("Yes, but files were lost or repaired on it, or that is not known", _crashed(first)),
                 ("No, it is lost", no),
                 unknown,
@@ -155,12 +163,22 @@ def _start_first(waiting: Sequence[PartitionEvidence], otherwise: str) -> Iterat
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
-            ("Yes, and its host did not crash", f"start it, and wait. {elected}"),
+            ("Yes, and its host did not crash", f"{saved}start it, and wait. {elected}"),
             (f"Yes, but {crashed}", _crashed(first)),
             ("No, its disk is lost", no),
             unknown,
         ),
     )
+
+
+def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
+    """What is to be copied before its start: of what another one leads by now, it deletes what that leader lacks."""
+    there = sorted(each.id for each in led if broker in each.assignment and broker != each.leader)
+    if not there:
+        return ""
+    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
+    named = ", ".join(map(str, there[:_NAMED]))
+    return f"first copy its directories of {named}{more}, which another broker leads already; then "
 
 
 def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:

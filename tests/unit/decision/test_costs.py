@@ -63,8 +63,8 @@ def test_a_living_copy_that_is_to_be_cut_can_be_saved_before_anybody_consents(
     (said,) = before_consent(planned(*held))
 
     assert said == (
-        f"{told} to save what a new leader may lack: whoever leads next, what that leader lacks is deleted there "
-        "within seconds."
+        f"{told} to save what a new leader may lack; to a place outside log.dirs. Whoever leads next, what that leader "
+        "lacks is deleted there within seconds."
     )
 
 

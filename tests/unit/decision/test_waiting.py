@@ -75,6 +75,20 @@ def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_
     ]
 
 
+def test_what_another_broker_leads_already_is_copied_before_the_dead_one_is_started() -> None:
+    """It left that partition with records of its own, perhaps; on joining it deletes them."""
+    plan = planned((1,))
+    led = partition({1: dead(1), 2: log(10)}, id=TopicPartition("payments", 0), leader=BrokerId(2))
+    plan = replace(plan, evidence=replace(plan.evidence, partitions=(*plan.evidence.partitions, led)))
+
+    _, yes, *_ = told(plan)
+
+    assert yes.startswith(
+        "Yes, and its host did not crash: first copy its directories of payments-0, which another broker leads "
+        "already; then start it, and wait."
+    )
+
+
 def test_of_a_plan_that_asks_nobody_no_approval_is_spoken_of() -> None:
     plan = planned((1,))
     plan = replace(plan, decisions=tuple(replace(each, approval=Approval.AUTO) for each in plan.decisions))
@@ -125,7 +139,7 @@ def test_brokers_that_are_not_named_are_counted() -> None:
 def test_where_the_election_is_proven_to_lose_nothing_waiting_gains_nothing() -> None:
     assert told(planned((1,), proven=1)) == [
         "Waiting saves nothing that was acknowledged with acks=all: the election is proven Lossless. It can save only "
-        "what a broker that is away acknowledged with acks=1 or acks=0.",
+        "what was sent with acks=1 or acks=0, and only a broker that is away holds.",
         NEVER,
         LATER,
     ]
