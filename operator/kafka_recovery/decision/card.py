@@ -138,9 +138,9 @@ def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
     ]
     lost = f", and holds {records(sum(lacking))} that broker {leader} lacks" if lacking else ""
     return (
-        f"A person named broker {leader} for {_named([each.id for each in decisions])}: by "
-        f"{decisions[0].candidate_order} {better} is better{lost}. Plan again without naming broker {leader}, and "
-        f"{better} is elected."
+        f"Broker {leader} was named as leader of {_named([each.id for each in decisions])}: by "
+        f"{decisions[0].candidate_order} {better} is better{lost}. See whether a plan that does not name "
+        f"broker {leader} elects {better}."
     )
 
 

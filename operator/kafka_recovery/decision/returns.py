@@ -91,8 +91,8 @@ def before_an_election(partition: PartitionEvidence) -> Iterator[str]:
         )
     if absent:
         yield (
-            f"{_brokers(absent)}, once another broker leads {id}: first copy the directory of {id} there. On joining, "
-            "a broker deletes every record that the leader lacks"
+            f"{listed_brokers(absent)}, once another broker leads {id}: first copy the directory of {id} there. On "
+            "joining, a broker deletes every record that the leader lacks"
         )
 
 
@@ -102,8 +102,8 @@ def with_which_disk(partition: PartitionEvidence) -> str:
     if not (returning := elected_by_kafka(partition)):
         return f"{own}."
     return (
-        f"{own}; {_brokers(returning, 'or')} never on an empty or replaced one: Kafka would elect it, and the other "
-        "replicas would delete every record that it lacks."
+        f"{own}; {listed_brokers(returning, 'or')} never on an empty or replaced one: Kafka would elect it, and the "
+        "other replicas would delete every record that it lacks."
     )
 
 
@@ -112,8 +112,8 @@ def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition
     its, each = ("its", "it") if len(absent) == 1 else ("their", "each of them")
     directories = "directory" if len(absent) == 1 and len(ids) == 1 else "directories"
     return (
-        f"Before {_brokers(sorted(absent), 'or')} is started, copy {its} {directories} of {_partitions(ids)}: "
-        f"on joining, {each} deletes every record that the leader lacks."
+        f"Before {listed_brokers(sorted(absent), 'or')} is started, copy {its} {directories} of "
+        f"{listed_partitions(ids)}: on joining, {each} deletes every record that the leader lacks."
     )
 
 
@@ -123,12 +123,12 @@ def before_consent(plan: Plan) -> Iterator[str]:
     held = {id: may_hold_more(each, seen[id]) for id, each in plan.elections.items()}
     lacking = {id: brokers for id, brokers in held.items() if brokers}
     if lacking:
-        brokers = _brokers(sorted(frozenset().union(*lacking.values())))
+        brokers = listed_brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
-            f"While {_partitions(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save what a "
-            "new leader may lack; to a place outside log.dirs. Whoever leads next, what that leader lacks is deleted "
-            "there within seconds."
+            f"While {listed_partitions(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save "
+            "what a new leader may lack; to a place outside log.dirs. Whoever leads next, what that leader lacks is "
+            "deleted there within seconds."
         )
 
 
@@ -141,11 +141,13 @@ def leads(led: Led, id: TopicPartition) -> str:
     return f"Broker {led.leader} was seen leading {id} after this plan was made{f' ({at})' if at else ''}."
 
 
-def _brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
+def listed_brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
+    """All of them, in words."""
     *first, last = map(str, brokers)
     return f"broker {', '.join(first)} {joined} {last}" if first else f"broker {last}"
 
 
-def _partitions(ids: Sequence[TopicPartition]) -> str:
+def listed_partitions(ids: Sequence[TopicPartition]) -> str:
+    """The first ones; the others are counted."""
     named = ", ".join(map(str, ids[:_NAMED]))
     return f"{named} and {len(ids) - _NAMED} more" if len(ids) > _NAMED else named

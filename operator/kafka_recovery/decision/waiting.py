@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
-from kafka_recovery.decision.returns import RAISED, away, elected_by_kafka, has_failed_disk, may_lack
+from kafka_recovery.decision.returns import (
+    RAISED,
+    away,
+    elected_by_kafka,
+    has_failed_disk,
+    listed_brokers,
+    listed_partitions,
+    may_lack,
+)
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
@@ -67,7 +75,7 @@ def _otherwise(plan: Plan) -> str:
     """What is left where nothing can be waited for; empty: nobody is asked about anything."""
     elections, seen = plan.elections, {partition.id: partition for partition in plan.evidence.partitions}
     if any(each.is_worse_than_best for each in elections.values()):
-        return "plan again without the leader that a person named, and read that plan"
+        return "plan again without naming that leader, and read that plan"
     if not any(each.needs_approval for each in elections.values()):
         return ""
     leaders = (seen[id].replica(each.leader) for id, each in elections.items() if each.leader is not None)
@@ -153,7 +161,7 @@ def _start_first(
                     f"{saved}repair it (mount, file system, permissions, room), restart broker {first}, wait. "
                     f"{elected}",
                 ),
-                ("Yes, but files were lost or repaired on it, or that is not known", _crashed(first)),
+                ("Yes, but files were lost or repaired on it, or that is not known", _crashed(first, saved)),
                 ("No, it is lost", no),
                 unknown,
             ),
@@ -164,7 +172,7 @@ def _start_first(
         f"Can broker {first} be started with its own, intact disk?",
         (
             ("Yes, and its host did not crash", f"{saved}start it, and wait. {elected}"),
-            (f"Yes, but {crashed}", _crashed(first)),
+            (f"Yes, but {crashed}", _crashed(first, saved)),
             ("No, its disk is lost", no),
             unknown,
         ),
@@ -176,27 +184,24 @@ def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
     there = sorted(each.id for each in led if broker in each.assignment and broker != each.leader)
     if not there:
         return ""
-    more = f" and {len(there) - _NAMED} more" if len(there) > _NAMED else ""
-    named = ", ".join(map(str, there[:_NAMED]))
-    return f"first copy its directories of {named}{more}, which another broker leads already; then "
+    return f"first copy its directories of {listed_partitions(there)}, which another broker leads already; then "
 
 
 def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
     return "" if count == len(waiting) else f" on {count:,} of {len(waiting):,} partitions"
 
 
-def _crashed(broker: BrokerId) -> str:
+def _crashed(broker: BrokerId, saved: str) -> str:
     return (
-        "first copy the partitions' directories on the brokers that run, then start it, and wait. The end of its log "
-        f"may be gone: once Kafka elects it, the others delete every record that broker {broker} lacks."
+        f"{saved or 'first '}copy the partitions' directories on the brokers that run, then start it, and wait. The "
+        f"end of its log may be gone: once Kafka elects it, the others delete every record that broker {broker} lacks."
     )
 
 
 def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str, also: Sequence[BrokerId]) -> str:
     """What to do where the first broker cannot come back: the `others` that may, and who is away `also`."""
     if not others and not otherwise and also:
-        named = ", ".join(f"broker {broker}" for broker in also[:_NAMED])
-        return f"see who else can be started with its own disk ({named}), and plan again"
+        return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
     if not others:
         return otherwise or "see what the plan says of each partition"
     named = ", ".join(f"broker {broker} ({partitions(more)} more)" for broker, more in others[: _NAMED - 1])

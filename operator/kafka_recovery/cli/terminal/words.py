@@ -67,7 +67,7 @@ def why(decision: Decision, leads: BrokerId | None = None) -> str:
     if decision.verdict is not Verdict.ELECT:
         return "-"
     if decision.is_worse_than_best:
-        return f"named by a person; {decision.candidate_order} says {decision.ranking[0]}"
+        return f"named; {decision.candidate_order} says {decision.ranking[0]}"
     if len(decision.ranking) == 1:
         return "the only one that may lead"
     return f"first of {len(decision.ranking)} by {decision.candidate_order}"

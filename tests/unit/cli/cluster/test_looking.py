@@ -199,8 +199,8 @@ def test_what_the_chosen_leader_visibly_lacks_stands_in_the_plan(
     assert "While orders-17 has no leader, first of all copy its directory on broker 2, to save" in said
     assert "first of all copy" not in chosen
     assert (
-        "A person named broker 3 for orders-17: by EpochFirst broker 2 is better, and holds 12 records that broker 3 "
-        "lacks. Plan again without naming broker 3, and broker 2 is elected."
+        "Broker 3 was named as leader of orders-17: by EpochFirst broker 2 is better, and holds 12 records that broker "
+        "3 lacks. See whether a plan that does not name broker 3 elects broker 2."
     ) in said
 
 
