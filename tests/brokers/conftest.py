@@ -119,7 +119,7 @@ class Interrupted:
 class Recovery:
     """The engine on one real cluster; every call opens connections and the journal anew, as a new process would.
 
-    `reads_history`: it reads the metadata log at the controller.
+    `reads_history`: it reads the metadata log at the controllers.
     """
 
     kafka: RealKafka
@@ -144,7 +144,8 @@ class Recovery:
     def _controllers(self) -> Controllers | None:
         if not self.reads_history:
             return None
-        return Controllers([Address.parse(self.kafka.controller_address)], Security())
+        addresses = [Address.parse(address) for address in self.kafka.controller_addresses.values()]
+        return Controllers(addresses, Security())
 
     @asynccontextmanager
     async def engine(self) -> AsyncIterator[Engine]:

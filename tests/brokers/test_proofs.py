@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from datetime import timedelta
 
 import pytest
 
 from brokers.acknowledged import Acknowledged, acknowledging
-from brokers.conftest import LED, ON_3_9, WITHOUT_ELR, Recovery
+from brokers.conftest import LED, ON_3_9, USUAL, WITHOUT_ELR, Recovery, on
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
@@ -19,18 +21,21 @@ from testbed.cluster import RealKafka
 pytestmark = pytest.mark.brokers
 
 TWO, ONE, LOWERED = "two-in-sync", "one-in-sync", "lowered-for-a-moment"
+READ_WITHIN, ANSWERED_WITHIN = timedelta(seconds=60), timedelta(seconds=20)
 BY_ITSELF = Policy((Rule("everything", approval=Approval.AUTO_LOSSLESS),))
 
 
-def left_alone(kafka: RealKafka, wait: Callable[[Acknowledged], None]) -> Acknowledged:
+def left_alone(
+    kafka: RealKafka, wait: Callable[[Acknowledged], None], topics: Sequence[str] = (TWO, ONE, LOWERED)
+) -> Acknowledged:
     """Brokers 3 and then 2 stand still for longer than their sessions; broker 1 goes on alone, and is killed.
 
     Brokers 2 and 3 then go on as the processes that they were. What was acknowledged is returned.
     """
-    for topic, minimum in ((TWO, 2), (ONE, 1), (LOWERED, 2)):
-        kafka.create_topic(topic, [[1, 3, 2]], **{"min.insync.replicas": minimum})
-    with acknowledging(kafka.bootstrap, (TWO, ONE, LOWERED)) as told:
-        for topic in told.values:
+    for topic in topics:
+        kafka.create_topic(topic, [[1, 3, 2]], min_insync_replicas=1 if topic == ONE else 2)
+    with acknowledging(kafka.bootstrap, topics) as told:
+        for topic in topics:
             told.wait_for_more(topic)
         kafka.freeze(3)
         kafka.wait_until_fenced(3)
@@ -164,3 +169,49 @@ async def test_what_the_copies_that_are_left_prove_of_one_that_left_the_isr_too_
         assert len(lost) <= decision.loss.at_most, (id, lost, decision.loss)
     ways = Counter((id.topic, each.leader, each.loss.loss_class) for id, each in plan.elections.items() if each.loss)
     assert ways == {(EVEN, 3, LossClass.LOSSLESS): len(MANY), (BEHIND, 3, LossClass.BOUNDED): len(MANY)}
+
+
+THREE_CONTROLLERS = {"controllers": 3, "elr": False, "properties": USUAL["properties"]}
+
+
+@pytest.mark.parametrize("kafka", [on("three controllers", THREE_CONTROLLERS)], indirect=True)
+async def test_a_proof_outlives_the_controllers_that_wrote_its_history(
+    kafka: RealKafka, recovery: Callable[[RealKafka], Recovery]
+) -> None:
+    """One process follows the log, as the operator does. The controller that leads is killed before the incident. The
+    next one is frozen in the middle of it: its connections stay open, and nothing answers there. What loses nothing is
+    elected all the same, and what may lose something is not.
+
+    Takes 40 s: sessions have to run out, and the brokers' questions to the frozen controller too.
+    """
+    ours = recovery(kafka).with_(policy=BY_ITSELF, approver=None, reads_history=True)
+    both = Scope((TopicPartition(TWO, 0), TopicPartition(ONE, 0)))
+    async with ours.cluster() as cluster:
+        assert await cluster.read_metadata_log(READ_WITHIN, ANSWERED_WITHIN) is None
+        killed = kafka.leading_controller()
+        kafka.kill_controller(killed)
+        kafka.leading_controller()
+        assert await cluster.read_metadata_log(READ_WITHIN, ANSWERED_WITHIN) is None
+        kafka.start_controller(killed)
+        frozen: list[int] = []
+
+        def another_leads(told: Acknowledged) -> None:
+            told.wait_for_more(ONE)
+            frozen.append(kafka.leading_controller())
+            kafka.freeze_controller(frozen[0])
+            assert kafka.leading_controller() not in frozen
+            told.wait_for_more(ONE)
+
+        told = left_alone(kafka, another_leads, topics=(TWO, ONE))
+        assert await cluster.read_metadata_log(READ_WITHIN, ANSWERED_WITHIN) is None
+        with ours.engine_on(cluster) as engine:
+            async with asyncio.timeout(120):  # for a while brokers ask the frozen controller about reassignments
+                while not classes(plan := await engine.plan(both)):
+                    pass
+            assert classes(plan) == {TWO: (2, LossClass.LOSSLESS), ONE: (2, LossClass.UNKNOWN)}
+            report = await engine.recover(both)
+
+    assert report[TopicPartition(TWO, 0)].outcome in LED
+    assert report[TopicPartition(ONE, 0)].outcome not in LED
+    kept = set(kafka.consume(TWO, 0))
+    assert [value for value in told.values[TWO] if value not in kept] == []

@@ -1,4 +1,4 @@
-"""A real Kafka on this machine: a KRaft controller and some brokers, each a process to be killed, frozen and asked."""
+"""A real Kafka on this machine: KRaft controllers and some brokers, each a process to be killed, frozen and asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from testbed.distribution import Release
 from testbed.faults import Proxy
 from testbed.layout import CONTROLLER, PLAINTEXT, write_properties
 from testbed.metadata import PartitionState
-from testbed.node import Node, State
+from testbed.node import State
 from testbed.nodes import Nodes, Wish
 from testbed.ports import HOST
 from testbed.replicas import EpochStart
@@ -34,7 +34,7 @@ class RealKafka:
     `heap` in MiB per broker. Clients reach the `proxied` brokers only through a `faults.Proxy`, and broker `detour`
     reaches the controller only through one. Data and logs go to `folder`; without one to a temporary folder that is
     removed at the end. `host` is the address of this machine where all of it listens; a Pod can't reach loopback.
-    `environment` goes to the brokers' processes.
+    `environment` goes to the brokers' processes. With several `controllers` there is no `detour` and no `security`.
 
     What has to happen before a method may return is awaited; WaitedInVain, NodeDied or Refused say what did not.
     """
@@ -44,6 +44,7 @@ class RealKafka:
         release: str = "newest",
         *,
         brokers: int = 3,
+        controllers: int = 1,
         elr: bool | None = None,
         racks: Mapping[int, str] | None = None,
         session_timeout: float = 3.0,
@@ -57,11 +58,14 @@ class RealKafka:
         environment: Mapping[str, str] | None = None,
     ) -> None:
         self.release = Release.named(release)
+        if controllers > 1 and (detour or security):
+            raise ValueError("a detour, and a listener that asks who is there, lead to the only controller there is")
         if elr and not self.release.elr:
             raise ValueError(f"Kafka {self.release.version} has no eligible leader replicas")
         self._wish = Wish(
             self.release,
             brokers,
+            controllers,
             elr,
             racks or {},
             session_timeout,
@@ -108,7 +112,7 @@ class RealKafka:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The process ids of the controller and the brokers, as far as they live."""
+        """The process ids of controllers and brokers, as far as they live."""
         return self._nodes.processes
 
     @property
@@ -126,7 +130,13 @@ class RealKafka:
 
     @property
     def controller_address(self) -> str:
-        return self._nodes.layout.controller_address
+        """Of the first one, which need not lead where there are several."""
+        return self.controller_addresses[CONTROLLER]
+
+    @property
+    def controller_addresses(self) -> Mapping[int, str]:
+        """By the controllers' numbers."""
+        return self._nodes.layout.controller_addresses
 
     @property
     def guarded_controller_address(self) -> str:
@@ -194,21 +204,23 @@ class RealKafka:
         registration.unregister(self._view.up_to_date(), broker)
         self._view.wait_until_all_know()
 
-    def kill_controller(self) -> None:
-        self._controller.kill()
+    def kill_controller(self, number: int = CONTROLLER) -> None:
+        self._nodes[number].kill()
 
-    def freeze_controller(self) -> None:
-        self._controller.freeze()
+    def freeze_controller(self, number: int = CONTROLLER) -> None:
+        self._nodes[number].freeze()
 
-    def thaw_controller(self) -> None:
-        self._controller.thaw()
+    def thaw_controller(self, number: int = CONTROLLER) -> None:
+        self._nodes[number].thaw()
 
-    def start_controller(self) -> None:
-        """Starts it again; returns when it leads the metadata log."""
-        self._controller.start()
-        self._view.wait_until(
-            "the controller leads", lambda: metadata.committed(self.controller_address), lambda _: True
-        )
+    def start_controller(self, number: int = CONTROLLER) -> None:
+        """Starts it again; returns when it, or another one, leads the metadata log."""
+        self._nodes[number].start()
+        self.leading_controller()
+
+    def leading_controller(self) -> int:
+        """Which one leads the metadata log, as soon as one does."""
+        return self._view.wait_until("a controller leads", self._view.leading_controller, bool)[0]
 
     # What the cluster says
 
@@ -433,10 +445,6 @@ class RealKafka:
     @property
     def _view(self) -> View:
         return View(self._nodes)
-
-    @property
-    def _controller(self) -> Node:
-        return self._nodes[CONTROLLER]
 
     @property
     def _stronghold(self) -> Stronghold:

@@ -84,10 +84,10 @@ class Java:
             raise JavaFailed(f"{' '.join(arguments)} ended with status {done.returncode}:\n{done.stdout}")
         return done.stdout
 
-    def format_controller(self, home: Path, cluster_id: str, voter: str, features: Mapping[str, int]) -> None:
+    def format_controller(self, home: Path, cluster_id: str, voters: str, features: Mapping[str, int]) -> None:
         """Lets StorageTool write the metadata that `home`'s server.properties start with.
 
-        `voter` is id@host:port:directory; JavaFailed if StorageTool objects.
+        `voters` are id@host:port:directory, with commas; JavaFailed if StorageTool objects.
         """
         chosen = [word for name, level in features.items() for word in ("--feature", f"{name}={level}")]
         where = (
@@ -96,6 +96,6 @@ class Java:
             "--cluster-id",
             cluster_id,
             "--initial-controllers",
-            voter,
+            voters,
         )
         self.run(home, "kafka.tools.StorageTool", "format", *where, *chosen)

@@ -14,6 +14,7 @@ from testbed.ports import HOST
 from testbed.security import Mechanism, Stronghold
 
 CONTROLLER = 100
+"""The first controller; where there are several, the others have the numbers after it."""
 GUARDED = Mechanism.SCRAM.value
 """The controller's listener that asks who is there."""
 # Replication and the testbed's own questions go here, so that a fault put before PLAINTEXT blinds clients only.
@@ -78,10 +79,13 @@ class Detour:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """A cluster on paper. `session_timeout` in seconds; `listeners` per broker, then per listener name."""
+    """A cluster on paper. `session_timeout` in seconds; `listeners` per broker, then per listener name.
+
+    A detour, and what clients with a name use, lead to the first controller: with several there are neither.
+    """
 
     cluster_id: str
-    controller_port: int
+    controller_ports: Mapping[int, int]
     listeners: Mapping[int, Mapping[str, Listener]]
     racks: Mapping[int, str]
     session_timeout: float
@@ -97,18 +101,18 @@ class Layout:
         return tuple(self.listeners)
 
     @property
-    def controller_address(self) -> str:
-        return f"{self.host}:{self.controller_port}"
+    def controller_addresses(self) -> dict[int, str]:
+        return {number: f"{self.host}:{port}" for number, port in self.controller_ports.items()}
 
     @property
     def guarded_controller_address(self) -> str:
         return f"{self.host}:{self.guarded_controller_port}"
 
-    def controller_properties(self, data: Path) -> dict[str, str]:
+    def controller_properties(self, number: int, data: Path) -> dict[str, str]:
         own = {
-            "node.id": str(CONTROLLER),
+            "node.id": str(number),
             "process.roles": "controller",
-            "listeners": f"CONTROLLER://{self.controller_address}",
+            "listeners": f"CONTROLLER://{self.controller_addresses[number]}",
         }
         if self.detour:
             direct = own["listeners"]
@@ -150,7 +154,7 @@ class Layout:
             **SMALL,
             **QUIET,
             **{f"{topic}.replication.factor": replication for topic in INTERNAL_TOPICS},
-            "controller.quorum.bootstrap.servers": self.controller_address,
+            "controller.quorum.bootstrap.servers": ",".join(self.controller_addresses.values()),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
             "broker.session.timeout.ms": str(session),

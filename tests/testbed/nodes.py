@@ -37,6 +37,7 @@ class Wish:
 
     release: Release
     brokers: int
+    controllers: int
     elr: bool | None
     racks: Mapping[int, str]
     session_timeout: float
@@ -51,7 +52,7 @@ class Wish:
 
 
 class Nodes:
-    """A controller and its brokers, started by `start`; `close` ends what runs and removes a temporary folder."""
+    """Controllers and brokers, started by `start`; `close` ends what runs and removes a temporary folder."""
 
     def __init__(self, wish: Wish) -> None:
         self._wish = wish
@@ -71,7 +72,7 @@ class Nodes:
             self._stack = stack.pop_all()
 
     def __getitem__(self, number: int) -> Node:
-        """The node of a broker, or of the CONTROLLER; KeyError if there is none."""
+        """The node of a broker or a controller; KeyError if there is none."""
         return self._nodes[number]
 
     @property
@@ -81,15 +82,17 @@ class Nodes:
 
     @property
     def processes(self) -> tuple[int, ...]:
-        """The process ids of the controller and the brokers, as far as they live."""
+        """The process ids of controllers and brokers, as far as they live."""
         return tuple(pid for node in self._nodes.values() if (pid := node.pid) is not None)
 
     def start(self) -> None:
         """Formats and starts everything; does not wait for it."""
-        properties = self.layout.controller_properties(self.data(CONTROLLER))
-        controller = self._prepared(CONTROLLER, properties, HEAP)
-        self._format_controller(controller.program.home)
-        controller.start()
+        voters = ",".join(f"{each}@{address}:{new_id()}" for each, address in self.layout.controller_addresses.items())
+        for number in self.layout.controller_addresses:
+            properties = self.layout.controller_properties(number, self.data(number))
+            controller = self._prepared(number, properties, HEAP)
+            self._format_controller(controller.program.home, voters)
+            controller.start()
         for broker in self.layout.brokers:
             node = self._prepared(broker, self.layout.broker_properties(broker, self.data(broker)), self._wish.heap)
             format_broker(self.data(broker), self.layout.cluster_id, broker)
@@ -129,7 +132,7 @@ class Nodes:
     def _planned(self, ports: Ports, stack: ExitStack) -> Layout:
         return Layout(
             cluster_id=new_id(),
-            controller_port=ports.take(),
+            controller_ports={CONTROLLER + number: ports.take() for number in range(self._wish.controllers)},
             listeners={broker: self._listeners(broker, ports, stack) for broker in range(1, self._wish.brokers + 1)},
             racks=self._wish.racks,
             session_timeout=self._wish.session_timeout,
@@ -158,25 +161,25 @@ class Nodes:
         return found
 
     def _prepared(self, number: int, properties: Mapping[str, str], heap: int) -> Node:
-        name = "the controller" if number == CONTROLLER else f"broker {number}"
+        controls = number in self.layout.controller_addresses
+        name = f"controller {number}" if controls else f"broker {number}"
         home = self.folder / f"node-{number}"
         home.mkdir(parents=True)
         write_properties(home / "server.properties", properties)
         command = self._java.command(home, heap, "kafka.Kafka", str(home / "server.properties"))
-        environment = {**self._java.environment, **({} if number == CONTROLLER else self._wish.environment)}
+        environment = {**self._java.environment, **({} if controls else self._wish.environment)}
         self._nodes[number] = Node(Program(name, home, command, environment), self._guard)
         return self._nodes[number]
 
-    def _format_controller(self, home: Path) -> None:
+    def _format_controller(self, home: Path, voters: str) -> None:
         elr = self._wish.elr
         features = {ELR: int(elr)} if elr is not None and self._wish.release.elr else {}
         layout = self.layout
-        if layout.host == HOST:
-            port = layout.controller_port
+        if layout.host == HOST and self._wish.controllers == 1:
+            port = layout.controller_ports[CONTROLLER]
             formatting.format_controller(self._java, self.data(CONTROLLER), layout.cluster_id, port, features)
         else:
-            voter = f"{CONTROLLER}@{layout.controller_address}:{new_id()}"
-            self._java.format_controller(home, layout.cluster_id, voter, features)
+            self._java.format_controller(home, layout.cluster_id, voters, features)
 
     def _end(self) -> None:
         for node in self._nodes.values():

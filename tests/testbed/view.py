@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from testbed import metadata, replicas
-from testbed.layout import CONTROLLER, INTERNAL
+from testbed.layout import INTERNAL
 from testbed.metadata import PartitionState
 from testbed.node import State
 from testbed.nodes import Nodes
@@ -78,13 +78,31 @@ class View:
 
     def wait_until_all_know(self) -> None:
         """Until every running broker has applied what the controller has by now."""
-        address = self._nodes.layout.controller_address
-        current = self.wait_until("the controller leads", lambda: metadata.committed(address), lambda _: True)
+        current = self.wait_until("a controller leads", self.committed, lambda _: True)
         self.wait_until(
             f"all brokers have applied the metadata up to {current}",
             lambda: {broker: metadata.applied(self.address(broker)) for broker in self._nodes.running},
             lambda seen: all(offset >= current for offset in seen.values()),
         )
+
+    def committed(self) -> int:
+        """The offset of the last committed record, by the controller that leads; ConnectionError while none does."""
+        return self.leading_controller()[1]
+
+    def leading_controller(self) -> tuple[int, int]:
+        """Its number, and what it has committed; ConnectionError while none leads."""
+        seen: dict[int, str] = {}
+        for number, address in self._controllers().items():
+            try:
+                return number, metadata.committed(address)
+            except (OSError, Refused) as trouble:
+                seen[number] = str(trouble)
+        raise ConnectionError(f"no controller leads: {seen}")
+
+    def _controllers(self) -> dict[int, str]:
+        """Those that run, with their addresses."""
+        addresses = self._nodes.layout.controller_addresses
+        return {each: addresses[each] for each in addresses if self._nodes[each].state is State.RUNNING}
 
     def _caught_up(self) -> str:
         """A broker that was just thawed or started tells yesterday's news as if it were today's: pick another one.
@@ -93,8 +111,7 @@ class View:
         """
         if not self._nodes.running:
             raise RuntimeError("no broker is running: nobody to ask")
-        controlled = self._nodes[CONTROLLER].state is State.RUNNING
-        current = metadata.committed(self._nodes.layout.controller_address) if controlled else -1
+        current = self.committed() if self._controllers() else -1
         seen: dict[int, int | str] = {}
         for broker in self._nodes.running:
             try:
