@@ -13,7 +13,7 @@ from kafka_recovery.simulator.histories.scenario import Fault, Kind, Scenario, T
 from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 
-PINNED = 5, "c26010259cc6bcd4a8817f4fe03d689d304cd4edb0a43ba8db642013651c627e"
+PINNED = 6, "00d273af01c5e5090e62d8dda48d50d264ec70735266fa09c670c49c5ad023a2"
 """The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here."""
 
 

@@ -25,7 +25,8 @@ _BACK = {Kind.FREEZE: Kind.THAW, Kind.ISOLATE: Kind.HEAL}
 class Incident:
     """What happens to a partition, and what is written for its sake. `alone`: since when nothing else is written.
 
-    `elr`: without eligible leader replicas it would be none; `bounds`: nor without what bounds a loss.
+    `elr`: without eligible leader replicas it would be none; `bounds`: nor without what bounds a loss. `raises`:
+    min.insync.replicas is raised from 1 while its leader's metadata are behind.
     """
 
     partition: str
@@ -35,6 +36,7 @@ class Incident:
     alone: float | None = None
     elr: bool = False
     bounds: bool = False
+    raises: bool = False
 
     def of(self, topic: Topic) -> bool:
         """Whether the partition is one of this topic's."""
@@ -161,6 +163,22 @@ class Incidents:
         faults += [Fault(back, Kind.ISOLATE, eligible, upon=upon, lasting=lasting)]
         faults += [Fault(back, Kind.THAW, eligible, upon=upon, later=1.0 if upon else 0.0)]
         return Incident(f"{known[0].name}-0", known[0].assignments[0], tuple(faults), elr=True)
+
+    def raised(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
+        """A leader that applies a raised min.insync.replicas late is soon alone, and acknowledges by the old value.
+
+        It learns of its ISR by the answers to its own requests: what the controllers write reaches it too late. The
+        others were cut off from it alone, and go on as the processes that they were.
+        """
+        name, replicas = self._partition(topics)
+        leader, *followers = replicas
+        faults = [
+            Fault(2.5, Kind.LAG, leader, delay=40.0),
+            Fault(2.8, Kind.MIN_ISR, partition=name, count=min(2, len(replicas))),
+            *(Fault(self._moment(3, 3.5), Kind.CUT, broker, other=leader, lasting=fallen) for broker in followers),
+            Fault(fallen, self.chance.choice((Kind.KILL, Kind.CRASH)), leader),
+        ]
+        return Incident(name, replicas, tuple(faults), raises=True)
 
     def _moving(self, topics: tuple[Topic, ...], fallen: float) -> Incident:
         """The same as ever, while the partition is being moved to another broker."""

@@ -54,6 +54,8 @@ class Kind(StrEnum):
     THAW = "thaw"
     SLOW = "slow"
     """All that a broker sends takes `delay` seconds longer."""
+    LAG = "lag"
+    """A broker applies what the controllers write `delay` seconds late (a busy metadata thread)."""
     CUT = "cut"
     """What `broker` sends to `other` is lost; the other direction is not."""
     ISOLATE = "isolate"

@@ -41,7 +41,7 @@ _OF_A_BROKER = frozenset(
     {
         Kind.KILL, Kind.START, Kind.STOP, Kind.CRASH, Kind.REPLACE_DISK, Kind.FREEZE, Kind.THAW, Kind.SLOW, Kind.CUT,
         Kind.ISOLATE, Kind.HIDE, Kind.LOG_DIR, Kind.MUTE, Kind.DEAF, Kind.STALL, Kind.NAMELESS,
-        Kind.SHARED, Kind.MISREPORT,
+        Kind.SHARED, Kind.MISREPORT, Kind.LAG,
     }
 )  # fmt: skip
 _SCENARIO = TypeAdapter(Scenario)
@@ -233,7 +233,7 @@ def _out_of_range(scenario: Scenario) -> Iterator[tuple[Path, str]]:
         checks += [
             (("faults", place, "at"), fault.at, 0, scenario.quiet_at),
             (("faults", place, "later"), fault.later, 0, _LONGEST),
-            (("faults", place, "delay"), fault.delay if fault.kind is Kind.SLOW else None, 0, _LONGEST),
+            (("faults", place, "delay"), fault.delay if fault.kind in (Kind.SLOW, Kind.LAG) else None, 0, _LONGEST),
             (
                 ("faults", place, "delay"),
                 fault.delay if fault.kind is Kind.JUMP else None,

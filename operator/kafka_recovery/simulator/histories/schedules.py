@@ -29,8 +29,11 @@ from kafka_recovery.simulator.histories.scenario import (
 from kafka_recovery.simulator.histories.wires import SHARE, Wires
 from kafka_recovery.simulator.model.settings import Settings
 
-VERSION = 5
+VERSION = 6
 """What a seed means: raised whenever the same seed would draw another scenario than before."""
+
+_STREAM = 5
+"""What chance is made from beside the seed: the version in which all seeds were drawn anew."""
 
 _RIVALS = 0.05
 """How many of all histories are about two machines at one partition."""
@@ -41,13 +44,16 @@ _ALIKE = 0.4
 _TAKEN_OVER = 10
 """One history of so many is about a run that takes over from a killed one."""
 
+_RAISED, _RAISED_FIRST = 20, 18
+"""One history of so many, and the first of them, is about a minimum that is raised before its leader knows."""
+
 _MOST_SEEDS = 1_000_000
 _STEPS = (40, 100, 150, 250)
 """An engine's run seldom takes more IO steps than the last of these."""
 
 
 def seeds(text: str) -> tuple[int, ...]:
-    """`200`, `40..60` (without the last), or either with the version that drew them: `v5:40..60`.
+    """`200`, `40..60` (without the last), or either with the version that drew them: `v6:40..60`.
 
     Raises InvalidDocument, also for seeds of another version: they would draw other histories.
     """
@@ -65,7 +71,7 @@ def seeds(text: str) -> tuple[int, ...]:
 
 
 def the_seed(text: str) -> int:
-    """One seed, `17` or `v5:17`. Raises InvalidDocument as `seeds` does."""
+    """One seed, `17` or `v6:17`. Raises InvalidDocument as `seeds` does."""
     form = re.fullmatch(r"(v\d{1,9}:)?(\d{1,9})", text, re.ASCII)
     if form is None:
         raise InvalidDocument(f"--seed {text!r}: give the seed of one history (17, or v{VERSION}:17)")
@@ -81,7 +87,7 @@ def _same_version(said: str, version: str | None) -> None:
 
 def draw(seed: int) -> Scenario:
     """The scenario of this seed, always the same one for one VERSION."""
-    return _Draw(random.Random(f"{VERSION}/{seed}")).scenario(seed)
+    return _Draw(random.Random(f"{_STREAM}/{seed}")).scenario(seed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +106,11 @@ class _Draw:
         quiet = called + chance.uniform(60, 110)
         incidents = Incidents(chance, brokers)
         incident = incidents.contested(topics, fallen) if rivals else incidents.drawn(topics, fallen, called)
-        if incident.bounds:
-            topics = tuple(replace(topic, min_isr=2) if incident.of(topic) else topic for topic in topics)
+        if seed % _RAISED == _RAISED_FIRST:
+            incident = Incidents(random.Random(f"raised/{_STREAM}/{seed}"), brokers).raised(topics, fallen)
+        if incident.bounds or incident.raises:
+            at_first = 1 if incident.raises else 2
+            topics = tuple(replace(topic, min_isr=at_first) if incident.of(topic) else topic for topic in topics)
         runs = self._rivals(called) if rivals else self._engines(called, quiet)
         if seed % _TAKEN_OVER == _TAKEN_OVER - 1:
             runs = self._taken_over(called)
@@ -119,16 +128,16 @@ class _Draw:
         ]
         if seed % SHARE == 0:
             partitions = tuple(f"{topic.name}-{index}" for topic in topics for index in range(len(topic.assignments)))
-            wires = Wires(random.Random(f"wires/{VERSION}/{seed}"), brokers, partitions)
+            wires = Wires(random.Random(f"wires/{_STREAM}/{seed}"), brokers, partitions)
             faults += wires.drawn(called, engines[0].at, quiet)
         return Scenario(
             SCENARIOS,
             seed,
             brokers,
             topics,
-            elr=settings.fenced_listed and (incident.elr or chance.random() < 0.5),
+            elr=settings.fenced_listed and not incident.raises and (incident.elr or chance.random() < 0.5),
             driver=Driver.DESIGNATED if chance.random() < 0.1 else Driver.ASSIGNMENT_ORDER,
-            knows_history=chance.random() < 0.5 or incident.bounds,
+            knows_history=chance.random() < 0.5 or incident.bounds or incident.raises,
             witnessed=chance.choice((None, 0.5, 5.0)),
             rules=self._by_length() if incident.bounds else self._rules(),
             within=chance.choice((None, None, 15.0, 30.0, 90.0)),
@@ -229,7 +238,7 @@ class _Draw:
 
     def _taken_over(self, called: float) -> Iterator[EngineRun]:
         """A run is killed in its first wave or soon after, and the next one finds what it left."""
-        chance = random.Random(f"taken over/{VERSION}/{called}")
+        chance = random.Random(f"taken over/{_STREAM}/{called}")
         at = self._moment(called, called)
         yield EngineRun(at, kill_at=chance.randint(60, 160), thinking=0.0, whole_cluster=True)
         yield EngineRun(round(at + chance.uniform(4, 15), 2), thinking=0.0, whole_cluster=True)

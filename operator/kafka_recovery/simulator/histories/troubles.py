@@ -87,17 +87,17 @@ class Troubles:
         kafka = self.kafka
         self._mend_network()
         kafka.grants.allow_everything()
-        for honest in kafka.brokers.values():
-            honest.misreports = 0
+        for broker in kafka.brokers.values():
+            broker.misreports, broker.metadata_lag = 0, 0.0
         kafka.thaw_controller()
         kafka.start_controller()
         self._wish(suspended=False, authority="Automatic")
-        for broker in kafka.brokers:
-            if broker in self.scenario.lost:
-                kafka.host_crash(broker)
+        for id in kafka.brokers:
+            if id in self.scenario.lost:
+                kafka.host_crash(id)
                 continue
-            kafka.thaw(broker)
-            kafka.start(broker)
+            kafka.thaw(id)
+            kafka.start(id)
         for machine in map(self.machine, self.scenario.machines):
             machine.disk.full = False
 
@@ -140,6 +140,12 @@ class Troubles:
         self.slowed.add(broker)
         self.kafka.slow(broker, fault.delay)
         self._later(fault, lambda: self.kafka.slow(broker, 0))
+
+    def _lag(self, broker: BrokerId, fault: Fault) -> None:
+        it = self.kafka.brokers[broker]
+        it.metadata_lag = fault.delay
+        self.kafka.note(it.node.title, f"applies metadata {fault.delay} s late")
+        self._later(fault, lambda: setattr(it, "metadata_lag", 0.0))
 
     def _cut(self, broker: BrokerId, fault: Fault) -> None:
         other = fault.other
@@ -327,6 +333,7 @@ _ON_A_BROKER: dict[Kind, Callable[[Troubles, BrokerId, Fault], object]] = {
     Kind.FREEZE: Troubles._freeze,
     Kind.THAW: lambda it, broker, fault: it.kafka.thaw(broker),
     Kind.SLOW: Troubles._slow,
+    Kind.LAG: Troubles._lag,
     Kind.CUT: Troubles._cut,
     Kind.ISOLATE: Troubles._isolate,
     Kind.HIDE: Troubles._hide,

@@ -62,6 +62,7 @@ class Broker:
         self.starts = 0
         self.is_open = False
         self.misreports = 0
+        self.metadata_lag = 0.0
         self._opened_at = 0.0
         self._lags: list[tuple[float, float]] = []
         self.dead_directories: frozenset[TopicPartition] = frozenset()
@@ -123,7 +124,13 @@ class Broker:
         self.node.stop()
 
     def metadata(self, end: int) -> None:
-        """The metadata log reaches to `end`: apply what is new."""
+        """The metadata log reaches to `end`: apply what is new, once there is time for it."""
+        if self.metadata_lag > 0:
+            self.node.after(self.metadata_lag, partial(self._apply_up_to, end))
+        else:
+            self._apply_up_to(end)
+
+    def _apply_up_to(self, end: int) -> None:
         if end <= self.applied or not self._recovered:
             return
         self._note_lag()

@@ -17,7 +17,7 @@ from kafka_recovery.simulator.histories.facts import LAST, Asked, Held, is_engin
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
 from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, after, cause_of, somebody_interfered
-from kafka_recovery.simulator.histories.scenario import Scenario
+from kafka_recovery.simulator.histories.scenario import Kind, Scenario
 from kafka_recovery.simulator.host.weather import WireFault
 
 GUARDS = (
@@ -57,6 +57,7 @@ EVENTS = (
     "a class was proven and carried out",
     "a bound was proven",
     "a proven class met a loss that it allows",
+    "an election after a minimum was raised that the last leader had not applied",
     "another than the designated one was elected",
     "an elected leader lost its leadership while it was verified",
     "another admin elected uncleanly during a run",
@@ -87,7 +88,7 @@ MARKS: tuple[str, ...] = (
 def marks(story: Chronicle, scenario: Scenario) -> frozenset[str]:
     """The marks that a history reaches."""
     found = {
-        *_crashes(story), *_doubts(story), *_plans(story, scenario), *_wishes(story), *_elections(story),
+        *_crashes(story), *_doubts(story), *_plans(story, scenario), *_wishes(story), *_elections(story, scenario),
         *_evidence(story), *_orders(story), *_words(story), *_last_looks(story),
         *(f"wire: {fault}" for fault in story.struck),
     }  # fmt: skip
@@ -171,7 +172,9 @@ def _wishes(story: Chronicle) -> Iterator[str]:
                 yield "an election after owners had changed their minds"
 
 
-def _elections(story: Chronicle) -> Iterator[str]:
+def _elections(story: Chronicle, scenario: Scenario) -> Iterator[str]:
+    late = any(fault.kind is Kind.LAG for fault in scenario.faults)
+    raised = {fault.partition for fault in scenario.faults if late and fault.kind is Kind.MIN_ISR}
     for held in story.held:
         during = any(ran.began < held.at < ran.ended for ran in story.ran)
         if not is_engine(held.by):
@@ -182,6 +185,8 @@ def _elections(story: Chronicle) -> Iterator[str]:
             continue
         if held.lost:
             yield "an election lost acknowledged records"
+        if str(held.id) in raised:
+            yield "an election after a minimum was raised that the last leader had not applied"
         asked = next((a for a in reversed(story.asked) if _asked_for(a, held.by, held.at) and _names(a, held)), None)
         request = next((b for b in asked.requests if b.id == held.id), None) if asked else None
         if asked is None or request is None:
