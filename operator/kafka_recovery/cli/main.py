@@ -15,6 +15,9 @@ from kafka_recovery.cli.fleet import trying
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.options import (
     AllOffline,
+    Attest,
+    AttestFor,
+    AttestReason,
     BootstrapController,
     BootstrapServer,
     CommandConfig,
@@ -97,6 +100,9 @@ def plan(
     all_offline_partitions: AllOffline = False,
     partition: Partitions = None,
     path_to_json_file: PartitionFile = None,
+    attest: Attest = None,
+    attest_reason: AttestReason = None,
+    attest_for: AttestFor = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", metavar="FILE", help="Write the plan to this new file, to be executed later."),
@@ -108,11 +114,13 @@ def plan(
 ) -> None:
     """Decide what to do, and why. Changes nothing."""
     from kafka_recovery.cli.cluster import looking
+    from kafka_recovery.cli.terminal.inputs import Attesting
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
+    attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
-    run(lambda _: looking.plan(context.obj, target, policy, which, out, output, exit_code))
+    run(lambda _: looking.plan(context.obj, target, policy, which, out, output, exit_code, attesting))
 
 
 @app.command()
@@ -136,6 +144,9 @@ def explain(
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
+    attest: Attest = None,
+    attest_reason: AttestReason = None,
+    attest_for: AttestFor = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -144,10 +155,12 @@ def explain(
     Each replica, its rank, what it lacks, and what may be lost. Changes nothing.
     """
     from kafka_recovery.cli.cluster import looking
+    from kafka_recovery.cli.terminal.inputs import Attesting
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
-    run(lambda _: looking.explain(context.obj, target, policy, partition, plan, journal, output))
+    attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
+    run(lambda _: looking.explain(context.obj, target, policy, partition, plan, journal, output, attesting))
 
 
 @app.command()
@@ -189,6 +202,9 @@ def execute(
     driver: DriverOption = Driver.AUTO,
     replica_log_info_api_key: ReplicaLogInfoKey = None,
     policy: PolicyFile = None,
+    attest: Attest = None,
+    attest_reason: AttestReason = None,
+    attest_for: AttestFor = None,
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
@@ -200,10 +216,16 @@ def execute(
     """
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
+    from kafka_recovery.cli.terminal.inputs import Attesting
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
-    run(lambda stop: changing.execute(Site(context.obj, target, journal, output, stop), file, approve, policy))
+    attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
+    run(
+        lambda stop: changing.execute(
+            Site(context.obj, target, journal, output, stop), file, approve, policy, attesting
+        )
+    )
 
 
 @app.command()
@@ -221,6 +243,9 @@ def recover(
     all_offline_partitions: AllOffline = False,
     partition: Partitions = None,
     path_to_json_file: PartitionFile = None,
+    attest: Attest = None,
+    attest_reason: AttestReason = None,
+    attest_for: AttestFor = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
     """Plan, ask for approval, elect, verify.
@@ -229,13 +254,17 @@ def recover(
     """
     from kafka_recovery.cli.cluster import changing, looking
     from kafka_recovery.cli.cluster.changing import Site
+    from kafka_recovery.cli.terminal.inputs import Attesting
 
     target = _target(bootstrap_server, command_config, expect_cluster_id, driver, replica_log_info_api_key)
     target = target.reading_at(bootstrap_controller, controller_config)
+    attesting = Attesting(tuple(attest or ()), attest_reason, attest_for)
     which = looking.Which(all_offline_partitions, tuple(partition or ()), path_to_json_file)
 
     async def recovered(stop: Interrupts) -> ExitCode:
-        return await changing.recover(Site(context.obj, target, journal, output, stop), policy, which.wanted())
+        return await changing.recover(
+            Site(context.obj, target, journal, output, stop), policy, which.wanted(), attesting
+        )
 
     run(recovered)
 

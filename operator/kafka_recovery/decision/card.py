@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kafka_recovery.decision.attesting import attested_lost, told
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk
@@ -59,7 +60,7 @@ class Card:
 def card(plan: Plan, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
     return Card(
-        (*_offline(plan, over=over), *in_brief(plan), *_reasons_below(plan)),
+        (*_offline(plan, over=over), *told(plan.evidence), *in_brief(plan), *_reasons_below(plan)),
         None if over else _choice(plan),
         sum(partition.leader is None for partition in plan.evidence.partitions),
         tuple(_glances(plan, costs(plan))),
@@ -82,7 +83,7 @@ def in_brief(plan: Plan) -> Iterator[str]:
     yield from _elects(elections)
     yield from _proven([decision for decision, _ in elections])
     yield from _left_alone(plan)
-    yield from _empty_leaders(elections)
+    yield from _empty_leaders(elections, attested_lost(plan.evidence.cluster))
     if elections:
         yield in_a_line(plan, costs(plan))
 
@@ -92,7 +93,7 @@ Elections = Sequence[tuple[Decision, PartitionEvidence]]
 
 def at_the_prompt(plan: Plan) -> tuple[str, ...]:
     """What is told once more to a person who is about to say yes: the card may have scrolled away."""
-    return *_choice(plan).sentences(), in_a_line(plan, costs(plan))
+    return *told(plan.evidence), *_choice(plan).sentences(), in_a_line(plan, costs(plan))
 
 
 def _elections(plan: Plan) -> Elections:
@@ -188,7 +189,7 @@ def _reasons_below(plan: Plan) -> Iterator[str]:
         yield "Why not: the reasons stand below."
 
 
-def _empty_leaders(elections: Elections) -> Iterator[str]:
+def _empty_leaders(elections: Elections, lost: frozenset[BrokerId]) -> Iterator[str]:
     """Whoever reads `log end 0` at night may not see what it means."""
     empty: dict[BrokerId, list[PartitionEvidence]] = {}
     for decision, partition in elections:
@@ -196,7 +197,7 @@ def _empty_leaders(elections: Elections) -> Iterator[str]:
         if copy is not None and is_empty(copy.log):
             empty.setdefault(copy.broker, []).append(partition)
     for leader, found in sorted(empty.items()):
-        others = _brokers(sorted({broker for partition in found for broker in away(partition)}), "or")
+        others = _brokers(sorted({broker for partition in found for broker in away(partition)} - lost), "or")
         better = f" See first whether {others} can be started with its own disk, and plan again." if others else ""
         yield (
             f"EMPTY: broker {leader}, which this plan elects, holds no record of "

@@ -93,15 +93,15 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
             if (
                 (replica.log is None)
                 and ((replica.problem.code if replica.problem is not None else None) == "LogDirOffline")
-                and replica.broker in index.alive
+                and replica.broker in index.required
             ):
                 return Reason("LogDirOffline", refusals.not_on_a_failed_disk.explain(replica, partition, rule, index))
-            if (replica.log is None) and replica.broker in index.alive:
+            if (replica.log is None) and replica.broker in index.required:
                 return Reason("LiveReplicaUnmeasured", refusals.not_silent.explain(replica, partition, rule, index))
             if (
                 (replica.log is not None)
                 and replica.log.answered_under != partition.leader_epoch
-                and replica.broker in index.alive
+                and replica.broker in index.required
             ):
                 return Reason(
                     "ReplicaOnOldEpoch", refusals.comparably_promised.explain(replica, partition, rule, index)
@@ -112,7 +112,7 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
                     ((replica.log.epochs is None) and (rule.candidate_order == "EpochFirst"))
                     or ((replica.log.epochs is None) and (rule.candidate_order == "LeastLoss"))
                 )
-                and replica.broker in index.alive
+                and replica.broker in index.required
             ):
                 return Reason(
                     "EpochVectorUnreadable", refusals.comparably_ranked.explain(replica, partition, rule, index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.checks import is_alive, is_back
 from kafka_recovery.decision.subjects import Counts
 from kafka_recovery.domain.evidence import Broker, ClusterState
@@ -47,6 +48,7 @@ class ClusterIndex:
     """The cluster around a partition.
 
     `alive`: registered and not fenced, as the controller sees it. `back`: alive or answering us, so about to be.
+    `required`: alive, so that their silence blocks. Both are without brokers whose disk was attested lost.
     `listed`: those that may be registered, as far as the cluster tells.
     """
 
@@ -54,6 +56,7 @@ class ClusterIndex:
     brokers: Mapping[BrokerId, Broker]
     alive: frozenset[BrokerId]
     back: frozenset[BrokerId]
+    required: frozenset[BrokerId]
     listed: frozenset[BrokerId]
     rejected: Mapping[BrokerId, Rejection | None]
     rules: Mapping[str, Rule | None]
@@ -67,12 +70,13 @@ def index_of(cluster: ClusterState, policy: Policy, broker_guard: Callable[[Brok
     rejected = Rejected(lambda id_: broker_guard(brokers.get(id_) or unknown_broker(id_)))
     listed = frozenset(id_ for id_, broker in brokers.items() if broker.registered is not False)
     counts = _counts(cluster, len(alive))
-    return ClusterIndex(cluster, brokers, alive, back(cluster), listed, rejected, Rules(policy), counts)
+    required = alive - attested_lost(cluster)
+    return ClusterIndex(cluster, brokers, alive, back(cluster), required, listed, rejected, Rules(policy), counts)
 
 
 def back(cluster: ClusterState) -> frozenset[BrokerId]:
-    """The brokers that are alive as the controller sees it, or answer us, so are about to be."""
-    return frozenset(broker.id for broker in cluster.brokers if is_back(broker))
+    """The brokers that are alive as the controller sees it, or answer us, so are about to be: their disks with them."""
+    return frozenset(broker.id for broker in cluster.brokers if is_back(broker)) - attested_lost(cluster)
 
 
 def _counts(cluster: ClusterState, alive: int) -> Counts:

@@ -157,5 +157,8 @@ ALWAYS = All()
 ALIVE = Brokers("alive", All(Holds("broker.registered"), Not(Holds("broker.fenced"))))
 """As the controller sees it: it may lead."""
 
+REQUIRED = Brokers("required", ALIVE.condition)
+"""Whose silence blocks. A look may leave out some of them, and of `BACK`: those whose disk a person attested lost."""
+
 BACK = Brokers("back", Either(Holds("broker.reachable"), ALIVE.condition))
 """Alive, or about to be: it answers us."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from kafka_recovery.decision.attesting import told
 from kafka_recovery.decision.checks import broker_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Ranking, rank
@@ -54,6 +55,7 @@ class Explanation:
     after the plan was made, and what that means for these brokers; then `starting` and `would_change` are empty.
     `history`: what is known of the ISR since all replicas were in sync; empty if nothing is.
     `either_way`: what this choice deletes, and what each other candidate would; then what nobody could read.
+    `attested`: what a person said of its brokers; that which does not count first.
     """
 
     id: TopicPartition
@@ -71,6 +73,7 @@ class Explanation:
     would_change: tuple[str, ...]
     starting: tuple[str, ...]
     since: tuple[str, ...]
+    attested: tuple[str, ...]
 
 
 def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None) -> Explanation:
@@ -106,6 +109,7 @@ def explain(plan: Plan, topic_partition: TopicPartition, led: Led | None = None)
         would_change=() if led else tuple(_would_change(decision, partition, ranking)),
         starting=() if led or partition.leader is not None else tuple(before_an_election(partition)),
         since=tuple(_since(partition, led)),
+        attested=tuple(told(plan.evidence, partition.assignment)),
     )
 
 

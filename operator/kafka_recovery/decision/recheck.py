@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from kafka_recovery.decision.attesting import attested, no_longer
 from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, back, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.loss import BEST_FIRST, classify, takes_more
 from kafka_recovery.decision.present_order import elects, passed_over
 from kafka_recovery.decision.returns import if_intact
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerEpoch, BrokerId, TopicPartition
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
@@ -47,11 +49,21 @@ def before(plan: Plan) -> dict[TopicPartition, Before]:
 class LastLook:
     """Holds decisions to what was seen last; what their partitions share is worked out once.
 
-    `designated`: the orders of those that are held to it have been set by their plan.
+    `designated`: the orders of those that are held to it have been set by their plan. `attestations`: those that
+    counted when it was made.
     """
 
-    def __init__(self, fresh: Evidence, policy: Policy, *, designated: bool = False) -> None:
+    def __init__(
+        self,
+        fresh: Evidence,
+        policy: Policy,
+        *,
+        designated: bool = False,
+        attestations: Sequence[Attestation] = (),
+    ) -> None:
+        fresh = attested(fresh, attestations)
         self._fresh = fresh
+        self._attestations = attestations
         self._designated = designated
         self._partitions = {partition.id: partition for partition in fresh.partitions}
         around = index_of(fresh.cluster, policy, broker_objection)
@@ -72,7 +84,8 @@ class LastLook:
                 return reason
         if self._fresh.cluster.designated_elections != planned.by_request:
             return _another_driver(decision, planned)
-        return _judged(decision, planned, partition, self._around, self._obstacle)
+        void = no_longer(planned.partition, self._attestations, self._fresh)
+        return void or _judged(decision, planned, partition, self._around, self._obstacle)
 
 
 def stands_still(evidence: Evidence, policy: Policy) -> Reason | None:

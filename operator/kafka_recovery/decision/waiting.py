@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
 from kafka_recovery.decision.loss import visible_lacks
@@ -63,10 +64,11 @@ def elect_or_wait(plan: Plan) -> Choice:
     led = [each for each in plan.evidence.partitions if each.leader is not None]
     otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
-    stopped_first = _stop_first(leaderless, plan.evidence.cluster)
+    cluster = plan.evidence.cluster
+    stopped_first, lost = _stop_first(leaderless, cluster), attested_lost(cluster)
     return Choice(
         (*stopped_first, *_nothing_better(len(proven), len(leaderless)), *bugs),
-        (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise, led)),
+        (*_reconnect_first(waiting, cluster, otherwise), *_start_first(waiting, otherwise, led, lost)),
         tuple(_never(leaderless)),
     )
 
@@ -136,9 +138,13 @@ def _fenced_members(partition: PartitionEvidence, cluster: ClusterState) -> Iter
 
 
 def _start_first(
-    waiting: Sequence[PartitionEvidence], otherwise: str, led: Sequence[PartitionEvidence]
+    waiting: Sequence[PartitionEvidence],
+    otherwise: str,
+    led: Sequence[PartitionEvidence],
+    lost: frozenset[BrokerId],
 ) -> Iterator[Question]:
-    ordered = list(_by_gain(waiting))
+    """`lost`: whose disk was attested lost, so that nobody has to ask."""
+    ordered = list(_by_gain(waiting, lost))
     if not ordered:
         return
     (first, gain), *others = ordered
@@ -149,7 +155,7 @@ def _start_first(
         f"Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. Nothing acknowledged with "
         f"acks=all is lost by that{raised}."
     )
-    also = sorted({broker for each in waiting for broker in away(each)} - {first})
+    also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next(others, otherwise, also)}. Nothing of broker {first} can be waited for."
     unknown = ("Nobody can say yet", "find it out before anybody else is elected.")
     if any(has_failed_disk(each, first) for each in its):
@@ -228,12 +234,12 @@ def _returning(partition: PartitionEvidence) -> frozenset[BrokerId]:
     return frozenset(elected_by_kafka(partition)).intersection(away(partition))
 
 
-def _by_gain(waiting: Sequence[PartitionEvidence]) -> Iterator[tuple[BrokerId, int]]:
+def _by_gain(waiting: Sequence[PartitionEvidence], lost: frozenset[BrokerId]) -> Iterator[tuple[BrokerId, int]]:
     """Who brings back most partitions, then who brings back most of the rest, until none is left that can come back.
 
     Among equals who surely lacks nothing on most of them.
     """
-    left = Counter(brokers for each in waiting if (brokers := _returning(each)))
+    left = Counter(brokers for each in waiting if (brokers := _returning(each) - lost))
     lacking = Counter(broker for each in waiting for broker in _returning(each) if may_lack(each, broker))
     while left:
         gains: Counter[BrokerId] = Counter()

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import NamedTuple
 
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.history import PartitionHistory
 from kafka_recovery.domain.ids import (
     BrokerEpoch,
@@ -205,6 +206,7 @@ class ClusterState:
     `as_of`: the partitions' metadata are at least this new; it was read before they were. None: the broker did not say.
     `committed`: what the active controller said to have committed; None: it did not say, or there is none.
     `history_problem`: why the controllers' metadata log told no history; None: it did, or was not asked for.
+    `attestations`: what a person said of brokers before this look; each that does not count in it says why.
     """
 
     cluster_id: str
@@ -219,6 +221,7 @@ class ClusterState:
     as_of: MetadataOffset | None = None
     committed: MetadataOffset | None = None
     history_problem: Reason | None = None
+    attestations: tuple[Attestation, ...] = ()
 
     @property
     def releases(self) -> tuple[str, ...]:

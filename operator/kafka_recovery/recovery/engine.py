@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
+from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.planner import Designated, Ranking, decide
 from kafka_recovery.decision.recheck import stands_still
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import TopicPartition
@@ -107,17 +109,23 @@ class Engine:
         return decide(evidence, policy, designated=designated or {})
 
     async def recover(
-        self, scope: Scope, designated: Designated | None = None, ranked: Ranking | None = None
+        self,
+        scope: Scope,
+        designated: Designated | None = None,
+        ranked: Ranking | None = None,
+        attestations: Sequence[Attestation] = (),
     ) -> Report:
         """The whole way, until each partition of the scope has an outcome. `ranked`: as in `decide`.
 
         Partitions that the cluster changed meanwhile go back to deciding: a new plan, a new approval. Assignment orders
-        that an earlier run left behind are put back first: a plan would take them for the original ones.
+        that an earlier run left behind are put back first: a plan would take them for the original ones. Each look is
+        held against the `attestations` again.
         """
         session = self._begin()
         session.left_behind = await self._end_earlier_runs(session, await self._unfinished())
         evidence = await self._gather(scope)
         while True:
+            evidence = attested(evidence, attestations)
             plan = await self._decide(evidence, designated or {}, ranked or {}, session)
             try:
                 again = await self._execution.carry_out(plan, session)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from kafka_recovery.decision.attesting import standing
 from kafka_recovery.decision.recheck import Before, LastLook
 from kafka_recovery.domain.election import (
     Answer,
@@ -261,7 +262,7 @@ class WaveSteps:
             run.min_isr = read.get(run.id) or run.min_isr
         changed: dict[TopicPartition, Reason] = {}
         for under in (policy,) if policy == self.plan.policy else (policy, self.plan.policy):
-            last = LastLook(fresh, under, designated=designated)
+            last = LastLook(fresh, under, designated=designated, attestations=standing(self.plan.evidence.cluster))
             reasons = {r.id: last.difference(r.decision, self.planned[r.id]) for r in runs}
             changed = {id: reason for id, reason in reasons.items() if reason is not None} | changed
         return changed

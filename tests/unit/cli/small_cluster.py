@@ -54,7 +54,10 @@ class _Partition:
 
 @dataclass
 class SmallCluster:
-    """Ports `Cluster` and `Election`. `before_election` runs first, with the names of the partitions."""
+    """Ports `Cluster` and `Election`. `before_election` runs first, with the names of the partitions.
+
+    `now`: when it is looked at. `dead_answers`: the dead broker answers again, and is fenced still.
+    """
 
     id: str = "lk3uXe8CSIqRTHM1qPHJFw"
     racks: dict[int, str] = field(default_factory=dict)
@@ -63,6 +66,8 @@ class SmallCluster:
     election_takes: float = 0.0
     refuses: set[TopicPartition] = field(default_factory=set)
     problem: Exception | None = None
+    now: datetime = NOON
+    dead_answers: bool = False
     target: Target | None = None
     gone: Reason = UNKNOWN
     vanished: Reason | None = None
@@ -195,13 +200,13 @@ class SmallCluster:
                 registered=True,
                 fenced=id == DEAD,
                 stopping=None,
-                reachable=id != DEAD,
+                reachable=id != DEAD or self.dead_answers,
                 metadata_offset=None if id == DEAD else 1000 + self._gathers,
                 metadata_advances=None if id == DEAD else True,
             )
             for id in ids
         )
-        return ClusterState(self.id, "4.3", (), False, ids[-1], brokers, NOON, timedelta(seconds=1))
+        return ClusterState(self.id, "4.3", (), False, ids[-1], brokers, self.now, timedelta(seconds=1))
 
     def _seen(self, id: TopicPartition) -> PartitionEvidence:
         partition = self._partitions[id]
@@ -214,16 +219,16 @@ class SmallCluster:
             isr=partition.isr,
             elr=None,
             last_known_elr=None,
-            replicas=tuple(_replica(broker, partition) for broker in partition.assignment),
+            replicas=tuple(_replica(broker, partition, self.now) for broker in partition.assignment),
             min_isr=MinInsyncReplicas(1, "DEFAULT_CONFIG"),
             unclean_election_enabled=False,
         )
 
 
-def _replica(broker: BrokerId, partition: _Partition) -> Replica:
+def _replica(broker: BrokerId, partition: _Partition, now: datetime) -> Replica:
     end = partition.logs.get(broker)
     if end is None:
         return Replica(broker, None, Reason("BrokerTimeout", f"broker {broker} did not answer within 5s"))
     epochs = (EpochEntry(LeaderEpoch(5), Offset(0)),)
-    log = ReplicaLog(Offset(0), Offset(end), epochs, None, LeaderEpoch(partition.epoch), NOON, timedelta(seconds=1))
+    log = ReplicaLog(Offset(0), Offset(end), epochs, None, LeaderEpoch(partition.epoch), now, timedelta(seconds=1))
     return Replica(broker, log)

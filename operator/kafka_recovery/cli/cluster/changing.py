@@ -11,12 +11,19 @@ from pathlib import Path
 
 from kafka_recovery.cli.cluster import plan_files
 from kafka_recovery.cli.cluster.approvals import ApprovedBefore, ApprovedDigest, Asking, NobodyToAsk, approvals_here
-from kafka_recovery.cli.cluster.journal_place import Holder, JournalPlace, require_journal
-from kafka_recovery.cli.cluster.looking import reach
+from kafka_recovery.cli.cluster.journal_place import Holder, JournalPlace, require_journal, user
+from kafka_recovery.cli.cluster.looking import reach, refuse_to_attest
 from kafka_recovery.cli.cluster.progress import Watching, watching
 from kafka_recovery.cli.cluster.wiring import Connection, OpenCluster, Target, open_kafka
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
-from kafka_recovery.cli.terminal.inputs import Wanted, journal_directory, read_partition_file, read_policy
+from kafka_recovery.cli.terminal.inputs import (
+    Attesting,
+    Wanted,
+    check_hosts,
+    journal_directory,
+    read_partition_file,
+    read_policy,
+)
 from kafka_recovery.cli.terminal.new_files import read_text
 from kafka_recovery.cli.terminal.render import Output, write_result
 from kafka_recovery.cli.terminal.running import Refusal, stopped
@@ -80,28 +87,39 @@ class Site:
         return f"kafka-recovery {words} {reach(self.target)}{journal}"
 
 
-async def recover(site: Site, policy_file: Path | None, wanted: Wanted) -> ExitCode:
+_NOTHING = Attesting()
+
+
+async def recover(site: Site, policy_file: Path | None, wanted: Wanted, attesting: Attesting = _NOTHING) -> ExitCode:
     """Plan, ask, elect, verify, until each partition has its outcome."""
     policy = read_policy(policy_file)
+    attestations = attesting.read(user())
     async with site.entered("recover", policy, anew=True) as room:
+        if attestations:  # before anything is put back that an earlier run left behind
+            rules = policy.widest_evidence_rules
+            check_hosts(await room.connection.cluster.gather(wanted.scope, rules), attestations)
         room.place.remove_stale_plans()
         return await carry_out(
             site,
             room,
             policy,
             lambda shown: approvals_here(shown, room.place.awaits),
-            lambda engine: engine.recover(wanted.scope, wanted.designated),
+            lambda engine: engine.recover(wanted.scope, wanted.designated, attestations=attestations),
         )
 
 
-async def execute(site: Site, file: Path | None, approve: str | None, policy_file: Path | None) -> ExitCode:
+async def execute(
+    site: Site, file: Path | None, approve: str | None, policy_file: Path | None, attesting: Attesting = _NOTHING
+) -> ExitCode:
     """Execute a plan file, a plan of the journal, or a file of designated leaders."""
     if approve is not None and not re.fullmatch(r"[0-9a-f]{64}", approve):
         raise InvalidDocument(f"--approve {approve!r}: not a plan's digest (64 hexadecimal digits, as plan shows it)")
     if file is None:
+        refuse_to_attest(attesting, f"--approve {approve}")
         return await _execute_from_journal(site, approve, policy_file)
     text = read_text(file, plan_files.LARGEST_FILE)
     if plan_files.is_plan(text):
+        refuse_to_attest(attesting, str(file))
         return await _execute_plan(site, plan_files.read_plan(text, str(file)), file, approve, policy_file)
     if other := plan_files.other_kind(text):
         raise InvalidDocument(f"{file}: is {other}; execute takes a plan or a file of designated leaders")
@@ -109,9 +127,9 @@ async def execute(site: Site, file: Path | None, approve: str | None, policy_fil
     if not wanted.designated:
         raise InvalidDocument(f"{file}: names partitions but no leaders; use recover --path-to-json-file {file}")
     if approve:
-        plan = site.command(f"plan --path-to-json-file {shlex.quote(str(file))} --out plan.json")
+        plan = site.command(f"plan --path-to-json-file {shlex.quote(str(file))}{attesting} --out plan.json")
         raise InvalidDocument(f"--approve approves a plan, and {file} is none; make one of it first: {plan}")
-    return await recover(site, policy_file, wanted)
+    return await recover(site, policy_file, wanted, attesting)
 
 
 async def resume(site: Site, policy_file: Path | None) -> ExitCode:

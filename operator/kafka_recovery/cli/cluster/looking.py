@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kafka_recovery.cli.cluster import kept_plans, plan_files
+from kafka_recovery.cli.cluster.journal_place import user
 from kafka_recovery.cli.cluster.wiring import OpenCluster, Target, open_kafka
 from kafka_recovery.cli.terminal import inputs
 from kafka_recovery.cli.terminal.exit_codes import ExitCode
 from kafka_recovery.cli.terminal.explained import explanation_table
-from kafka_recovery.cli.terminal.inputs import Wanted, read_policy
+from kafka_recovery.cli.terminal.inputs import Attesting, Wanted, check_hosts, read_policy
 from kafka_recovery.cli.terminal.new_files import read_text, refuse_existing, write_new
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import Output, write_result
@@ -20,8 +22,10 @@ from kafka_recovery.cli.terminal.tables import evidence_table, plan_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval, seconds
 from kafka_recovery.cluster.drivers import Driver
+from kafka_recovery.decision.attesting import attested
 from kafka_recovery.decision.explanation import explain as explained
 from kafka_recovery.decision.planner import decide
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
 from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.plan import Plan, Verdict
@@ -65,6 +69,7 @@ async def inspect(
     return all_seen(evidence)
 
 
+_NOTHING = Attesting()
 _HELPED = (Verdict.ELECT, Verdict.NOTHING)
 """A leader is elected, or there is one."""
 
@@ -77,18 +82,21 @@ async def plan(
     out: Path | None,
     output: Output,
     tells: bool = False,
+    attesting: Attesting = _NOTHING,
 ) -> ExitCode:
     """Gather, decide and show. `out`: keep the plan as a file; `tells`: the exit code says if it leaves any offline."""
     policy = read_policy(policy_file)
     wanted = which.wanted()
+    attestations = attesting.read(user())
     if out:
         refuse_existing(out)
-    made = decide(await gather(open_cluster, target, policy, wanted.scope), policy, designated=wanted.designated)
+    evidence = await gather(open_cluster, target, policy, wanted.scope, attestations)
+    made = decide(evidence, policy, designated=wanted.designated)
     document = plan_files.plan_document(made)
     sound = not made.evidence.missing
     if out and sound:
         write_new(out, plan_files.as_text(document))
-    following = _next(made, target, policy_file, which, out) if sound else ""
+    following = _next(made, target, policy_file, f"{which}{attesting}", out) if sound else ""
     write_result(output, document, plan_table(made), following)
     code = all_seen(made.evidence)
     if out and not sound:
@@ -106,16 +114,20 @@ async def explain(
     plan_file: Path | None,
     journal: Path | None,
     output: Output,
+    attesting: Attesting = _NOTHING,
 ) -> ExitCode:
     """Explain one decision of a plan file, of a plan of the journal, or of a fresh look."""
     id = inputs.partition(partition)
+    attestations = attesting.read(user())
+    if plan_file:
+        refuse_to_attest(attesting, f"--plan {plan_file}")
     if plan_file and kept_plans.is_digest(plan_file):
         _, made = kept_plans.by_digest(journal, str(plan_file))
     elif plan_file:
         made = plan_files.read_plan(read_text(plan_file, plan_files.LARGEST_FILE), str(plan_file))
     elif target.bootstrap:
         policy = read_policy(policy_file)
-        made = decide(await gather(open_cluster, target, policy, Scope((id,))), policy)
+        made = decide(await gather(open_cluster, target, policy, Scope((id,)), attestations), policy)
     else:
         raise InvalidDocument("explain what? Give --plan FILE or --plan DIGEST, or --bootstrap-server to look now")
     gone = next((missing for missing in made.evidence.missing if missing.id == id), None)
@@ -128,12 +140,29 @@ async def explain(
     return ExitCode.DONE
 
 
-async def gather(open_cluster: OpenCluster | None, target: Target, policy: Policy, scope: Scope) -> Evidence:
+async def gather(
+    open_cluster: OpenCluster | None,
+    target: Target,
+    policy: Policy,
+    scope: Scope,
+    attestations: Sequence[Attestation] = (),
+) -> Evidence:
     """One look at the scope. It is announced once all that was given has been read and found right."""
     rules = policy.widest_evidence_rules
     async with (open_cluster or open_kafka)(target) as connection:
         say(f"asking the brokers (deadline {seconds(rules.deadline)}, {rules.attempts} attempts)")
-        return await connection.cluster.gather(scope, rules)
+        evidence = await connection.cluster.gather(scope, rules)
+    check_hosts(evidence, attestations)
+    return attested(evidence, attestations)
+
+
+def refuse_to_attest(attesting: Attesting, plan: str) -> None:
+    """Raise InvalidDocument if anything is attested of a plan that is made already."""
+    if attesting.given:
+        raise InvalidDocument(
+            f"{plan} holds what was attested when that plan was made; to attest something else, make a new plan:"
+            f" kafka-recovery plan …{attesting}"
+        )
 
 
 def all_seen(evidence: Evidence) -> ExitCode:
@@ -149,8 +178,8 @@ def _unseen(reason: Reason) -> ExitCode:
     return ExitCode.UNAVAILABLE if reason.code.endswith("AuthorizationFailed") else ExitCode.BAD_INPUT
 
 
-def _next(made: Plan, target: Target, policy_file: Path | None, which: Which, out: Path | None) -> str:
-    """The command that goes on from here."""
+def _next(made: Plan, target: Target, policy_file: Path | None, which: str, out: Path | None) -> str:
+    """The command that goes on from here. `which`: the options that name partitions, and what was attested."""
     if not made.elections:
         return "Next: nothing to execute."
     if out is None:

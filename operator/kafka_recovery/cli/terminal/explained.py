@@ -43,6 +43,7 @@ def _row(row: Row) -> tuple[object, ...]:
 def _sentences(explanation: Explanation) -> Iterator[str]:
     """Once somebody leads, what was said to those who decided about an election is left out: it holds no more."""
     yield from explanation.since
+    yield from explanation.attested
     if explanation.reason:
         yield f"{explanation.verdict}: {explanation.reason.code if explanation.since else explanation.reason}"
     if explanation.why:

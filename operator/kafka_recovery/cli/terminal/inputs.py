@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 from kafka_recovery.cli.terminal.new_files import read_text
+from kafka_recovery.decision.attesting import hosting, without_a_copy
+from kafka_recovery.domain.attestation import Attestation
 from kafka_recovery.domain.election import ALL_OFFLINE, Scope
+from kafka_recovery.domain.evidence import Evidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.formats import partition_files, policy_file
+from kafka_recovery.formats.attestations import read_attestations
 from kafka_recovery.formats.documents import InvalidDocument
 
 _LARGEST_PARTITION = 2**31 - 1
@@ -24,6 +30,41 @@ class Wanted:
 
     scope: Scope
     designated: Mapping[TopicPartition, BrokerId] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Attesting:
+    """What a person attests, as typed: which brokers' disks are lost, why, and for how long that holds."""
+
+    texts: tuple[str, ...] = ()
+    reason: str | None = None
+    lasts: str | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether any of its options was used."""
+        return bool(self.texts) or self.reason is not None or self.lasts is not None
+
+    def read(self, by: str) -> tuple[Attestation, ...]:
+        """What `by` says with it now; raises InvalidDocument."""
+        return read_attestations(self.texts, self.reason, self.lasts, by, datetime.now(UTC).replace(microsecond=0))
+
+    def __str__(self) -> str:
+        """As it was typed, to follow other options."""
+        words = [f" --attest {shlex.quote(text)}" for text in self.texts]
+        words += [] if self.reason is None else [f" --attest-reason {shlex.quote(self.reason)}"]
+        return "".join(words + ([] if self.lasts is None else [f" --attest-for {shlex.quote(self.lasts)}"]))
+
+
+def check_hosts(evidence: Evidence, attestations: Sequence[Attestation]) -> None:
+    """Raise InvalidDocument for the first that is about a broker without a replica of what was looked at."""
+    other = without_a_copy(evidence, attestations)
+    if other is not None:
+        hosts = ", ".join(map(str, sorted(hosting(evidence))))
+        raise InvalidDocument(
+            f"--attest broker={other.broker}:{other.witness}: broker {other.broker} has no replica of the partitions "
+            f"that were looked at; those that have are {hosts}"
+        )
 
 
 def read_policy(path: Path | None) -> Policy:

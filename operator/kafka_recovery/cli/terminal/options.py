@@ -86,6 +86,28 @@ ReplicaLogInfoKey = Annotated[
         help="The API key of GetReplicaLogInfo (KIP-1275) in this Kafka; brokers that list it are asked by it.",
     ),
 ]
+Attest = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--attest",
+        metavar="broker=ID:disk-lost",
+        help="Say that this broker's disk is lost for good, so that nobody waits for it; may be repeated. An answer of "
+        "that broker voids it.",
+    ),
+]
+AttestReason = Annotated[
+    str | None,
+    typer.Option("--attest-reason", metavar="TEXT", help="How you know that what you attest is so. Needed with it."),
+]
+AttestFor = Annotated[
+    str | None,
+    typer.Option(
+        "--attest-for",
+        metavar="DURATION",
+        help="How long it holds, from 1m to 24h. [default: 1h]",
+        show_default=False,
+    ),
+]
 OutputForm = Annotated[Output, typer.Option("--output", "-o", help="The form of the result on stdout.")]
 AllOffline = Annotated[
     bool, typer.Option("--all-offline-partitions", help="Every partition without a leader that the principal may see.")
