@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
-from kafka_recovery.domain.evidence import Broker, ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.attestation import Attestation
+from kafka_recovery.domain.evidence import Broker, ClusterState, Evidence, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import CandidateOrder, Policy, Rule
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of
-from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, alive
+from kafka_recovery.simulator.histories.judging.naive_refusals import OBSTACLES, alive, with_a_lost_disk
 
 Seen = Mapping[BrokerId, Broker]
 OF_THE_CLUSTER = frozenset({"NoActiveController", "ViewStandsStill", "TooManyBrokersDown"})
@@ -44,13 +45,34 @@ def ruling(partition: PartitionEvidence, cluster: ClusterState, policy: Policy, 
     failed = {r.broker: code for r in partition.replicas if (code := first_failure(r, partition, brokers, rule))}
     best_first = best_first_of(partition, cluster, rule.candidate_order)
     assert set(best_first) == set(partition.assignment) - set(failed), "who may lead is stated twice, and differs"
-    if somebody_clean_returns(partition, brokers) and waited < rule.patience:
+    hoped_for = {id: broker for id, broker in brokers.items() if id not in with_a_lost_disk(cluster)}
+    if somebody_clean_returns(partition, hoped_for) and waited < rule.patience:
         return Ruling("Wait", frozenset({"CleanMemberReturning"}), best_first, failed)
-    if the_last_known_leader_returns(partition, brokers) and waited < rule.patience:
+    if the_last_known_leader_returns(partition, hoped_for) and waited < rule.patience:
         return Ruling("Wait", frozenset({"LastKnownLeaderReturning"}), best_first, failed)
     forbidding = {word for word, holds in OBSTACLES.items() if holds((partition, cluster, policy))}
     reasons = forbidding & OF_THE_CLUSTER or forbidding or (set() if best_first else {"NoCandidate"})
     return Ruling("Refuse" if reasons else "Elect", frozenset(reasons), best_first, failed)
+
+
+def counts(said: Attestation, looked: Evidence) -> bool:
+    """Section 7: in its time, of a broker that is dead, or that says itself of each leaderless copy: my disk failed."""
+    its = [
+        replica for partition in looked.partitions for replica in partition.replicas if replica.broker == said.broker
+    ]
+    if any(replica.log is not None or replica.leads for replica in its):
+        return False
+    if any(partition.leader == said.broker for partition in looked.partitions):
+        return False
+    if not said.at <= looked.cluster.observed_at <= said.expires:
+        return False
+    found = [broker for broker in looked.cluster.brokers if broker.id == said.broker]
+    if not any(alive(broker) or broker.reachable for broker in found):
+        return True
+    leaderless = [partition.replica(said.broker) for partition in looked.partitions if partition.leader is None]
+    copies = [replica for replica in leaderless if replica is not None]
+    failed = [copy for copy in copies if copy.problem is not None and copy.problem.code == "LogDirOffline"]
+    return len(failed) == len(copies) > 0
 
 
 def with_a_named_leader(free: Ruling, partition: PartitionEvidence, named: BrokerId) -> Ruling:

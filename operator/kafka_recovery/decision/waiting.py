@@ -64,11 +64,11 @@ def elect_or_wait(plan: Plan) -> Choice:
     led = [each for each in plan.evidence.partitions if each.leader is not None]
     otherwise = _otherwise(plan)
     bugs = known_bugs(plan.evidence, Answer.ASK, Answer.WARN)
-    cluster = plan.evidence.cluster
-    stopped_first, lost = _stop_first(leaderless, cluster), attested_lost(cluster)
+    stopped_first = _stop_first(leaderless, plan.evidence.cluster)
+    lost = attested_lost(plan.evidence.cluster)
     return Choice(
         (*stopped_first, *_nothing_better(len(proven), len(leaderless)), *bugs),
-        (*_reconnect_first(waiting, cluster, otherwise), *_start_first(waiting, otherwise, led, lost)),
+        (*_reconnect_first(waiting, plan.evidence.cluster, otherwise), *_start_first(waiting, otherwise, led, lost)),
         tuple(_never(leaderless)),
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kafka_recovery.domain.evidence import Broker, ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import CandidateOrder, Policy, RequiredAnswers, Rule
 
 Seen = tuple[PartitionEvidence, ClusterState, Policy]
@@ -128,15 +129,20 @@ def alive(broker: Broker) -> bool:
     return broker.registered is True and not broker.fenced
 
 
+def with_a_lost_disk(cluster: ClusterState) -> set[BrokerId]:
+    """The brokers of which a person said that nothing will come back, and nothing was seen that says otherwise."""
+    return {each.broker for each in cluster.attestations if each.void is None}
+
+
 def _rule(seen: Seen) -> Rule | None:
     return seen[2].rule_for(seen[0].id.topic)
 
 
 def _required(seen: Seen) -> list[Replica]:
-    """The replicas that have to answer: all of living brokers, or none."""
+    """The replicas that have to answer: all of living brokers whose disk nobody attested lost, or none."""
     partition, cluster, _ = seen
     rule = _rule(seen)
     if rule is None or rule.evidence.required_answers is RequiredAnswers.ANY:
         return []
-    living = {broker.id for broker in cluster.brokers if alive(broker)}
-    return [replica for replica in partition.replicas if replica.broker in living]
+    asked = {broker.id for broker in cluster.brokers if alive(broker)} - with_a_lost_disk(cluster)
+    return [replica for replica in partition.replicas if replica.broker in asked]
