@@ -63,7 +63,7 @@ def no_longer(planned: PartitionEvidence, before: Sequence[Attestation], fresh: 
         if void := now[each.broker].void:
             return void
         if seen and _last_start(each.broker, seen) > _last_start(each.broker, planned):
-            return _answers(each.broker, "the controllers saw it start after the plan was made")
+            return _answers(each.broker, "was started after the plan was made, as the controllers saw")
     return None
 
 
@@ -98,17 +98,17 @@ def _sign_of_life(broker: BrokerId, evidence: Evidence) -> Reason | None:
     for partition in evidence.partitions:
         replica = partition.replica(broker)
         if replica is not None and replica.log is not None:
-            return _answers(broker, f"it answered for its copy of {partition.id} (log end {replica.log.end})")
+            return _answers(broker, f"answered for its copy of {partition.id} (log end {replica.log.end})")
         if partition.leader == broker or (replica is not None and replica.leads):
-            return _answers(broker, f"it leads {partition.id}")
+            return _answers(broker, f"leads {partition.id}")
     seen = evidence.cluster.broker(broker)
     if seen is None or _says_so_itself(broker, evidence):
         return None
     if seen.reachable:
-        return _answers(broker, "it answered this look")
+        return _answers(broker, "answered this look")
     if seen.registered and not seen.fenced:
         return _answers(
-            broker, "the controller still counts it as alive. If it is dead, wait until that ends, and plan again"
+            broker, "still counts as alive at the controller (if it is dead, wait until that ends, and plan again)"
         )
     return None
 
@@ -126,7 +126,7 @@ def _says_so_itself(broker: BrokerId, evidence: Evidence) -> bool:
 def _answers(broker: BrokerId, how: str) -> Reason:
     return Reason(
         "AttestedBrokerAnswers",
-        f"the disk of broker {broker} was attested lost, and {how}. If its own disk is there after all, plan again "
+        f"broker {broker} {how}, though its disk was attested lost. If its own disk is there after all, plan again "
         "without --attest. If only one of its log directories is lost, plan for the partitions in that one alone. If "
         f"broker {broker} was started on an empty or replaced disk, stop it: Kafka can elect it where it is in the ISR "
         "or ELR, and the other replicas then delete every record that it lacks.",

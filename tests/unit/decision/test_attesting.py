@@ -170,10 +170,14 @@ LATER = dead(1, reachable=True)
 OLD_LEADER = Replica(BrokerId(1), None, leads=True)
 STILL_ALIVE = broker(1, reachable=False, metadata_advances=None)
 VOIDED: dict[str, tuple[dict[int, Held], Broker, str]] = {
-    "its copy was measured": (COPIES | {1: log(27)}, broker(1), "it answered for its copy of orders-0 (log end 27)"),
-    "it is fenced and answers": (COPIES, LATER, "it answered this look"),
-    "it is registered and not fenced": (COPIES, STILL_ALIVE, "the controller still counts it as alive"),
-    "it answers as the old leader": (COPIES | {1: OLD_LEADER}, LATER, "it leads orders-0"),
+    "its copy was measured": (
+        COPIES | {1: log(27)},
+        broker(1),
+        "broker 1 answered for its copy of orders-0 (log end 27), though",
+    ),
+    "it is fenced and answers": (COPIES, LATER, "broker 1 answered this look, though its disk was attested lost"),
+    "it is registered and not fenced": (COPIES, STILL_ALIVE, "broker 1 still counts as alive at the controller"),
+    "it answers as the old leader": (COPIES | {1: OLD_LEADER}, LATER, "broker 1 leads orders-0, though"),
 }
 
 
@@ -304,7 +308,7 @@ def test_a_start_that_the_history_shows_is_an_answer_though_the_broker_is_silent
 
     assert reason is not None
     assert reason.code == "AttestedBrokerAnswers"
-    assert "the controllers saw it start after the plan was made" in reason.message
+    assert "broker 1 was started after the plan was made" in reason.message
 
 
 def test_one_that_did_not_count_when_the_plan_was_made_ends_nothing() -> None:

@@ -43,7 +43,7 @@ SEEN: tuple[tuple[tuple[Place, ...], tuple[str, ...]], ...] = (
             *("cluster/gathering.py", "cluster/metadata_log/reader.py", "cluster/membership.py"),
         ),
     ),
-    ((Place.CHANGE,), ("decision/recheck.py", "decision/sameness.py")),
+    ((Place.CHANGE,), ("decision/attesting.py", "decision/recheck.py", "decision/sameness.py")),
     (
         (Place.FAILURE,),
         ("recovery/", "cluster/assignment_order.py", "cluster/designated.py", "cluster/controller_requests.py"),

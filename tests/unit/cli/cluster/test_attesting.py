@@ -80,7 +80,7 @@ def test_an_answer_of_that_broker_voids_it_and_the_plan_says_so(cluster: SmallCl
 
     text = " ".join(shown.stdout.split())
     assert f"VOID: {user()} attested" in text
-    assert "the disk of broker 1 was attested lost, and it answered this look" in text
+    assert "broker 1 answered this look, though its disk was attested lost" in text
     assert "Wait on 1 partition" in text, "it is a member of the ISR, so it is waited for as without the attestation"
 
 
