@@ -87,7 +87,7 @@ def test_a_member_of_the_isr_whose_disk_is_lost_is_not_waited_for() -> None:
 
 
 def test_nor_is_the_last_known_leader() -> None:
-    alone = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
+    alone: dict[str, Any] = {"isr": (), "elr": (), "last_known_elr": (BrokerId(1),)}
     seen = evidence(partition(ON_A_FAILED_DISK, **alone), brokers=ALL_RUN)
     assert code(decided(seen)) == "LastKnownLeaderReturning"
 
