@@ -177,9 +177,10 @@ def told(
         yield "Time stands still. Enter lets one second pass, a number so many."
     yield ""
     yield "Try in another terminal:"
-    reach = f"--bootstrap-server {bootstrap}" + (" --command-config client.properties" if users else "")
-    for command in _commands(kafka):
-        yield f"  kafka-recovery {command} {reach}"
+    settings = " --command-config client.properties" if users else ""
+    told_by = f" --bootstrap-controller {controllers}" if incident.scenario.knows_history else ""
+    for command, has_history in _commands(kafka):
+        yield f"  {command} --bootstrap-server {bootstrap}{told_by if has_history else ''}{settings}"
     yield ""
     for user in users:
         yield f"Only {user} may come, with the password that you gave. Write into client.properties:"
@@ -192,10 +193,13 @@ def told(
     yield "The cluster keeps nothing. Ctrl-C ends it."
 
 
-def _commands(kafka: SimulatedKafka) -> Iterator[str]:
+def _commands(kafka: SimulatedKafka) -> Iterator[tuple[str, bool]]:
+    """Each with whether it takes a partition's history from the controllers."""
     state = kafka.controllers.state
-    yield "inspect"
+    yield "kafka-recovery inspect", False
     for partition in (*state.leaderless, *state.partitions)[:1]:
-        yield f"explain {partition}"
-    yield "plan --all-offline-partitions"
-    yield "recover --all-offline-partitions"
+        yield f"kafka-recovery explain {partition}", True
+    yield "kafka-recovery plan --all-offline-partitions", True
+    yield "kafka-recovery recover --all-offline-partitions", True
+    if kafka.switches.designated_elections:
+        yield "kafka-unclean-recovery --all-offline-partitions --show-replica-info", False

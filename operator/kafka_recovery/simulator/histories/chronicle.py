@@ -44,7 +44,6 @@ from kafka_recovery.simulator.histories.facts import (
 )
 from kafka_recovery.simulator.histories.metadata_log import ReadLog
 from kafka_recovery.simulator.host.disks import Disk
-from kafka_recovery.simulator.host.weather import WireFault
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.log import RecordId
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -82,7 +81,7 @@ class Chronicle:
     committed: dict[tuple[TopicPartition, TopicId], int] = field(default_factory=dict)
     """How far anybody who led was ever seen to have committed."""
     ran: list[Ran] = field(default_factory=list)
-    struck: Mapping[WireFault, int] = field(default_factory=dict)
+    struck: Mapping[str, int] = field(default_factory=dict)
     """How often the wire's weather has done what to an answer."""
     when_step: list[Callable[[Step], object]] = field(default_factory=list)
     """Called when an engine takes a step."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from kafka_recovery.simulator.histories.judging.marks import MARKS
+from kafka_recovery.simulator.histories.judging.marks import MARKS, NOT_DRAWN, RARE
 
 
 @dataclass(slots=True)
@@ -33,7 +33,7 @@ class Vacuity:
 
 @dataclass(slots=True)
 class Coverage:
-    """In how many histories each mark was reached."""
+    """In how many histories each mark was reached, and which reasons none of them leads to."""
 
     histories: Counter[str] = field(default_factory=Counter)
 
@@ -42,11 +42,13 @@ class Coverage:
         self.histories.update(marks)
 
     def below(self, least: int) -> tuple[str, ...]:
-        """The marks that fewer histories reached."""
+        """The marks that fewer histories reached, of those that 500 should reach."""
         return tuple(mark for mark in MARKS if self.histories[mark] < least)
 
     def __str__(self) -> str:
-        return table(("mark", "in histories"), [(mark, self.histories[mark]) for mark in MARKS])
+        reached = table(("mark", "in histories"), [(mark, self.histories[mark]) for mark in (*MARKS, *RARE)])
+        never = "\n".join(f"{code}  {why}" for code, why in NOT_DRAWN.items())
+        return f"{reached}\n\nReasons that no drawn history leads to:\n{never}"
 
 
 def table(heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:

@@ -20,7 +20,7 @@ from kafka_recovery.simulator.host.mortality import Process
 from kafka_recovery.simulator.host.weather import Weather
 from kafka_recovery.simulator.model.grants import OF_TOPICS
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
-from kafka_recovery.simulator.model.network import NodeName
+from kafka_recovery.simulator.model.network import Hold, NodeName
 from kafka_recovery.simulator.model.requests import ElectionType
 
 SOMEBODY = "somebody"
@@ -280,7 +280,12 @@ class Troubles:
 
     def _stall(self, broker: BrokerId, fault: Fault) -> None:
         for client in self.clients:
-            self._later(fault, self.kafka.hold(client, broker, "bytes").release)
+            self._later(fault, partial(self._let_through, self.kafka.hold(client, broker, "bytes")))
+
+    def _let_through(self, hold: Hold) -> None:
+        if hold.held:
+            self.weather.note(Kind.STALL)
+        hold.release()
 
     def _nameless(self, broker: BrokerId, fault: Fault) -> None:
         self._tell_address(broker, Address(f"gone-{broker}", PORT), fault)

@@ -19,6 +19,9 @@ from kafka_recovery.simulator.wire.session import Session
 
 PORT = 9092
 
+NAMELESS, SHARED = "nameless", "shared"
+"""What a client is told of a broker: an address that does not resolve, or another broker's."""
+
 
 @dataclass(slots=True)
 class Names:
@@ -67,10 +70,16 @@ class SimulatedDial:
         Calling(network, self.process.name, target, answered).begin()
         if not await answered:
             raise ConnectionRefusedError(ECONNREFUSED, "Connection refused")
-        session = Session(self.kafka, broker, self.process.name, self.names.address_of, whims=self.weather)
+        session = Session(self.kafka, broker, self.process.name, self._told, whims=self.weather)
         link = Link(network, self.process, target, session, self.weather, self.tap())
         self.process.when_dead(link.abort)
         reader = asyncio.StreamReader(loop=loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
         link.attach(protocol)
         return reader, asyncio.StreamWriter(link, protocol, reader, loop)
+
+    def _told(self, broker: BrokerId) -> Address:
+        address = self.names.address_of(broker)
+        if broker in self.names.advertised:
+            self.weather.note(NAMELESS if self.names.broker_at(address) is None else SHARED)
+        return address

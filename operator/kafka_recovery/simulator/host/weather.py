@@ -65,8 +65,8 @@ class Weather:
 
     random: Random = field(default_factory=lambda: Random(0))
     odds: dict[WireFault, float] = field(default_factory=dict)
-    struck: dict[WireFault, int] = field(default_factory=dict)
-    """How often each fault has struck."""
+    struck: dict[str, int] = field(default_factory=dict)
+    """How often each fault has struck: of those above, and of others that were noted by their name."""
 
     def becomes_of(self, frame: bytes) -> Became:
         """`frame`: an answer with its length."""
@@ -83,11 +83,15 @@ class Weather:
         """Which error code an answer has that should have another one."""
         return self.random.choice(_UNKNOWN) if self._strikes(WireFault.UNKNOWN_ERROR) else None
 
+    def note(self, fault: str) -> None:
+        """One more has met a fault of this name."""
+        self.struck[fault] = self.struck.get(fault, 0) + 1
+
     def _strikes(self, fault: WireFault) -> bool:
         odds = self.odds.get(fault, 0.0)
         if not odds or self.random.random() >= odds:
             return False
-        self.struck[fault] = self.struck.get(fault, 0) + 1
+        self.note(fault)
         return True
 
 

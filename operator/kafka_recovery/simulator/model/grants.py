@@ -31,6 +31,8 @@ class Grants:
 
     pauses: dict[str, float] = field(default_factory=dict)
     _denied: set[tuple[str, Operation, str | None]] = field(default_factory=set)
+    refused: set[Operation] = field(default_factory=set)
+    """What somebody was refused so far."""
 
     def deny(self, client: str, operation: Operation, topic: str | None = None) -> None:
         """An ACL that takes this away; `topic` goes with those of topics."""
@@ -42,7 +44,10 @@ class Grants:
 
     def permits(self, client: str, operation: Operation, topic: str | None = None) -> bool:
         """Whether the client may."""
-        return (client, operation, topic) not in self._denied
+        denied = (client, operation, topic) in self._denied
+        if denied:
+            self.refused.add(operation)
+        return not denied
 
     def denies_topics(self, client: str) -> bool:
         """Whether there is a topic that the client may not see or read."""

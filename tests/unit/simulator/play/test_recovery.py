@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -77,6 +78,10 @@ def test_what_the_metadata_log_proves_to_lose_nothing_is_recovered_with_nobody_a
     with incident("lossless") as cluster:
         alive = cluster.bootstrap.partition(",")[2]
         at = ("--bootstrap-server", alive, "--policy", str(policy))
+        proposed = proposals(told(named_incident("lossless"), cluster.kafka, alive, cluster.server.controllers))
+        with command(*proposed["explain"]) as explaining:
+            shown, _ = explaining.communicate(120)
+        assert "Loss: Lossless" in shown
         with command("explain", "orders-0", *at, "--bootstrap-controller", alive) as explaining:
             shown, _ = explaining.communicate(120)
         assert "name the controllers' own" in " ".join(shown.split())
@@ -118,10 +123,17 @@ def test_brokers_that_have_kip_1275_measure_and_elect_by_it(tmp_path: Path) -> N
 
         assert recovering.returncode == 0, said
         assert cluster.do(lambda: leaders(cluster)) == {"orders-0": 3}
+    assert any("kafka-unclean-recovery --all-offline" in line for line in told(found, kafka, "127.0.0.1:1", "-"))
     assert altered == []
     (plan,) = (tmp_path / "journal").rglob("plan.json")
     brokers = json.loads(plan.read_text())["evidence"]["cluster"]["brokers"]
     assert {broker["id"]: broker["epoch"] is not None for broker in brokers} == {1: False, 2: True, 3: True}
+
+
+def proposals(lines: Iterable[str]) -> dict[str, list[str]]:
+    """The words behind `kafka-recovery` of each command that a person is told to try, by the first of them."""
+    typed = [shlex.split(line) for line in lines if line.startswith("  kafka-recovery ")]
+    return {words[1]: words[1:] for words in typed}
 
 
 def leaders(cluster: Played) -> dict[str, int | None]:

@@ -1,32 +1,36 @@
 """Marks of what a history contained, read from its chronicle: what no history reaches is promised by nobody.
 
 Each is one named event; `MARKS` lists those that must turn up among the 500 histories of `make test`. Nothing in the
-engine tells of them: they are what an outsider sees.
+engine tells of them: they are what an outsider sees. Each reason why nobody is elected is a mark or in `NOT_DRAWN`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 
 from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.simulator.histories.chronicle import Chronicle
-from kafka_recovery.simulator.histories.facts import LAST, Asked, Held, is_engine
+from kafka_recovery.simulator.histories.facts import LAST, Asked, Held, Looked, is_engine
 from kafka_recovery.simulator.histories.judging.naive_order import best_first_of, firsts
 from kafka_recovery.simulator.histories.judging.naive_refusals import alive
 from kafka_recovery.simulator.histories.judging.ownership import RACE, Owned, after, cause_of, somebody_interfered
 from kafka_recovery.simulator.histories.scenario import Kind, Scenario
+from kafka_recovery.simulator.host.dialing import NAMELESS, SHARED
 from kafka_recovery.simulator.host.weather import WireFault
+from kafka_recovery.simulator.model.grants import Operation
 
 GUARDS = (
     "NotListed", "NotRegistered", "Fenced", "LiveBrokerUnreachable", "MetadataAgeUnknown", "BrokerCutOff",
-    "LogDirOffline",
+    "LogDirOffline", "LogEndsContradict",
 )  # fmt: skip
 OBSTACLES = (
     "NoActiveController", "TooManyBrokersDown", "ReplicationFactorTooLow", "ReassignmentOngoing", "OldLeaderAnswers",
     "LiveReplicaUnmeasured", "ReplicaOnOldEpoch", "NoCandidate", "PartitionLimitReached", "CleanMemberReturning",
+    "EvidenceTooOld", "ReassignmentUnknown", "ViewAgeUnknown", "LossIsWorse",
 )  # fmt: skip
 CHANGES = (
     "leader", "epoch", "topic", "assignment", "log", "better candidate", "leader may not lead", "clean member back",
@@ -35,7 +39,8 @@ REASONS = (
     "Recovered", "RecoveredUnderMinIsr", "RecoveredCleanly/AlreadyOnline", "RecoveredCleanly/CleanMemberCameBack",
     "Failed/ElectedInstead", "Failed/LeaderUnresponsive", "Failed/AnotherLeader", "Refused/ApprovalMissing",
     "Refused/TimeLimitReached", "Refused/Suspended", "Refused/ObserveOnly", "Refused/RuleChanged", "Refused/Undone",
-    "Refused/EarlierWaveFailed",
+    "Refused/EarlierWaveFailed", "Refused/TooLate", "Refused/JournalUnwritable", "Recovered/MemberLeads",
+    "Recovered/HandedOver", "InDoubt/RequestInDoubt",
 )  # fmt: skip
 EVENTS = (
     "an engine was killed in the midst of a wave",
@@ -82,7 +87,30 @@ MARKS: tuple[str, ...] = (
     *(f"the last look differs: {what}" for what in CHANGES),
     *(f"said: {reason}" for reason in REASONS),
     *(f"wire: {fault}" for fault in WireFault),
+    *(f"wire: {fault}" for fault in (NAMELESS, SHARED, Kind.STALL)),
+    f"wire: {Kind.MISREPORT}, believed",
+    f"wire: without {Operation.DESCRIBE}",
 )
+RARE = tuple(f"wire: without {right}" for right in Operation if right is not Operation.DESCRIBE)
+"""Marks too rare for 500 histories: a test has a drawn history for each."""
+
+NOT_DRAWN: Mapping[str, str] = MappingProxyType(
+    {
+        "DesignatedLeaderNotReplica": "no policy of a history names leaders by hand",
+        "DesignatedLeaderRejected": "no policy of a history names leaders by hand",
+        "NoRule": "the one rule of a history selects every topic",
+        "EpochVectorUnreadable": "wants a broker that tells a log end and no epochs, with a rule that ranks by these",
+        "ReplicaUnmeasured": "a broker that tells nothing of a log tells why",
+        "LastKnownLeaderReturning": "wants a last known leader that is back and not unfenced yet, at a look",
+        "OrderCannotBeSet": "no broker of a history is unregistered",
+        "ViewStandsStill": "wants one broker that is cut off, and no other one to look through",
+        "BrokerStopping": "wants a look within a controlled shutdown, which takes no time in Kafka's controller",
+        "OtherIncarnation": "wants a planned leader that is restarted before the last look, measured by KIP-1275",
+        "PlanChanged": "no history shows a plan to a person again that another process made",
+        "PlannedForAnotherDriver": "a history has one driver",
+    }
+)
+"""Codes of refusals, of rules for replicas and of last looks that no drawn history reaches, and why."""
 
 
 def marks(story: Chronicle, scenario: Scenario) -> frozenset[str]:
@@ -91,6 +119,7 @@ def marks(story: Chronicle, scenario: Scenario) -> frozenset[str]:
         *_crashes(story), *_doubts(story), *_plans(story, scenario), *_wishes(story), *_elections(story, scenario),
         *_evidence(story), *_orders(story), *_words(story), *_last_looks(story),
         *(f"wire: {fault}" for fault in story.struck),
+        *(f"wire: without {right}" for right in story.kafka.grants.refused),
     }  # fmt: skip
     if any(paused for paused in story.paused):
         found.add("an engine was stopped and went on")
@@ -214,6 +243,8 @@ def _names(asked: Asked, held: Held) -> bool:
 
 def _evidence(story: Chronicle) -> Iterator[str]:
     for look in story.looked:
+        if _believes_a_liar(story, look):
+            yield f"wire: {Kind.MISREPORT}, believed"
         if any(broker.registered is None for broker in look.evidence.cluster.brokers):
             yield "brokers of a release that lists no fenced ones"
         for partition in look.evidence.partitions:
@@ -224,6 +255,16 @@ def _evidence(story: Chronicle) -> Iterator[str]:
                 a.end == b.end and a.epochs != b.epochs and a.last_epoch != b.last_epoch for a in logs for b in logs
             ):
                 yield "two logs of equal length and different records"
+
+
+def _believes_a_liar(story: Chronicle, look: Looked) -> bool:
+    liars = {lie.broker for lie in story.misreported if lie.at <= look.at}
+    return any(
+        replica.broker in liars and replica.log is not None and replica.log.end != copy.end
+        for partition in look.evidence.partitions
+        for replica in partition.replicas
+        if (copy := look.copies.get((partition.id, replica.broker))) is not None
+    )
 
 
 def _orders(story: Chronicle) -> Iterator[str]:
