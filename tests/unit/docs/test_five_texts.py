@@ -29,7 +29,8 @@ def missing(story: str) -> str | None:
     file = ROOT / path if "/" in path else ROOT / "tests" / "simulation" / path
     if not file.is_file():
         return f"{story}: no file {file.relative_to(ROOT)}"
-    functions = {node.name for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)}
+    nodes = ast.walk(ast.parse(file.read_text()))
+    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
     return f"{story}: no such test" if test and test not in functions else None
 
 
