@@ -243,6 +243,8 @@ class WaveSteps:
                 answers |= await _answers(self.election.restore, [run for run in runs if run.id in altered])
                 looks = await self._until_restored(by_id, answers)
                 altered = _not_restored(by_id, looks, answers)
+            else:  # the relay was waited for in vain, for minutes: whoever led before may be long gone
+                looks = await self.look(tuple(by_id))
         return looks, answers, any(answers[id].answer is Answer.UNANSWERED for id in altered)
 
     async def recheck(

@@ -124,6 +124,18 @@ async def test_an_order_whose_restore_a_silent_relay_holds_is_not_put_back_once_
     assert await world.open_runs() == []
 
 
+async def test_who_leads_after_a_relay_was_waited_for_in_vain_is_told(world: World) -> None:
+    """The wait lasts minutes. The leader that was seen before it dies meanwhile, and another one follows."""
+    world.kafka.restore_fates = [Fate.LOST]
+    world.before("restore", partial(stand_still, world))
+    world.clock.later(timedelta(seconds=90), partial(world.kafka.elect_uncleanly, ORDERS, 3))
+
+    report = await world.recover()
+
+    assert report[ORDERS].order_restored is False
+    assert (report[ORDERS].leader, report[ORDERS].leader_epoch) == (3, world.kafka.partitions[ORDERS].epoch)
+
+
 async def test_whoever_goes_on_with_a_run_waits_for_the_relay_that_its_process_knew(world: World) -> None:
     """The process dies while it waits. Another one that did not know whom to wait for would put the order back."""
     world.kafka.elect_fates = [Fate.LOST]
