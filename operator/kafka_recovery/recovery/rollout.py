@@ -296,8 +296,8 @@ class Rollout:
             await self._all_ended()
             now = await self._permission()
             self._policy = now.policy
-        members = wave.begun()
-        halted = self._halted([run.id for run in members], now)
+        members, going = wave.begun(), wave.standing(State.DESIGNATED, State.IN_DOUBT)
+        halted = self._halted([run.id for run in going], now)
         if halted:
             wave.abandon(dict.fromkeys(wave.runs, halted), self._ending())
         elif members:

@@ -15,6 +15,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Approval, CandidateOrder, Limits, Policy, TopicSelector
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.supervision import Authority, Permission
+from kafka_recovery.recovery.wave import FRESH
 from unit.recovery.brokers import Crash
 from unit.recovery.world import ORDERS, PAYMENTS, World, code, crash, policy
 
@@ -78,6 +79,28 @@ def payments_under(**changes: object) -> Policy:
     (rule,) = ONE_BY_ONE.rules
     only_payments = replace(rule, topics=TopicSelector(names=("payments",)), **changes)  # type: ignore[arg-type]
     return replace(ONE_BY_ONE, rules=(only_payments, rule))
+
+
+async def test_a_plan_of_which_nothing_was_asked_for_is_over_when_the_run_is_suspended(
+    world: World, owners: Owners
+) -> None:
+    """Its order was the owner's own by then, as the plan wanted it: no later run may take that for the plan's."""
+
+    def stand_still() -> None:
+        world.clock.advance(2 * FRESH)
+        world.kafka.reassign(ORDERS, theirs)
+        owners.suspend()
+
+    del world.kafka.partitions[PAYMENTS]
+    theirs = (await world.plan()).elections[ORDERS].order
+    world.after("wave_started", stand_still)
+    report = await recover(world, owners)
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "Suspended")
+    assert await world.open_runs() == []
+
+    await world.undo()
+
+    assert world.kafka.partitions[ORDERS].assignment == theirs
 
 
 async def test_a_run_that_is_suspended_ends_after_its_wave_and_a_resume_goes_on(world: World, owners: Owners) -> None:
