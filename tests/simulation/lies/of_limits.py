@@ -15,7 +15,7 @@ from kafka_recovery.domain.policy import Limits, Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.simulator.histories.facts import LAST, Ran
 from simulation.lies.honest import FORKED, KILLED, PLAIN, REFUSED
-from simulation.lies.liars import FIRST, SECOND, Liar, Tell, lies, together
+from simulation.lies.liars import FIRST, SECOND, Liar, Tell, is_about, lies, together
 
 
 def _under(**limits: Any) -> Tell:
@@ -40,6 +40,12 @@ def _fails(outcome: Outcome, code: str) -> Tell:
 
 def _is(process: str) -> Callable[[Ran], bool]:
     return lambda ran: ran.process == process
+
+
+def _before_the_second(it: Liar) -> None:
+    """What is said of the first partition is said before the second one is elected."""
+    second = next(asked for asked in it.story.requests("elect") if is_about(SECOND)(asked))
+    it.tells(it.story.concluded, lambda said: said.outcome.id == FIRST, at=second.at - 0.001)
 
 
 def _at_once(it: Liar) -> None:
@@ -84,6 +90,12 @@ LIES = (
         "it failed, and that was told late": together(
             _fails(Outcome.FAILED, "LeaderUnresponsive"),
             lambda it: it.tells(it.story.concluded, at=lambda said: said.at + 100),
+        ),
+        "it failed by an election that was not held": together(
+            _fails(Outcome.FAILED, "LeaderUnresponsive"),
+            lambda it: it.hides(it.story.held, lambda held: held.id == FIRST and held.by == "engine-1"),
+            lambda it: it.hides(it.story.led, lambda led: led.id == FIRST and led.epoch > 0),
+            _before_the_second,
         ),
     }),
     *lies("patience_is_kept", PLAIN, {

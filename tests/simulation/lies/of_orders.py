@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.outcome import Outcome
@@ -36,6 +37,13 @@ def _somebody_orders(at: float) -> Tell:
         it.story.ordered.sort(key=lambda change: change.at)
 
     return tell
+
+
+def _somebody_orders_what_was_put_back(it: Liar) -> None:
+    """The very order of the plan, once the plan has put the original one back; and the cluster has forgotten."""
+    back = next(change for change in it.story.ordered if _restores(change) and change.id == FIRST)
+    theirs = replace(back, at=back.at + 0.001, before=back.after, after=back.before, by="somebody")
+    it.story.ordered.insert(it.story.ordered.index(back) + 1, theirs)
 
 
 def _asked_after(seconds: float) -> Tell:
@@ -86,6 +94,7 @@ LIES = (
     *lies("no_order_is_left_behind", PLAIN, {
         "what somebody wanted since": _somebody_orders(60.0),
         "what somebody wanted much later": _somebody_orders(160.0),
+        "what somebody wanted once it was put back": _somebody_orders_what_was_put_back,
     }),
     *lies("no_order_is_left_behind", KILLED, {
         "what somebody wanted after a crash": _somebody_orders(190.0),

@@ -118,27 +118,38 @@ class Requests:
 
 @dataclass(slots=True)
 class Ear:
-    """One connection, heard at the client's end."""
+    """One connection, heard at the client's end.
+
+    An answer to what was not asked, or was answered already, is the last thing that a client reads of a connection:
+    nobody knows any more which answer is whose, so what comes after it has not arrived.
+    """
 
     requests: Requests
+    _asked: set[int] = field(default_factory=set)
     _open: dict[int, Written] = field(default_factory=dict)
     _unread: bytearray = field(default_factory=bytearray)
+    _lost: bool = False
 
     def sending(self, frame: bytes) -> None:
         """A request."""
+        self._asked.add(_number(frame[2 * _LENGTH : 3 * _LENGTH]))
         written = self.requests.sending(frame)
         if written is not None:
             self._open[written.correlation_id] = written
 
     def arrived(self, data: bytes) -> None:
-        """Some bytes of answers. Only of what changes things anybody wants to know."""
-        if not self._open:
+        """Some bytes of answers. Only of what changes things anybody wants to know what they say."""
+        if self._lost:
             return
         self._unread += data
         while len(self._unread) >= _LENGTH and len(self._unread) >= (end := _LENGTH + _number(self._unread)):
             frame = bytes(self._unread[_LENGTH:end])
             del self._unread[:end]
-            written = self._open.pop(_number(frame), None)
+            if (answered := _number(frame)) not in self._asked:
+                self._lost = True
+                return
+            self._asked.remove(answered)
+            written = self._open.pop(answered, None)
             if written is not None:
                 written.take(frame)
 

@@ -96,7 +96,8 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
     """Once an election did not verify, no later wave of the plan is elected by that run, whenever it tells of it.
 
     After the canaries elections may be held while earlier ones are waited for: what the run does not know yet of those
-    stops it as soon as it tells. Where the controller answered that it held no election, none was to be verified.
+    stops it as soon as it tells. Where the controller answered that it held no election, none was to be verified: only
+    what was said of it before the later wave, without another look, is said of that answer.
     """
     for asked in story.requests("elect"):
         earlier, stands_on = _earlier_requests(story, asked), story.decision(asked, asked.requests[0])
@@ -107,9 +108,11 @@ def a_failed_wave_stops_the_next(story: Chronicle, scenario: Scenario) -> Examin
                 in_time = said is not None and (place < canaries or said.at <= asked.at)
                 known = in_time and said is not None and not _led_as_asked(story, other, said, asked)
                 ended_badly = said is not None and said.outcome.outcome in (Outcome.FAILED, Outcome.IN_DOUBT)
-                failed = ended_badly and _may_have_elected(story, other, id)
+                again = said is not None and _looked_again(story, other, id, said.at)
+                at_once = said is not None and said.at <= asked.at and not again
+                failed = ended_badly and (at_once or _may_have_elected(story, other, id))
                 text = f"{asked.process} elects {asked.requests[0].id} though {id}, of an earlier wave, did not verify"
-                text += ", and was decided again" if said and _looked_again(story, asked, id, said.at) else ""
+                text += ", and was decided again" if again else ""
                 yield unless(not (known and failed), asked.at, text)
 
 
@@ -229,8 +232,14 @@ def _led_as_asked(story: Chronicle, asked: Asked, said: Concluded, until: Asked)
 
 
 def _may_have_elected(story: Chronicle, asked: Asked, id: TopicPartition) -> bool:
-    """Whether the election that was asked for was held, or nobody answered whether it was."""
-    held = any((h.by, h.id) == (asked.process, id) and h.at >= asked.at for h in story.held)
+    """Whether the election that was asked for was held, or nobody answered whether it was. A later one is another."""
+    again = (
+        other.at
+        for other in story.requests("elect")
+        if other.process == asked.process and other.at > asked.at and any(b.id == id for b in other.requests)
+    )
+    until = min(again, default=float("inf"))
+    held = any((h.by, h.id) == (asked.process, id) and asked.at <= h.at < until for h in story.held)
     told = (a for a in story.answered if (a.process, a.what) == (asked.process, "elect") and id in a.partitions)
     return held or all(id in a.doubtful for a in told if a.asked_at <= asked.at <= a.at)
 

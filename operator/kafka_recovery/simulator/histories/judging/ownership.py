@@ -5,8 +5,9 @@ from Kafka and from journals (docs/explanation/guarantees.md):
 
 - An order that somebody sets is that somebody's, and is what has to stand from then on.
 - While a plan's wave is begun in a journal and that plan is not finished there, an order like the plan's own is the
-  plan's, whoever set it. What has to stand is what the plan took for the owner's: what somebody else had set since,
-  and was replaced by an order like the plan's own, nobody can tell from what the plan replaced itself.
+  plan's, whoever set it: until the plan has put the original one back, for then none of its own is left. What has to
+  stand is what the plan took for the owner's: what somebody else had set since, and was replaced by an order like the
+  plan's own, nobody can tell from what the plan replaced itself.
 - A plan that sets its order says by its assignment what it takes for the owner's: what it could not have seen, because
   somebody else was faster, is gone; so is what another machine's plan had only borrowed.
 """
@@ -83,6 +84,7 @@ def after(story: Chronicle, before: Owned | None, change: Ordered) -> Owned:
         return Owned(change.after, change.by, change.after if right else wanted)
     for kept, decision in _begun(story, change):
         too_late = _over_at(story, kept) - change.at < RACE  # nobody looks for the plan's orders any more
+        too_late = too_late or (not is_engine(change.by) and _is_put_back(story, kept.machine, change))
         if change.after == decision.order != decision.assignment and not too_late:
             return Owned(change.after, change.by, decision.assignment, kept.digest, kept.machine)
     return Owned(change.after, change.by, wanted if is_engine(change.by) else change.after)
@@ -115,6 +117,17 @@ def _takes_back(story: Chronicle, cause: Asked, change: Ordered) -> bool:
         for earlier in story.ordered
         if earlier.at < change.at
     )
+
+
+def _is_put_back(story: Chronicle, machine: str, before: Ordered) -> bool:
+    """Whether the last that the engines of a machine did to an order, before this change of it, was to restore it."""
+    causes = (
+        cause_of(story, change)
+        for change in reversed(story.ordered)
+        if (change.id, change.topic_id) == (before.id, before.topic_id) and change.at < before.at
+    )
+    last = next((cause for cause in causes if cause is not None and cause.machine == machine), None)
+    return last is not None and last.what == "restore"
 
 
 def cause_of(story: Chronicle, change: Ordered) -> Asked | None:
