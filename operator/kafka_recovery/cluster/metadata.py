@@ -187,7 +187,7 @@ async def describe_partitions(
             cursor=cursor,
         )
         answer = await brokers.ask(at, request, versions=(0, 0), deadline=deadline)
-        _note_page(at, names, answer, states, unseen)
+        _note_page(at, names, answer, cursor, states, unseen)
         topics.update(topic.name for topic in answer.topics if not topic.error_code)
         cursor = following_page(at, answer, cursor)
         if cursor is None or (last is not None and cursor.partition_index > last):
@@ -208,6 +208,20 @@ def following_page(at: Address, answer: Any, cursor: Any) -> Any:
     return DescribeTopicPartitionsRequest.Cursor(topic_name=place[0], partition_index=place[1])
 
 
+def check_turn(at: Address, topic: Any, cursor: Any) -> None:
+    """Raises InvalidAnswer where a topic's partitions on a page that began at `cursor` do not follow one another.
+
+    Kafka numbers them without a gap, removes none, and shows them in their order (KIP-966). What is garbled on its way
+    would else be a partition that is not there, and the one in its place would be gone.
+    """
+    expected = cursor.partition_index if cursor is not None and cursor.topic_name == topic.name else 0
+    for partition in topic.partitions:
+        if partition.partition_index != expected:
+            wrong = f"{topic.name}-{partition.partition_index} where {topic.name}-{expected} has its turn"
+            raise InvalidAnswer(at, f"DescribeTopicPartitions shows {wrong}")
+        expected += 1
+
+
 def _stretch(indexes: Mapping[str, Sequence[int]] | None) -> tuple[int, Any, int | None]:
     """Partitions a page, where the first page begins, and the last wanted index (None: all are)."""
     if indexes is None or len(indexes) > 1:
@@ -222,6 +236,7 @@ def _note_page(
     at: Address,
     names: Collection[str] | None,
     answer: Any,
+    cursor: Any,
     states: dict[TopicPartition, PartitionState],
     unseen: dict[str, Reason],
 ) -> None:
@@ -233,6 +248,7 @@ def _note_page(
             needs = f"DESCRIBE on topic {topic.name}"
             unseen[topic.name] = reason_for(topic.error_code, f"topic {topic.name}", needs=needs)
             continue
+        check_turn(at, topic, cursor)
         for state in partition_states(at, topic, topic.partitions):
             states[state.id] = state
     if len(states) > MOST_PARTITIONS:

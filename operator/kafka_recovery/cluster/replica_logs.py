@@ -186,6 +186,9 @@ def merged(broker: BrokerId, probe: Probe, ends_by: str, now: datetime, took: ti
     if probe.contradicts:
         said = f"the log of {probe.id} ends at {probe.end} (by {ends_by}) and at {probe.end_by_fetch} (by Fetch)"
         return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
+    if probe.end is not None and probe.start is not None and probe.start > probe.end:
+        said = f"the log of {probe.id} begins at {probe.start} and ends at {probe.end}"
+        return Replica(broker, None, Reason(LOG_ENDS_CONTRADICT, f"broker {broker} says that {said}"), probe.leads)
     if probe.end is None or probe.start is None:
         missing = Reason("BrokerTimeout", f"broker {broker} did not answer about {probe.id}")
         return Replica(broker, None, probe.problem or probe.unreadable or missing, probe.leads)

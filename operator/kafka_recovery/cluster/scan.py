@@ -63,6 +63,7 @@ async def scan(brokers: Brokers, at: Address, deadline: timedelta) -> Scan:
         for topic in answer.topics:
             if topic.error_code:
                 continue  # deleted while it was gone through
+            metadata.check_turn(at, topic, cursor)
             topics[topic.name] = None
             partitions += len(topic.partitions)
             leaderless = [found for found in topic.partitions if found.leader_id < 0]

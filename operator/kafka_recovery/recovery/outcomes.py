@@ -53,7 +53,8 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     The replica that any of the partition's plans designated and elected counts as planned.
     """
     elections = [each for each in (run, *reversed(run.earlier)) if each.held or each is run]
-    decision = next((each.decision for each in elections if each.decision.leader == lead.leader), run.decision)
+    elected_by = [each for each in elections if each is run or _may_lead_since(each, run, lead)]
+    decision = next((each.decision for each in elected_by if each.decision.leader == lead.leader), run.decision)
     member, planned = lead.leader in run.clean_members, lead.leader == decision.leader
     behind = decision.log_end is not None and lead.log_end < decision.log_end
     ours = any(each.held for each in elections)
@@ -71,7 +72,7 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     elif not planned:
         outcome, reason = Outcome.FAILED, _another_leader(run, decision, lead)
     warnings = [_came_back_with_less(decision, lead)] if behind and member else []
-    if outcome is Outcome.RECOVERED and (under := _under_min_isr(run)):
+    if outcome is Outcome.RECOVERED and (under := _under_min_isr(run, lead)):
         warnings += [under.message] if reason else []
         outcome, reason = Outcome.RECOVERED_UNDER_MIN_ISR, reason or under
     if outcome is Outcome.RECOVERED and _minimum(run) is None:
@@ -80,6 +81,15 @@ def verified(run: PartitionRun, lead: Lead) -> PartitionOutcome:
     return PartitionOutcome(
         run.id, outcome, reason, lead.leader, lead.leader_epoch, lead.log_end, run.restored, tuple(warnings)
     )
+
+
+def _may_lead_since(earlier: PartitionRun, run: PartitionRun, lead: Lead) -> bool:
+    """Whether who leads may do so by an earlier run's election, and not by that of `run` with another leader.
+
+    The plan of `run` saw nobody lead in its epoch, and nothing of the earlier run was under way any more. So a newer
+    epoch is the earlier run's work only where that had put its leader into the ISR or the ELR.
+    """
+    return lead.leader_epoch <= run.decision.leader_epoch or earlier.decision.leader in run.evidence.clean_members
 
 
 def online_already(id: TopicPartition, lead: Lead, longest: Offset | None) -> PartitionOutcome:
@@ -215,11 +225,15 @@ def _minimum(run: PartitionRun) -> MinInsyncReplicas | None:
     return run.min_isr or run.evidence.min_isr
 
 
-def _under_min_isr(run: PartitionRun) -> Reason | None:
+def _under_min_isr(run: PartitionRun, lead: Lead) -> Reason | None:
+    """Metadata in which nobody leads yet show the ISR from before the election, which left the leader alone in it."""
     minimum, look = _minimum(run), run.look
-    if minimum is None or look is None or len(look.isr) >= minimum.value:
+    if minimum is None or look is None:
         return None
-    message = f"ISR has {len(look.isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"
+    isr = look.isr if look.leader is not None else (lead.leader,)
+    if len(isr) >= minimum.value:
+        return None
+    message = f"ISR has {len(isr)} of min.insync.replicas {minimum.value}: acks=all fails until replicas catch up"
     return Reason("UnderMinIsr", message)
 
 

@@ -167,8 +167,13 @@ class Session:
         return [id for id in partitions if id in known and known[id].outcome.is_recovered]
 
     def remember(self, evidence: Evidence) -> None:
-        """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself."""
+        """Keep each offline partition's epoch, longest log and clean members, for a leader that comes by itself.
+
+        What min.insync.replicas is by now counts for runs as well that were begun under another one.
+        """
         for partition in evidence.partitions:
+            for run in self._runs.get(partition.id, ()):
+                run.min_isr = partition.min_isr or run.min_isr
             key = partition.id, partition.topic_id
             if partition.leader is None:
                 self._clean.setdefault(key, partition.clean_members)

@@ -13,6 +13,7 @@ from kafka.protocol.admin import DescribeTopicPartitionsResponse
 from kafka_recovery.cluster import metadata
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.errors import InvalidAnswer
+from kafka_recovery.cluster.scan import scan
 from kafka_recovery.cluster.security import PLAINTEXT
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, TopicPartition
 from unit.cluster.play import PATIENCE, Play, offline
@@ -99,6 +100,25 @@ class TestPages:
             play.members[1].roles["DescribeTopicPartitions"] = other
             with pytest.raises(InvalidAnswer, match="'payments', which was not asked"):
                 await metadata.describe_partitions(brokers, at, [TopicPartition("orders", 0)], PATIENCE)
+
+    @pytest.mark.parametrize("page", [2, 2000])
+    async def test_a_partition_out_of_its_turn_is_no_answer(self, page: int) -> None:
+        """What is garbled on its way would be a partition that is not there, and the one in its place would be gone."""
+        play = many(orders=3)
+        play.page = page
+
+        def garbled(heard: Heard) -> Any:
+            answer = play.describe_partitions(heard)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.partition_index += 7 if part.partition_index == 2 else 0
+            return answer
+
+        async with asking(play) as (brokers, at):
+            play.members[1].roles["DescribeTopicPartitions"] = garbled
+            with pytest.raises(InvalidAnswer, match="orders-9 where orders-2 has its turn"):
+                await metadata.describe_partitions(brokers, at, None, PATIENCE)
+            with pytest.raises(InvalidAnswer, match="orders-9 where orders-2 has its turn"):
+                await scan(brokers, at, PATIENCE)
 
 
 @pytest.mark.parametrize("replicas", [(), (1, 1), (-1, 2)])

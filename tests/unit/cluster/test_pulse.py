@@ -291,12 +291,13 @@ class TestScan:
     async def test_it_keeps_offline_partitions_of_all_pages_and_nothing_of_the_others(self) -> None:
         play = Play(page=2)
         for index in range(7):
-            state = offline(TopicPartition("orders" if index < 5 else "pay", index), elr=(BrokerId(2),))
+            id = TopicPartition("orders", index) if index < 5 else TopicPartition("pay", index - 5)
+            state = offline(id, elr=(BrokerId(2),))
             play.add(state if index % 2 else replace(state, leader=BrokerId(2)))
         async with on_stage(play, 1, 2, 3) as cluster:
             found = await cluster.scan(PATIENCE)
 
-        assert [str(each.id) for each in found.offline] == ["orders-1", "orders-3", "pay-5"]
+        assert [str(each.id) for each in found.offline] == ["orders-1", "orders-3", "pay-0"]
         assert (found.offline[0].leader_epoch, found.offline[0].assignment) == (EPOCH, (1, 2, 3))
         assert (found.offline[0].isr, found.offline[0].elr) == ((1,), (2,))
         assert (found.topics, found.partitions) == (("orders", "pay"), 7)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from kafka_recovery.cluster import broker_reader
 from kafka_recovery.cluster.brokers import Brokers
 from kafka_recovery.cluster.epoch_vectors import VECTOR_ENTRIES
 from kafka_recovery.cluster.errors import BrokerTimeout
@@ -169,6 +170,24 @@ class TestContradictions:
         assert replica.problem.code == "LogEndsContradict"
         told = "the log of orders-0 ends at 37 (by ListOffsets) and at 27 (by Fetch)"
         assert f"broker 2 says that {told}" in str(replica.problem)
+
+    async def test_a_log_that_ends_before_it_begins_is_not_believed(self) -> None:
+        play = playing(Log(27, [], start=27))
+
+        def understated(heard: Heard) -> Any:
+            answer = play.list_offsets(2, heard)
+            for part in (part for topic in answer.topics for part in topic.partitions):
+                part.offset -= heard.message.topics[0].partitions[0].timestamp == broker_reader.LATEST
+            return answer
+
+        async with surveying(play) as survey:
+            play.members[2].roles["ListOffsets"] = understated
+            replica = (await survey.measure(play.states.values(), may_lead=False))[ORDERS]
+
+        assert replica.log is None
+        assert str(replica.problem) == (
+            "LogEndsContradict: broker 2 says that the log of orders-0 begins at 27 and ends at 26"
+        )
 
     async def test_a_log_that_had_not_come_to_rest_is_asked_about_again(self) -> None:
         log = Log(27, [(0, 0), (4, 20)])

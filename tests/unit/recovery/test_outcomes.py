@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from kafka_recovery.domain.election import Lead, Leadership
@@ -10,6 +12,8 @@ from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.recovery.outcomes import verified
 from kafka_recovery.recovery.partition_run import PartitionRun
+from kafka_recovery.recovery.ports import Silent
+from kafka_recovery.recovery.session import Session
 from unit.recovery.brokers import EPOCH
 from unit.recovery.world import ORDERS, World
 
@@ -57,6 +61,53 @@ async def test_below_min_insync_replicas_it_is_still_told_how_the_leader_came_ab
     assert outcome.reason
     assert outcome.reason.code == "MemberLeads"
     assert outcome.warnings == ("ISR has 1 of min.insync.replicas 2: acks=all fails until replicas catch up",)
+
+
+async def test_a_minimum_that_a_later_look_read_counts_for_what_was_begun_before(world: World) -> None:
+    world.offline({3: 15, 2: 27}, min_isr=2)
+    plan = await world.plan()
+    session = Session(Silent())
+    (run,) = session.begin(plan, plan.decisions).values()
+    world.kafka.partitions[ORDERS].min_isr = 1
+
+    session.remember(plan.evidence)
+    session.remember((await world.plan()).evidence)
+
+    run.look = Leadership(ORDERS, run.evidence.topic_id, BrokerId(2), LeaderEpoch(EPOCH + 1), (), (BrokerId(2),))
+    assert verified(run, led(2, EPOCH + 1)).outcome is Outcome.RECOVERED
+
+
+async def test_metadata_in_which_nobody_leads_yet_do_not_show_the_leader_s_isr(world: World) -> None:
+    """With ELR on, a partition without a leader has an empty ISR; the election has put its leader there."""
+    world.offline({3: 15, 2: 27}, min_isr=1)
+    (decision,), (seen,) = (plan := await world.plan()).decisions, plan.evidence.partitions
+    before = Leadership(ORDERS, seen.topic_id, None, LeaderEpoch(EPOCH), seen.assignment, ())
+
+    outcome = verified(PartitionRun(decision, seen, held=True, look=before), led(2, EPOCH + 1))
+
+    assert outcome.outcome is Outcome.RECOVERED
+
+
+@pytest.mark.parametrize(("isr", "told"), [((1,), Outcome.FAILED), ((1, 2), Outcome.RECOVERED)])
+async def test_what_an_earlier_plan_designated_counts_only_where_its_election_can_have_made_it_lead(
+    world: World, isr: tuple[int, ...], told: Outcome
+) -> None:
+    """The later plan saw nobody lead, and names broker 3. Broker 2 leads after it: elected in the place of broker 3, or
+    as a member of the ISR that the earlier election had put there.
+    """
+    world.offline({3: 27, 2: 27})
+    (decision,), (seen,) = (plan := await world.plan()).decisions, plan.evidence.partitions
+    earlier = PartitionRun(replace(decision, leader=BrokerId(2)), seen, held=True)
+    later = replace(seen, isr=tuple(map(BrokerId, isr)))
+    run = PartitionRun(replace(decision, leader=BrokerId(3)), later, earlier=(earlier,), held=True)
+
+    outcome = verified(run, led(2, EPOCH + 1))
+
+    assert outcome.outcome is told
+
+
+def led(broker: int, epoch: int) -> Lead:
+    return Lead(BrokerId(broker), LeaderEpoch(epoch), Offset(27))
 
 
 async def test_a_reassignment_while_electing_is_told_with_the_outcome(world: World) -> None:
