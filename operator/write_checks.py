@@ -225,6 +225,10 @@ def true_if(condition: Condition, around: Around = NOWHERE) -> str:
             return " and ".join([*_not_none(path, around, leaf=False), raw(path)])
         case Same(one, Value(bool(constant))):
             return f"{value(one, around)} is {constant}"
+        case Same(str(path), Value() as other):  # no constant is unknown
+            return " and ".join(
+                [*_not_none(path, around, leaf=False), f"{raw(path, around)} == {value(other, around)}"]
+            )
         case Same(one, other):
             return f"{value(one, around)} == {value(other, around)}"
         case Less(one, other):

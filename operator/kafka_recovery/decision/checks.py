@@ -48,7 +48,7 @@ def broker_objection(broker: Broker) -> Reason | None:
 
 
 def replica_objection(replica: Replica, partition: PartitionEvidence, rule: Rule) -> Reason | None:
-    if (replica.problem.code if replica.problem is not None else None) == "LogDirOffline":
+    if replica.problem is not None and replica.problem.code == "LogDirOffline":
         return Reason("LogDirOffline", guards.log_dir_online.explain(replica, partition, rule))
     if replica.log is None:
         return Reason(
@@ -92,7 +92,7 @@ def partition_objection(partition: PartitionEvidence, rule: Rule, index: Cluster
         for replica in partition.replicas:
             if (
                 (replica.log is None)
-                and ((replica.problem.code if replica.problem is not None else None) == "LogDirOffline")
+                and (replica.problem is not None and replica.problem.code == "LogDirOffline")
                 and replica.broker in index.required
             ):
                 return Reason("LogDirOffline", refusals.not_on_a_failed_disk.explain(replica, partition, rule, index))

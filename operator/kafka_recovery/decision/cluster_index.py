@@ -13,9 +13,11 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.policy import Policy, Rule
 from kafka_recovery.domain.reason import Reason, Rejection
 
+Rejections = tuple[Rejection, ...]
 
-class Rejected(dict[BrokerId, Rejection | None]):
-    """For each broker the guard it fails, if any; judged when first asked, then remembered."""
+
+class Rejected(dict[BrokerId, Rejections]):
+    """For each broker the guard it fails, alone in a tuple, or none; judged when first asked, then remembered."""
 
     __slots__ = ("_judge",)
 
@@ -23,10 +25,10 @@ class Rejected(dict[BrokerId, Rejection | None]):
         super().__init__()
         self._judge = judge
 
-    def __missing__(self, broker: BrokerId) -> Rejection | None:
+    def __missing__(self, broker: BrokerId) -> Rejections:
         reason = self._judge(broker)
-        self[broker] = rejection = None if reason is None else Rejection(broker, reason)
-        return rejection
+        self[broker] = rejections = () if reason is None else (Rejection(broker, reason),)
+        return rejections
 
 
 class Rules(dict[str, Rule | None]):
@@ -58,7 +60,7 @@ class ClusterIndex:
     back: frozenset[BrokerId]
     required: frozenset[BrokerId]
     listed: frozenset[BrokerId]
-    rejected: Mapping[BrokerId, Rejection | None]
+    rejected: Mapping[BrokerId, Rejections]
     rules: Mapping[str, Rule | None]
     counts: Counts
 

@@ -12,7 +12,7 @@ from kafka_recovery.decision.loss import NOT_PROVEN, classify, cost_of
 from kafka_recovery.decision.order import BY_COST
 from kafka_recovery.decision.refusals import no_rule
 from kafka_recovery.decision.returns import with_which_disk
-from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica, ReplicaLog
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.plan import Loss, Verdict
 from kafka_recovery.domain.policy import Rule
@@ -32,6 +32,7 @@ class Ranking(NamedTuple):
 
 
 NOBODY = Ranking((), (), (), None)
+_ELECT = Verdict.ELECT  # once: to look up a member of an Enum takes as long as to call a function
 
 
 class Standing(NamedTuple):
@@ -78,7 +79,7 @@ def judge(partition: PartitionEvidence, index: ClusterIndex, obstacle: Reason | 
         candidates = _best_proven(partition, candidates, index.cluster)
     else:
         loss = classify(partition, best, index.cluster)
-    return Standing(partition, rule, Verdict.ELECT, None, ranking, candidates, best.log.end, loss)
+    return Standing(partition, rule, _ELECT, None, ranking, candidates, best.log.end, loss)
 
 
 def _best_proven(
@@ -93,29 +94,42 @@ def _best_proven(
 
 def rank(partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> Ranking:
     """Sort those who pass every guard by the rule's candidate order; say of the others which guard they fail."""
-    worth = MERITS[rule.candidate_order]
-    by_cost = partition.history is not None and rule.candidate_order in BY_COST
-    ranked: list[tuple[tuple[float, ...], Replica, ReplicaLog]] = []
+    passed: list[Replica] = []
     rejections: tuple[Rejection, ...] = ()
     rejected = index.rejected
-    for position, replica in enumerate(partition.replicas):
-        if rejection := rejected[replica.broker]:
-            rejections += (rejection,)
+    for replica in partition.replicas:
+        if failed := rejected[replica.broker]:
+            rejections += failed  # the same tuple for all partitions, as long as it is the only one
         elif reason := replica_objection(replica, partition, rule):
             rejections += (Rejection(replica.broker, reason),)
         elif replica.log is not None:
-            cost = cost_of(partition, replica, index.cluster) if by_cost else NOT_PROVEN
-            ranked.append((worth(replica.log, position, cost), replica, replica.log))
-    if not ranked:
+            passed.append(replica)
+    if not passed:
         return Ranking((), (), rejections, None)
-    if len(ranked) > 1:
-        ranked.sort(reverse=True)  # no two are worth the same: the position differs
-    best_first = tuple([replica.broker for _, replica, _ in ranked])
-    _, best, log = ranked[0]
-    equals = 1
-    while equals < len(ranked) and equal(log, ranked[equals][2]):
+    if len(passed) > 1:
+        passed = _best_first(passed, partition, rule, index)
+    best_first = tuple([replica.broker for replica in passed])
+    best, equals = passed[0], 1
+    while equals < len(passed) and _equal(best, passed[equals]):
         equals += 1
     return Ranking(best_first, best_first[:equals], rejections, best)
+
+
+def _equal(one: Replica, other: Replica) -> bool:
+    return one.log is not None and other.log is not None and equal(one.log, other.log)
+
+
+def _best_first(passed: list[Replica], partition: PartitionEvidence, rule: Rule, index: ClusterIndex) -> list[Replica]:
+    """These measured replicas, which stand in assignment order, by what the rule's order says each is worth."""
+    worth = MERITS[rule.candidate_order]
+    by_cost = partition.history is not None and rule.candidate_order in BY_COST
+    ranked: list[tuple[tuple[float, ...], Replica]] = []
+    for position, replica in enumerate(passed):
+        if (log := replica.log) is not None:
+            cost = cost_of(partition, replica, index.cluster) if by_cost else NOT_PROVEN
+            ranked.append((worth(log, position, cost), replica))
+    ranked.sort(reverse=True)  # no two are worth the same: the position differs
+    return [replica for _, replica in ranked]
 
 
 def _no_candidate(partition: PartitionEvidence, ranking: Ranking) -> Reason:

@@ -246,13 +246,14 @@ def asking(
     decisions: Sequence[Decision], seen: Sequence[PartitionEvidence], cluster: ClusterState
 ) -> tuple[Decision, ...]:
     """The same decisions about these partitions, but a person is asked about an election that a bug makes unsafe."""
-    unsafe = [bug for bug in _present(cluster) if bug.answer is Answer.ASK]
+    unsafe: dict[int, list[KnownBug]] = {}
+    for bug in _present(cluster):
+        if bug.answer is Answer.ASK:
+            for place in (place for place, partition in enumerate(seen) if bug.concerns(partition, cluster)):
+                unsafe.setdefault(place, []).append(bug)
     if not unsafe:
         return tuple(decisions)
-    return tuple(
-        _asking(decision, [bug for bug in unsafe if bug.concerns(partition, cluster)])
-        for decision, partition in zip(decisions, seen, strict=True)
-    )
+    return tuple(_asking(decision, unsafe.get(place, ())) for place, decision in enumerate(decisions))
 
 
 def _asking(decision: Decision, unsafe: Sequence[KnownBug]) -> Decision:

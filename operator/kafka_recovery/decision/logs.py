@@ -56,6 +56,8 @@ def lacks(chosen: ReplicaLog, other: ReplicaLog, broker: BrokerId) -> Lack | Non
     common = common_point(chosen, other)
     if common is None:
         common = min(chosen.end, other.end)
+    if common == other.end and chosen.start <= other.start:
+        return None  # usual, and quick to see
     begins_late = chosen.start > other.start
     held = common - (chosen.start if begins_late else other.start)
     if held <= 0:

@@ -26,6 +26,9 @@ from kafka_recovery.domain.quickly import made_quickly
 HISTORY = "ISR history since all replicas were in sync"
 _loss = made_quickly(Loss)
 
+_UNKNOWN, _ELECT = LossClass.UNKNOWN, Verdict.ELECT
+"""Once each: a member of an Enum takes as long to be looked up as a function to be called."""
+
 BEST_FIRST = (LossClass.LOSSLESS, LossClass.BOUNDED, LossClass.UNKNOWN)
 
 
@@ -39,12 +42,12 @@ def classify(partition: PartitionEvidence, leader: Replica, cluster: ClusterStat
         proven = _proven(partition, leader, history, cluster)
         proven = replace(proven, at_least=at_least, lacks=visible, unmeasured=silent)
         return _consistent(_capped(proven, history), partition)
-    replicas = tuple([r.broker if r.log is not None else _silence(r) for r in partition.replicas])
+    silences = tuple([_silence(replica) for replica in partition.replicas if replica.log is None])
     untold = cluster.history_problem
-    unproven = _unproven(replicas, HISTORY if untold is None else f"{HISTORY}: {untold.message}")
+    unproven = _unproven(partition.assignment, silences, HISTORY if untold is None else f"{HISTORY}: {untold.message}")
     if not visible and not at_least:
         return unproven
-    return _loss(LossClass.UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
+    return _loss(_UNKNOWN, at_least, None, visible, unproven.missing, "", unproven.unmeasured)
 
 
 NOT_PROVEN = Cost(BEST_FIRST.index(LossClass.UNKNOWN), None)
@@ -65,7 +68,7 @@ def by_broker(decisions: Iterable[Decision]) -> Iterator[BrokerLoss]:
     unmeasured: Counter[tuple[BrokerId, ...]] = Counter()
     for decision in decisions:
         loss = decision.loss
-        if loss is None or decision.verdict is not Verdict.ELECT:
+        if loss is None or decision.verdict is not _ELECT:
             continue
         unmeasured[loss.unmeasured] += 1
         for lack in loss.lacks:
@@ -129,12 +132,12 @@ def _silence(replica: Replica) -> Silence:
 
 
 @lru_cache(maxsize=32_768)  # many partitions share one Loss: 100 brokers make 10,000 pairs
-def _unproven(replicas: tuple[BrokerId | Silence, ...], history: str = HISTORY) -> Loss:
+def _unproven(assignment: tuple[BrokerId, ...], silent: tuple[Silence, ...], history: str) -> Loss:
     """Nothing is proven: of what was measured not that it is intact, of the silent ones not even what they hold."""
-    measured = [_intactness(replica) for replica in replicas if not isinstance(replica, tuple)]
-    silent = [_missing_log(replica) for replica in replicas if isinstance(replica, tuple)]
-    unmeasured = tuple([replica[0] for replica in replicas if isinstance(replica, tuple)])
-    return Loss(LossClass.UNKNOWN, missing=(history, *measured, *silent), unmeasured=unmeasured)
+    unmeasured = tuple([broker for broker, _ in silent])
+    measured = [_intactness(broker) for broker in assignment if broker not in unmeasured]
+    missing = (history, *measured, *map(_missing_log, silent))
+    return Loss(LossClass.UNKNOWN, missing=missing, unmeasured=unmeasured)
 
 
 @lru_cache(maxsize=4096)

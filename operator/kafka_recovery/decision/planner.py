@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from operator import attrgetter
@@ -15,8 +13,9 @@ from kafka_recovery.decision.checks import broker_objection, cluster_objection
 from kafka_recovery.decision.cluster_index import ClusterIndex, index_of
 from kafka_recovery.decision.judgement import Standing, judge
 from kafka_recovery.decision.known_bugs import asking
+from kafka_recovery.decision.lineups import Brokers, Lineup, Lineups
 from kafka_recovery.decision.loss import by_broker, classify
-from kafka_recovery.decision.present_order import elected_anyway, elects, passed_over, stands_right, unregistered
+from kafka_recovery.decision.present_order import elects
 from kafka_recovery.decision.refusals import beyond_limit, order_cannot_be_set, warnings
 from kafka_recovery.decision.spread import Loads, TieSet, level, no_load, share
 from kafka_recovery.decision.waves import INTERNAL_TIER, Urgency, urgency, waves
@@ -25,13 +24,12 @@ from kafka_recovery.domain.evidence import Evidence, PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.plan import FORMAT, Decision, Plan, Verdict
 from kafka_recovery.domain.policy import Policy
-from kafka_recovery.domain.quickly import made_quickly
+from kafka_recovery.domain.quickly import made_quickly, uncollected
 from kafka_recovery.domain.reason import Reason
 
 NOBODY_LEADS = BrokerId(-1)
 """Stands for the leader where nobody is elected, as in Kafka's own protocol."""
 
-Brokers = tuple[BrokerId, ...]
 Designated = Mapping[TopicPartition, BrokerId]
 Ranking = Mapping[TopicPartition, Ranked]
 
@@ -53,7 +51,7 @@ def decide(
     `designated`: leaders that a person named; they beat the candidate order but no guard, and so do those that a
     fleet's ranking chose for this very outage: `ranked`.
     """
-    with _without_collector():
+    with uncollected():
         evidence = _in_order(evidence)
         return _planned(evidence, policy, waited, designated or {}, ranked or {})
 
@@ -62,32 +60,24 @@ def _planned(evidence: Evidence, policy: Policy, waited: Waited, designated: Des
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
-    each = waited if isinstance(waited, Mapping) else dict.fromkeys((seen.id for seen in evidence.partitions), waited)
-    standings = [judge(seen, around, obstacle, each.get(seen.id, timedelta(0))) for seen in evidence.partitions]
+    each: Mapping[TopicPartition, timedelta] = waited if isinstance(waited, Mapping) else {}
+    as_all = timedelta(0) if isinstance(waited, Mapping) else waited
+    standings = [judge(seen, around, obstacle, each.get(seen.id, as_all)) for seen in evidence.partitions]
     if designated or ranked:
         standings = [_designate(standing, designated, ranked) for standing in standings]
-    if not evidence.cluster.designated_elections:
-        standings = [_electable_by_order(standing, around) for standing in standings]
+    known = Lineups(around)
+    lineups = [known.of(standing.partition, standing.ranking) for standing in standings]
+    for place, lineup in enumerate(lineups):
+        if lineup.missing and standings[place].candidates:
+            standings[place] = _electable_by_order(standings[place], lineup)
     tiers = _tiers(standings, policy.limits.partitions)
-    leaders = _leaders(tiers, standings, around)
-    decisions = tuple(_decisions(standings, leaders, around))
+    leaders = _leaders(tiers, standings, lineups, around)
+    decisions = tuple(_decisions(standings, lineups, leaders, around))
     work = (((decisions[place].id, leaders[place]) for place in tier) for tier in tiers)
     made = waves(work, policy.limits.wave_sizes)
     decisions = asking(decisions, evidence.partitions, evidence.cluster)
     decisions = within_budget(decisions, made, policy.limits.loss_budget_records)
     return Plan(FORMAT, evidence, policy, decisions, made, tuple(by_broker(decisions)))
-
-
-@contextmanager
-def _without_collector() -> Iterator[None]:
-    """Nothing here makes reference cycles, and collecting a large incident's evidence takes longer than deciding it."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _in_order(evidence: Evidence) -> Evidence:
@@ -136,19 +126,12 @@ def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason 
     return Reason("DesignatedLeaderRejected", said) if failed else Reason("DesignatedLeaderNotReplica", said)
 
 
-def _electable_by_order(standing: Standing, around: ClusterIndex) -> Standing:
+def _electable_by_order(standing: Standing, lineup: Lineup) -> Standing:
     """Kafka takes no order that names an unregistered broker: only whom the present one elects may be chosen then."""
-    partition = standing.partition
-    if not standing.candidates or around.listed.issuperset(partition.assignment):
-        return standing
-    missing = unregistered(around.cluster, around.brokers, partition.assignment)
-    if not missing:
-        return standing
-    passed = passed_over(around.cluster, around.brokers, partition)
-    candidates = tuple(c for c in standing.candidates if elects(c, partition.assignment, passed))
+    candidates = tuple(c for c in standing.candidates if elects(c, lineup.assignment, lineup.passed))
     if candidates:
         return standing._replace(candidates=candidates)
-    reason = order_cannot_be_set(partition, standing.candidates[0], missing)
+    reason = order_cannot_be_set(standing.partition, standing.candidates[0], lineup.missing)
     return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
 
 
@@ -159,8 +142,9 @@ Tier = list[int]
 def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
     """Who is to be elected, most urgent first; the least urgent ones that exceed the limit on one plan are refused."""
     tiers: dict[Urgency, Tier] = {}
+    elect = Verdict.ELECT
     for place, standing in enumerate(standings):
-        if standing.verdict is Verdict.ELECT:
+        if standing.verdict is elect:
             tiers.setdefault(urgency(standing.partition, standing.rule), []).append(place)
     ordered = [tiers[urgency] for urgency in sorted(tiers)]
     wanted = sum(map(len, ordered))
@@ -177,73 +161,53 @@ def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
     return [tier for tier in ordered if tier]
 
 
-def _leaders(tiers: Sequence[Tier], standings: Sequence[Standing], around: ClusterIndex) -> list[BrokerId]:
+def _leaders(
+    tiers: Sequence[Tier], standings: Sequence[Standing], lineups: Sequence[Lineup], around: ClusterIndex
+) -> list[BrokerId]:
     """By place in the standings; tier by tier, so that the later ones take the load of the urgent ones into account."""
     loads = no_load({id_: broker.rack for id_, broker in around.brokers.items()})
     leaders = [NOBODY_LEADS] * len(standings)
-    anyway = _Anyway(around)
     for tier in tiers:
-        for place, leader in _dealt(tier, standings, loads, anyway):
+        for place, leader in _dealt(tier, standings, lineups, loads):
             leaders[place] = leader
     return leaders
 
 
-def _dealt(tier: Tier, standings: Sequence[Standing], loads: Loads, anyway: _Anyway) -> Iterator[tuple[int, BrokerId]]:
+def _dealt(
+    tier: Tier, standings: Sequence[Standing], lineups: Sequence[Lineup], loads: Loads
+) -> Iterator[tuple[int, BrokerId]]:
     """Split one tier's partitions among their equal candidates."""
     candidates = [standings[place].candidates for place in tier]
     ties: dict[Brokers, TieSet] = {brokers: tuple(sorted(brokers)) for brokers in set(candidates)}
     tie_sets = [ties[brokers] for brokers in candidates]
-    first = [anyway.elected(standings[place]) for place in tier]
+    first = [lineups[place].anyway for place in tier]
     return zip(tier, share(tie_sets, first, level(Counter(tie_sets), loads)), strict=True)
 
 
-class _Anyway:
-    """Who of several candidates is elected if the order is left as it stands; thousands of partitions are alike."""
-
-    __slots__ = ("_around", "_known")
-
-    def __init__(self, around: ClusterIndex) -> None:
-        self._around = around
-        self._known: dict[tuple[object, ...], BrokerId | None] = {}
-
-    def elected(self, standing: Standing) -> BrokerId | None:
-        """None: nobody, or it does not matter."""
-        if len(standing.candidates) < 2 or self._around.cluster.designated_elections:
-            return None
-        partition, (best_first, equals, _, _) = standing.partition, standing.ranking
-        key = partition.assignment, best_first, equals, partition.isr, partition.elr
-        if key not in self._known:
-            passed = passed_over(self._around.cluster, self._around.brokers, partition)
-            self._known[key] = elected_anyway(partition, passed, best_first, equals)
-        return self._known[key]
-
-
-def _decisions(standings: Sequence[Standing], leaders: Sequence[BrokerId], around: ClusterIndex) -> Iterator[Decision]:
-    orders = _Orders(around)
-    for standing, chosen in zip(standings, leaders, strict=True):
+def _decisions(
+    standings: Sequence[Standing], lineups: Sequence[Lineup], leaders: Sequence[BrokerId], around: ClusterIndex
+) -> Iterator[Decision]:
+    for standing, lineup, chosen in zip(standings, lineups, leaders, strict=True):
         partition, rule, verdict, reason, ranking, _, log_end, loss = standing
         broker = None if chosen == NOBODY_LEADS else chosen
         if loss is None and (leader := partition.replica(broker)):
             loss = classify(partition, leader, around.cluster)
-        best_first, equals, rejections, _ = ranking
-        key = broker, partition.assignment, best_first, equals, partition.isr, partition.elr
-        order, assignment, best_first, equals = orders.get(key) or orders.make(key, partition)
         yield _decision(
             partition.id,
             partition.topic_id,
             partition.leader_epoch,
-            assignment,
+            lineup.assignment,
             verdict,
             rule.name,
             INTERNAL_TIER if partition.internal else rule.tier,
             rule.candidate_order,
             rule.approval,
             broker,
-            order,
+            lineup.order(broker),
             log_end,
-            best_first,
-            equals,
-            rejections,
+            lineup.best_first,
+            lineup.equals,
+            ranking.rejections,
             reason,
             loss,
             () if broker is None else warnings(partition, around),
@@ -251,40 +215,3 @@ def _decisions(standings: Sequence[Standing], leaders: Sequence[BrokerId], aroun
 
 
 _decision = made_quickly(Decision)
-
-_Orders_Key = tuple[BrokerId | None, Brokers, Brokers, Brokers, Brokers, Brokers | None]
-_Orders_Made = tuple[Brokers, Brokers, Brokers, Brokers]
-
-
-class _Orders(dict[_Orders_Key, _Orders_Made]):
-    """The order that stands during the election, with the assignment, the ranking and the equals it was made of.
-
-    It designates the leader; unless it is not to be altered, because the election itself does, or the present one does.
-    Thousands of partitions have the same ones: each is made and kept once.
-    """
-
-    __slots__ = ("_around",)
-
-    def __init__(self, around: ClusterIndex) -> None:
-        super().__init__()
-        self._around = around
-
-    def make(self, key: _Orders_Key, partition: PartitionEvidence) -> _Orders_Made:
-        """Those of this partition, which has this key."""
-        leader, assignment, best_first, equals, _, _ = key
-        order = () if leader is None else assignment
-        if leader is not None and not self._around.cluster.designated_elections:
-            passed = passed_over(self._around.cluster, self._around.brokers, partition)
-            if not stands_right(leader, assignment, passed, best_first, equals):
-                order = _order(leader, best_first, assignment)
-        self[key] = made = (order, assignment, best_first, equals)
-        return made
-
-
-def _order(leader: BrokerId, best_first: Brokers, assignment: Brokers) -> Brokers:
-    """The leader first, then the other candidates, best first: if it fails, the controller elects the next acceptable.
-
-    Rejected replicas keep their original relative order at the end.
-    """
-    rest = [broker for broker in best_first if broker != leader]
-    return (leader, *rest, *[broker for broker in assignment if broker not in best_first])

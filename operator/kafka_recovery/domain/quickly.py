@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING, field, fields, make_dataclass
 from typing import Any, ParamSpec, TypeVar
 
@@ -33,6 +34,23 @@ def _default(of: Any) -> Any:
     if of.default is MISSING and of.default_factory is MISSING:
         return field()
     return field(default=of.default) if of.default_factory is MISSING else field(default_factory=of.default_factory)
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Nothing made inside is looked at by the collector of cycles before its next full round.
+
+    For what makes very many values that have none: looking through them takes as long as a part of making them.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.freeze()
+            gc.unfreeze()  # both only hand lists over: all that is new is in the oldest generation then
+            gc.enable()
 
 
 _YOUNG = 50_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from dataclasses import FrozenInstanceError, dataclass
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from kafka_recovery.domain.ids import BrokerId, Offset
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Lack, Loss
-from kafka_recovery.domain.quickly import made_quickly
+from kafka_recovery.domain.quickly import made_quickly, uncollected
 
 
 def test_a_value_made_quickly_equals_one_that_was_made_as_usual() -> None:
@@ -42,3 +43,25 @@ def test_a_class_with_more_to_do_when_it_is_made_is_not_made_quickly() -> None:
 
     with pytest.raises(TypeError, match="Checked has slots other than its fields, or more to do"):
         made_quickly(Checked)
+
+
+def test_what_is_made_uncollected_is_old_at_once_and_the_collector_works_on_afterwards() -> None:
+    gc.collect()
+    with uncollected():
+        assert not gc.isenabled()
+        made = [[n] for n in range(10_000)]
+
+    assert gc.isenabled()
+    young = {id(each) for generation in (0, 1) for each in gc.get_objects(generation)}
+    assert not young & {id(each) for each in made}
+    assert gc.get_freeze_count() == 0
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with uncollected():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
