@@ -24,6 +24,7 @@ Answers = Mapping[TopicPartition, ElectionAnswer]
 
 _LENGTH = 4
 _ELECTIONS, _ORDERS = ElectLeadersRequest.API_KEY, AlterPartitionReassignmentsRequest.API_KEY
+_INSTEAD = {"designate": "restore", "restore": "designate"}
 _GAVE_UP = frozenset({-1, 7, 13, 41})
 """UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION, NOT_CONTROLLER: it may have been done, or may be yet."""
 _HIGHEST_KNOWN = 150
@@ -75,8 +76,10 @@ class Requests:
     _told: dict[tuple[str, TopicPartition], ElectionRequest] = field(default_factory=dict)
 
     def told(self, what: str, requests: Sequence[ElectionRequest]) -> None:
-        """The driver is about to do this."""
+        """The driver is about to do this; of an order, its last word says what a request is for."""
         self._told |= {(what, request.id): request for request in requests}
+        for request in requests:
+            self._told.pop((_INSTEAD.get(what, ""), request.id), None)
 
     def tap(self) -> Ear:
         """Who hears one connection."""

@@ -220,9 +220,13 @@ def _nobody_approved(told: Told) -> bool:
 
 
 def _an_earlier_one_failed(told: Told) -> bool:
+    """Also where its election was not sent in time, and somebody else's has given the partition that leader."""
     bad = (Outcome.FAILED, Outcome.IN_DOUBT)
     mine = [s for s in told.story.concluded if s.process == told.said.process and s.at <= told.said.at]
-    return any(said.outcome.outcome in bad for said in mine)
+    asked = [asked for asked in told.story.requests("elect") if asked.process == told.said.process]
+    sent = {request.id for each in asked for request in each.requests}
+    unsent = (s for s in mine if s.outcome.outcome is Outcome.RECOVERED and s.outcome.id not in sent)
+    return any(said.outcome.outcome in bad for said in mine) or any(unsent)
 
 
 def _order_is_a_plans(told: Told) -> bool:
