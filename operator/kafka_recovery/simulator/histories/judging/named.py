@@ -64,9 +64,9 @@ KNOWN: tuple[Named, ...] = (
     ),
     Named(
         "what-can-not-be-restored-takes-places-in-the-plan",
-        "Partitions whose orders an earlier run altered and nobody can put back, as the broker that may hold its request"
-        " never comes back, take places of `limits.partitions` in each plan, though none of them is elected: less urgent"
-        " partitions may then never have their turn.",
+        "Partitions whose orders an earlier run altered and nobody can put back, as the broker that may hold its"
+        " request never comes back, take places of `limits.partitions` in each plan, though none of them is elected:"
+        " less urgent partitions may then never have their turn.",
         ("the_quiet_end_is_explained",),
         r"PartitionLimitReached: \d+ partitions could be elected",
         (152602,),
