@@ -9,19 +9,21 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from kafka_recovery.decision.acks import after_election
+from kafka_recovery.decision.alike import Alike, alike, named
 from kafka_recovery.decision.attesting import attested_lost, told
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, is_empty, partitions, records, why_unknown
 from kafka_recovery.decision.loss import BEST_FIRST, visible_lacks
 from kafka_recovery.decision.returns import away, before_consent, elected_by_kafka, has_failed_disk
 from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice, Question, elect_or_wait
-from kafka_recovery.domain.evidence import PartitionEvidence, Replica
-from kafka_recovery.domain.ids import BrokerId, TopicPartition
+from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
+from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 
 _NAMED = 4
-"""So many partitions or brokers are named in a sentence; the others are counted."""
+"""So many brokers are named in a sentence; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +50,25 @@ class BrokerGlance:
 class Card:
     """`situation`: what is offline, who is elected, what that loses. `choice`: what to find out first, and why; None
     where nothing is elected by the plan any more. `brokers`: those first whose return decides most, counted over
-    `offline` partitions.
+    `offline` partitions. `partitions`: the same ones as they were seen.
     """
 
     situation: tuple[str, ...]
     choice: Choice | None
     offline: int
     brokers: tuple[BrokerGlance, ...]
+    partitions: tuple[Alike, ...]
 
 
 def card(plan: Plan, *, over: bool = False) -> Card:
     """`over`: nothing is elected by it any more, so what could be done before an election is left out."""
+    offline = [partition for partition in plan.evidence.partitions if partition.leader is None]
     return Card(
         (*_offline(plan, over=over), *told(plan.evidence), *in_brief(plan), *_reasons_below(plan)),
         None if over else _choice(plan),
-        sum(partition.leader is None for partition in plan.evidence.partitions),
+        len(offline),
         tuple(_glances(plan, costs(plan))),
+        alike(offline),
     )
 
 
@@ -73,7 +78,11 @@ def _choice(plan: Plan) -> Choice:
     return replace(
         found,
         first=(*found.first, *before_consent(plan)),
-        questions=(*found.questions, *_if_approved(elections), *_if_not([decision for decision, _ in elections])),
+        questions=(
+            *found.questions,
+            *_if_approved(elections, plan.evidence.cluster),
+            *_if_not([decision for decision, _ in elections]),
+        ),
     )
 
 
@@ -81,11 +90,10 @@ def in_brief(plan: Plan) -> Iterator[str]:
     """Whom it elects, what Kafka calls that, what is proven, and what may be lost: true whenever it is read."""
     elections = _elections(plan)
     yield from _elects(elections)
-    yield from _proven([decision for decision, _ in elections])
     yield from _left_alone(plan)
     yield from _empty_leaders(elections, attested_lost(plan.evidence.cluster))
     if elections:
-        yield in_a_line(plan, costs(plan))
+        yield " ".join((*_proven([decision for decision, _ in elections]), in_a_line(plan, costs(plan))))
 
 
 Elections = Sequence[tuple[Decision, PartitionEvidence]]
@@ -106,10 +114,10 @@ def _offline(plan: Plan, *, over: bool) -> Iterator[str]:
     if offline:
         have = "had" if over else "has" if len(offline) == 1 else "have"
         when = " when this plan was made" if over else ""
-        yield f"{partitions(len(offline))} {have} no leader{when}: {_named(offline)}."
+        yield f"{partitions(len(offline))} {have} no leader{when}: {named(offline)}."
     led = [decision.id for decision in plan.decisions if decision.verdict is Verdict.NOTHING]
     if led:
-        yield f"This plan leaves alone what has a leader already: {_named(led)}."
+        yield f"This plan leaves alone what has a leader already: {named(led)}."
 
 
 def _elects(elections: Elections) -> Iterator[str]:
@@ -139,7 +147,7 @@ def _named_by_hand(leader: BrokerId, decisions: Sequence[Decision]) -> str:
     ]
     lost = f", and holds {records(sum(lacking))} that broker {leader} lacks" if lacking else ""
     return (
-        f"Broker {leader} was named as leader of {_named([each.id for each in decisions])}: by "
+        f"Broker {leader} was named as leader of {named([each.id for each in decisions])}: by "
         f"{decisions[0].candidate_order} {better} is better{lost}. See whether a plan that does not name "
         f"broker {leader} elects {better}."
     )
@@ -201,53 +209,36 @@ def _empty_leaders(elections: Elections, lost: frozenset[BrokerId]) -> Iterator[
         better = f" See first whether {others} can be started with its own disk, and plan again." if others else ""
         yield (
             f"EMPTY: broker {leader}, which this plan elects, holds no record of "
-            f"{_named([partition.id for partition in found])}. Once it leads, every other replica deletes ALL that it "
+            f"{named([partition.id for partition in found])}. Once it leads, every other replica deletes ALL that it "
             f"holds there.{better}"
         )
 
 
-def _if_approved(elections: Elections) -> Iterator[Question]:
+def _if_approved(elections: Elections, cluster: ClusterState) -> Iterator[Question]:
     asked = all(decision.needs_approval for decision, _ in elections)
-    if found := (*_silence(elections), *_below_minimum(elections)):
-        yield Question("If you approve:" if asked else "If this plan elects anybody:", found)
+    if silent := _silent(elections):
+        one = len(silent) == 1
+        are, disks = ("is dead, and stays", "its disk is") if one else ("are dead, and stay", "their disks are")
+        sure = f"make sure {_brokers(silent)} {are} so until {disks} copied: silent is not dead."
+        yield Question("Before you approve:" if asked else "Before this plan elects anybody:", (("", sure),))
+    if after := tuple(after_election(elections, cluster)):
+        yield Question("After the election:", tuple(("", each) for each in after))
 
 
-def _silence(elections: Elections) -> Iterator[tuple[str, str]]:
+def _silent(elections: Elections) -> Sequence[BrokerId]:
     """Who can't be reached from here may still be reached by clients (an old leader that is cut off)."""
-    silent = sorted({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
-    if silent:
-        dead, them = ("is dead and stays stopped", "it") if len(silent) == 1 else ("are dead and stay stopped", "them")
-        yield (
-            "Before",
-            f"make sure that {_brokers(silent)} {dead} until you have copied what is left on {them}: silent is not "
-            "stopped. "
-            f"Else clients may be writing to {them} still, and what the new leader lacks is deleted there as soon as "
-            "the network is back.",
-        )
-
-
-def _below_minimum(elections: Elections) -> Iterator[tuple[str, str]]:
-    """A leader that was elected uncleanly is alone in the ISR (seen on Kafka 3.9 to 4.4)."""
-    short = [each for each in elections if _is_unclean(each) and (least := each[1].min_isr) and least.value > 1]
-    if short:
-        where = "" if len(short) == len(elections) else f" on {partitions(len(short))}"
-        asked = sorted({each.min_isr.value for _, each in short if each.min_isr})
-        yield (
-            "After",
-            f"producers with acks=all fail{where} until enough followers have caught up: a leader that was elected "
-            f"uncleanly is alone in the ISR at first, and min.insync.replicas is {' or '.join(map(str, asked))}.",
-        )
+    return sorted({id for _, each in elections for id in away(each) if not has_failed_disk(each, id)})
 
 
 def _if_not(elected: Sequence[Decision]) -> Iterator[Question]:
     asked = sum(decision.needs_approval for decision in elected)
     if asked and asked == len(elected):
-        nothing = "This plan changes nothing. Kafka can elect a member of the ISR or ELR by itself at any time."
+        nothing = "this plan changes nothing. Kafka can still elect a member of the ISR or ELR by itself."
         yield Question("If nobody approves:", (("", nothing),))
     elif asked:
         others = partitions(len(elected) - asked)
         told = (
-            f"The leaders of {others} are elected all the same: the policy asks nobody about them. {partitions(asked)}"
+            f"the leaders of {others} are elected all the same: the policy asks nobody about them. {partitions(asked)}"
         )
         yield Question("If nobody approves:", (("", f"{told} {'waits' if asked == 1 else 'wait'}."),))
 
@@ -292,28 +283,6 @@ def _if_kafka_elects(offline: Sequence[PartitionEvidence]) -> dict[BrokerId, Bro
 def _lacking(partition: PartitionEvidence, leader: Replica, replica: Replica) -> int:
     """How many records of the replica the leader lacks, as far as both were read."""
     return sum(lack.records for lack in visible_lacks(partition, leader) if lack.broker == replica.broker)
-
-
-def _named(ids: Sequence[TopicPartition]) -> str:
-    """The first ones; neighbours of one topic by the first and the last of them."""
-    told: list[str] = []
-    named = 0
-    for run in _runs(sorted(ids)):
-        if len(told) == _NAMED:
-            return f"{', '.join(told)} and {len(ids) - named:,} more"
-        told.append(", ".join(map(str, run)) if len(run) < 3 else f"{run[0]} to {run[-1]}")
-        named += len(run)
-    return ", ".join(told)
-
-
-def _runs(ordered: Sequence[TopicPartition]) -> Iterator[Sequence[TopicPartition]]:
-    """Partitions of one topic whose numbers follow each other."""
-    first = 0
-    for index, (topic, number) in enumerate(ordered):
-        following = ordered[index + 1] if index + 1 < len(ordered) else None
-        if following != (topic, number + 1):
-            yield ordered[first : index + 1]
-            first = index + 1
 
 
 def _brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:

@@ -19,7 +19,7 @@ from kafka_recovery.domain.plan import Decision, Plan
 
 _NAMED = 4
 """So many brokers are named in the line; the table has all of them."""
-NOT_COMPARED = "its log can't be compared with the new leader's: leader epochs are unknown, or contradict each other"
+_NOT_COMPARED = "its log can't be compared with the new leader's"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +95,13 @@ def why_unknown(replica: Replica, leader: ReplicaLog | None) -> str:
     """Why nobody can tell what this replica loses; empty: it can be told."""
     if replica.log is None:
         return f"its copy could not be read: {replica.problem.code if replica.problem else 'no answer'}"
-    if leader is None or leader.epochs is None or replica.log.epochs is None or contradict(leader, replica.log):
-        return NOT_COMPARED
+    if leader is None:
+        return f"{_NOT_COMPARED}, which could not be read"
+    whose = [word for word, log in (("its own", replica.log), ("the new leader's", leader)) if log.epochs is None]
+    if whose:
+        return f"{_NOT_COMPARED}: {' and '.join(whose)} leader epochs are unknown"
+    if contradict(leader, replica.log):
+        return f"{_NOT_COMPARED}: their leader epochs contradict each other"
     return ""
 
 

@@ -120,8 +120,9 @@ def no_old_leader(replica: Replica, partition: PartitionEvidence, rule: Rule, in
     return (
         f"broker {replica.broker} still answers as leader of {partition.id}, though the controller shows none: "
         "it does not know that it was fenced, and clients may still write to it. Reconnect it to the controllers "
-        "without a restart: as an ISR or ELR member it is elected again, with all that it holds. Or stop it for good, "
-        "copy its directory, and plan again: what it alone holds is then in that copy only."
+        "without a restart: as an ISR or ELR member it is elected again, with all that it holds. Only if "
+        "that can't be done, stop it for good, copy its directory, and plan again. That is worse: what it alone holds "
+        "is then in that copy only."
     )
 
 

@@ -51,7 +51,8 @@ def may_lack(partition: PartitionEvidence, broker: BrokerId) -> bool:
     """Whether a member may lack acknowledged records though its disk is whole: one that stayed behind in the ELR.
 
     Kafka counts a raise of min.insync.replicas at once, its leader only once it has applied it, and acknowledges alone
-    meanwhile (4.0 and 4.4: hundreds of records lost by clean elections). A history counts it as its leader does.
+    meanwhile (4.0 and 4.4: hundreds of records lost by clean elections). A leader that can't take over another setting
+    for all brokers goes on without that of min.insync.replicas (4.4). A history counts it as its leader does.
     """
     if broker in partition.isr or broker not in (partition.elr or ()):
         return False
@@ -68,8 +69,11 @@ def if_intact(partition: PartitionEvidence, broker: BrokerId) -> str:
     )
 
 
-_NOT_RAISED = "min.insync.replicas was not raised shortly before it left the ISR"
-RAISED = "min.insync.replicas was raised shortly before it left the ISR: then another member may hold more"
+_NOT_RAISED = "min.insync.replicas is set on the topic and was not raised shortly before it left the ISR"
+RAISED = (
+    "min.insync.replicas was raised shortly before it left the ISR, or is set for all brokers: then another member may "
+    "hold more"
+)
 
 
 def before_an_election(partition: PartitionEvidence) -> Iterator[str]:

@@ -122,7 +122,10 @@ def _reconnect_first(waiting: Sequence[PartitionEvidence], cluster: ClusterState
             f"see to that, and wait. It runs, and answers: Kafka can elect it by itself{_of(count, waiting)}, and no "
             "replica that was read holds a record that it lacks."
         )
-        copied = f"stop broker {broker} and copy its directories of these partitions, then {otherwise}."
+        copied = (
+            f"stop broker {broker} and copy its directories of these partitions, then {otherwise}. That is worse: what "
+            "it alone holds is then in that copy only."
+        )
         no = [("No", copied)] if otherwise else []
         asked = f"Can the heartbeats of broker {broker} reach the controllers again?"
         yield Question(asked, (("Yes", yes), *no))
@@ -151,10 +154,7 @@ def _start_first(
     its = [each for each in waiting if first in _returning(each)]
     raised = f", unless {RAISED}" if any(may_lack(each, first) for each in its) else ""
     saved = _saved_first(first, led)
-    elected = (
-        f"Kafka can then elect it by itself{_of(gain, waiting)}, which needs no approval. Nothing acknowledged with "
-        f"acks=all is lost by that{raised}."
-    )
+    elected = f"Kafka can elect it{_of(gain, waiting)}; nothing acknowledged with acks=all is lost{raised}."
     also = sorted({broker for each in waiting for broker in away(each)} - {first} - lost)
     no = f"{_next(others, otherwise, also)}. Nothing of broker {first} can be waited for."
     unknown = ("Nobody can say yet", "find it out before anybody else is elected.")
@@ -167,22 +167,33 @@ def _start_first(
                     f"{saved}repair it (mount, file system, permissions, room), restart broker {first}, wait. "
                     f"{elected}",
                 ),
-                ("Yes, but files were lost or repaired on it, or that is not known", _crashed(first, saved)),
+                ("Yes, but files were lost or repaired on it, or that is not known", _crashed(saved)),
                 ("No, it is lost", no),
                 unknown,
             ),
         )
         return
-    crashed = "its host crashed or lost power, its volume was detached by force or set back, or that is not known"
     yield Question(
         f"Can broker {first} be started with its own, intact disk?",
         (
-            ("Yes, and its host did not crash", f"{saved}start it, and wait. {elected}"),
-            (f"Yes, but {crashed}", _crashed(first, saved)),
+            ("Yes, its host did not crash", f"{saved}start it, wait. {elected}"),
+            (f"Yes, but {_DOUBTS}", _crashed(saved)),
+            ("Its machine is dead, its disk whole", _ELSEWHERE),
+            ("It runs, but can't be reached", _unreached(otherwise)),
             ("No, its disk is lost", no),
             unknown,
         ),
     )
+
+
+_ELSEWHERE = "copy first as above, then start it with that disk on another machine."
+_DOUBTS = "its host crashed, its volume was detached by force or set back, or nobody knows"
+
+
+def _unreached(otherwise: str) -> str:
+    """Its log is whole, and grows perhaps; whoever is elected now makes it delete that."""
+    nothing = " Approve nothing: clients" if otherwise else " Clients"
+    return f"repair its network, and wait.{nothing} may still write to it."
 
 
 def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
@@ -197,10 +208,10 @@ def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
     return "" if count == len(waiting) else f" on {count:,} of {len(waiting):,} partitions"
 
 
-def _crashed(broker: BrokerId, saved: str) -> str:
+def _crashed(saved: str) -> str:
     return (
-        f"{saved or 'first '}copy the partitions' directories on the brokers that run, then start it, and wait. The "
-        f"end of its log may be gone: once Kafka elects it, the others delete every record that broker {broker} lacks."
+        f"{saved or 'first '}copy the partitions' directories on the brokers that run, then start it. Once it "
+        "leads, they delete what it has lost."
     )
 
 
@@ -220,12 +231,12 @@ def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str, also: Sequence
 def _never(leaderless: Sequence[PartitionEvidence]) -> Iterator[str]:
     if any(map(_returning, leaderless)):
         yield (
-            "NEVER start a broker that holds one of these partitions on an empty or replaced disk while the partition "
-            "has no leader: Kafka can elect it, and the other replicas then delete ALL that they hold."
+            "NEVER start a broker of these partitions on an empty or replaced disk while they have no leader: Kafka "
+            "can elect it, and the others then delete ALL that they hold."
         )
         yield (
-            "Where another broker leads by then, by Kafka's choice or by a plan: before you start one that was away, "
-            "copy its directories. On joining, a broker deletes every record that the leader lacks."
+            "Once another broker leads, copy the directories of one that was away before you start it: on joining, it "
+            "deletes every record that the leader lacks."
         )
 
 

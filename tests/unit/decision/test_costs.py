@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from kafka_recovery.decision.costs import NOT_COMPARED, BrokerCost, costs, in_a_line
+from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line
 from kafka_recovery.decision.planner import decide
 from kafka_recovery.decision.returns import before_consent
-from kafka_recovery.domain.evidence import Replica, WitnessedEnd
+from kafka_recovery.domain.evidence import Replica, ReplicaLog, WitnessedEnd
 from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.plan import Loss, Plan
-from kafka_recovery.domain.policy import EvidenceRules, Policy, RequiredAnswers, Rule
+from kafka_recovery.domain.policy import CandidateOrder, EvidenceRules, Policy, RequiredAnswers, Rule
 from kafka_recovery.domain.reason import Reason
 from unit.decision.incident import evidence, log, partition
 
@@ -79,13 +79,28 @@ def test_where_no_leader_lacks_anything_there_is_nothing_to_be_saved() -> None:
     assert not list(before_consent(planned(LONGER)))
 
 
-def test_a_log_that_can_not_be_compared_is_unknown_though_nothing_is_seen_to_be_lacking() -> None:
-    """As long as the chosen one, its leader epochs unknown: it may hold other records all the same."""
-    plan = planned({1: DEAD, 2: log(27), 3: log(27, epochs=None)})
+BY_LENGTH = Policy((replace(ANY.rules[0], candidate_order=CandidateOrder.LONGEST_LOG),))
+NOT_COMPARED = "its log can't be compared with the new leader's: "
 
-    (other, _dead) = sorted(costs(plan), key=lambda cost: -cost.broker)
 
-    assert other == BrokerCost(BrokerId(3), unknown=1, because=NOT_COMPARED)
+@pytest.mark.parametrize(
+    ("leader", "other", "why"),
+    [
+        (log(28), log(27, epochs=None), "its own leader epochs are unknown"),
+        (log(28, epochs=None), log(27), "the new leader's leader epochs are unknown"),
+        (log(28, epochs=None), log(27, epochs=None), "its own and the new leader's leader epochs are unknown"),
+        (log(28, (0, 0), (1, 5)), log(27, (0, 0), (1, 9)), "their leader epochs contradict each other"),
+    ],
+)
+def test_a_log_that_can_not_be_compared_is_unknown_and_why_is_said(
+    leader: ReplicaLog, other: ReplicaLog, why: str
+) -> None:
+    """Shorter than the chosen one: it may hold other records all the same."""
+    plan = planned({1: DEAD, 2: leader, 3: other}, policy=BY_LENGTH)
+
+    (found, _dead) = sorted(costs(plan), key=lambda cost: -cost.broker)
+
+    assert found == BrokerCost(BrokerId(3), unknown=1, because=NOT_COMPARED + why)
 
 
 def test_what_is_certain_of_a_log_that_can_not_be_compared_is_told_as_the_least() -> None:

@@ -42,17 +42,20 @@ def planned(*isrs: tuple[int, ...], away: tuple[int, ...] = (1,), proven: int = 
 
 
 NEVER = (
-    "NEVER start a broker that holds one of these partitions on an empty or replaced disk while the partition has no "
-    "leader: Kafka can elect it, and the other replicas then delete ALL that they hold."
+    "NEVER start a broker of these partitions on an empty or replaced disk while they have no leader: Kafka can elect "
+    "it, and the others then delete ALL that they hold."
 )
 LATER = (
-    "Where another broker leads by then, by Kafka's choice or by a plan: before you start one that was away, copy its "
-    "directories. On joining, a broker deletes every record that the leader lacks."
+    "Once another broker leads, copy the directories of one that was away before you start it: on joining, it deletes "
+    "every record that the leader lacks."
 )
 CRASHED = (
-    "Yes, but its host crashed or lost power, its volume was detached by force or set back, or that is not known: "
-    "first copy the partitions' directories on the brokers that run, then start it, and wait. The end of its log may "
-    "be gone: once Kafka elects it, the others delete every record that broker 1 lacks."
+    "Yes, but its host crashed, its volume was detached by force or set back, or nobody knows: first copy the "
+    "partitions' directories on the brokers that run, then start it. Once it leads, they delete what it has lost."
+)
+ELSEWHERE = "Its machine is dead, its disk whole: copy first as above, then start it with that disk on another machine."
+UNREACHED = (
+    "It runs, but can't be reached: repair its network, and wait. Approve nothing: clients may still write to it."
 )
 UNKNOWN = "Nobody can say yet: find it out before anybody else is elected."
 
@@ -65,9 +68,10 @@ def told(plan: Plan) -> list[str]:
 def test_a_dead_member_that_kafka_would_elect_is_to_be_looked_at_before_anybody_elects() -> None:
     assert told(planned((1,))) == [
         "Can broker 1 be started with its own, intact disk?",
-        "Yes, and its host did not crash: start it, and wait. Kafka can then elect it by itself, which needs no "
-        "approval. Nothing acknowledged with acks=all is lost by that.",
+        "Yes, its host did not crash: start it, wait. Kafka can elect it; nothing acknowledged with acks=all is lost.",
         CRASHED,
+        ELSEWHERE,
+        UNREACHED,
         "No, its disk is lost: approve this plan. Nothing of broker 1 can be waited for.",
         UNKNOWN,
         NEVER,
@@ -85,8 +89,8 @@ def test_what_another_broker_leads_already_is_copied_before_the_dead_one_is_star
 
     assert "first copy its directories of payments-0, which another broker leads already; then copy the" in crashed
     assert yes.startswith(
-        "Yes, and its host did not crash: first copy its directories of payments-0, which another broker leads "
-        "already; then start it, and wait."
+        "Yes, its host did not crash: first copy its directories of payments-0, which another broker leads already; "
+        "then start it, wait."
     )
 
 
@@ -121,9 +125,9 @@ def test_an_empty_leader_is_approved_only_if_no_other_copy_is_left() -> None:
 
 
 def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> None:
-    question, yes, _, no, *_ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
+    question, yes, *_, no, _, _, _ = told(planned((1,), (2,), (1, 2), (2,), (3,), away=(1, 2, 3)))
     assert question == "Can broker 2 be started with its own, intact disk?"
-    assert "by itself on 3 of 5 partitions, which" in yes
+    assert "Kafka can elect it on 3 of 5 partitions; nothing" in yes
     assert no == (
         "No, its disk is lost: ask the same of broker 1 (1 partition more), broker 3 (1 partition more). Only if "
         "nothing of them can be waited for either: approve this plan. Nothing of broker 2 can be waited for."
@@ -131,7 +135,7 @@ def test_of_several_dead_brokers_the_one_comes_first_that_brings_back_most() -> 
 
 
 def test_brokers_that_are_not_named_are_counted() -> None:
-    _, _, _, no, *_ = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
+    *_, no, _, _, _ = told(planned((1,), (2,), (3,), (4,), away=(1, 2, 3, 4)))
     assert "ask the same of broker 2 (1 partition more), broker 3 (1 partition more) and 1 more broker. Only" in no
 
 
@@ -148,7 +152,7 @@ def test_what_is_proven_is_told_apart_from_what_is_not() -> None:
     gains_nothing, question, yes, *_ = told(planned((1,), (1,), (2,), away=(1, 2), proven=2))
     assert gains_nothing.startswith("Waiting saves nothing that was acknowledged with acks=all on 2 of 3 partitions: ")
     assert question.startswith("Can broker 2 be started")
-    assert "by itself, which" in yes, "the one that is left"
+    assert "Kafka can elect it; nothing" in yes, "the one that is left"
 
 
 def test_nothing_is_promised_of_a_broker_that_kafka_would_not_elect() -> None:
@@ -189,11 +193,11 @@ def test_of_a_living_broker_whose_log_directory_failed_the_disk_is_asked_about_n
     assert known_bug.startswith("KAFKA-19571 "), "a healthy directory may look failed"
     assert question == "Can the failed log directory of broker 1 be repaired with what is on it?"
     assert yes.startswith(
-        "Yes: repair it (mount, file system, permissions, room), restart broker 1, wait. Kafka can then"
+        "Yes: repair it (mount, file system, permissions, room), restart broker 1, wait. Kafka can elect"
     )
     assert "first copy the partitions' directories" in doubtful
     assert no == "No, it is lost: approve this plan. Nothing of broker 1 can be waited for."
-    assert "stays stopped" not in " ".join(at_the_prompt(plan)), "it runs, and serves other partitions"
+    assert "silent is not dead" not in " ".join(at_the_prompt(plan)), "it runs, and serves other partitions"
 
 
 def answering(member: ReplicaLog, *, fenced: bool = True, **facts: Any) -> Plan:
@@ -208,7 +212,8 @@ def test_a_member_that_runs_and_is_fenced_is_to_be_heard_by_the_controllers_befo
         "Can the heartbeats of broker 1 reach the controllers again?",
         "Yes: see to that, and wait. It runs, and answers: Kafka can elect it by itself, and no replica that was read "
         "holds a record that it lacks.",
-        "No: stop broker 1 and copy its directories of these partitions, then approve this plan.",
+        "No: stop broker 1 and copy its directories of these partitions, then approve this plan. That is worse: what "
+        "it alone holds is then in that copy only.",
     ]
 
 
@@ -244,7 +249,7 @@ def test_where_nobody_can_be_elected_whom_to_repair_first_is_told_all_the_same()
     plan = decide(evidence(partition(held, isr=(2,)), brokers=(*map(away_from_all, (1, 2, 3)), broker(4))), ANY)
     assert not plan.elections
 
-    question, _, _, no, _, never, _ = told(plan)
+    question, *_, no, _, never, _ = told(plan)
 
     assert question == "Can broker 2 be started with its own, intact disk?"
     assert no.startswith("No, its disk is lost: see who else can be started with its own disk (broker 1 and 3), and")
@@ -270,8 +275,8 @@ def test_of_a_member_that_stayed_behind_in_the_elr_less_is_promised() -> None:
     """Kafka itself loses acknowledged records by electing one, where min.insync.replicas was raised just before."""
     _, yes, *_ = told(in_the_elr())
     assert yes.endswith(
-        "is lost by that, unless min.insync.replicas was raised shortly before it left the ISR: then another member "
-        "may hold more."
+        "is lost, unless min.insync.replicas was raised shortly before it left the ISR, or is set for all brokers: "
+        "then another member may hold more."
     )
 
 
@@ -280,7 +285,7 @@ def test_who_surely_lacks_nothing_comes_first_among_those_that_stayed_behind() -
     alone = history(led_by_2(1, 2, 3, min_isr=1), led_by_2(1, 2, min_isr=1), led_by_2(2, min_isr=1), intact=(3,))
     question, yes, *_ = told(in_the_elr(alone))
     assert question.startswith("Can broker 2 be started")
-    assert yes.endswith("is lost by that.")
+    assert yes.endswith("is lost.")
 
 
 def test_that_waiting_saves_nothing_is_said_of_what_is_proven_and_of_no_partition_beside_it() -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
+from kafka_recovery.decision.alike import Alike, Copies, named
 from kafka_recovery.decision.card import BrokerGlance, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs, which_releases
@@ -19,13 +20,14 @@ from kafka_recovery.decision.seen import state
 from kafka_recovery.decision.waiting import Choice
 from kafka_recovery.domain.counts import Stage, counted
 from kafka_recovery.domain.evidence import ClusterState, Evidence, Replica
-from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome, Report
 from kafka_recovery.domain.plan import Decision, Plan, Verdict
 from kafka_recovery.formats.documents import digest
 
 _BROKERS_SHOWN = 12
 """So many brokers of a plan are shown to people; `explain` shows the others, a partition at a time."""
+_ALIKE_SHOWN = 6
 _VERDICT_STYLES = {Verdict.ELECT: "green", Verdict.WAIT: "yellow", Verdict.REFUSE: "red", Verdict.NOTHING: "dim"}
 
 
@@ -70,10 +72,11 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
     ending = [f"… and {hidden} more; --output json shows all of them"] if hidden else []
     reasons = [Told(decision.id, decision.reason) for decision in plan.decisions if decision.reason]
     gone = [Told(missing.id, missing.reason) for missing in plan.evidence.missing]
-    summary = [words.waves(plan), f"Digest: {digest(plan)}"]
+    meanings = " ".join(words.meanings(plan, shown))
+    summary = [words.waves(plan), *([meanings] if meanings else []), f"Digest: {digest(plan)}"]
     made = f"{plan.evidence.cluster.observed_at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
     return Group(
-        lines(f"Plan for cluster {plan.cluster_id}, as it was seen at {made}", ""),
+        lines(f"Plan for cluster {plan.cluster_id}, as it was seen at {made}"),
         card_table(card(plan, over=over)),
         _decisions(plan, shown),
         lines(*ending),
@@ -83,38 +86,76 @@ def plan_table(plan: Plan, rows: int | None = None, *, over: bool = False) -> Re
 
 
 def card_table(found: Card) -> RenderableType:
-    """What decides, in three parts, and below them one line a broker."""
+    """What decides; below it one line a broker, and one for all partitions that are alike."""
     shown = found.brokers[:_BROKERS_SHOWN]
     hidden = len(found.brokers) - len(shown)
     ending = [f"… and {hidden} more brokers"] if hidden else []
     choice = list(_choice(found.choice)) if found.choice else []
     return Group(
-        lines(*found.situation, ""), *choice, *_brokers(found, shown), lines(*ending, *(("",) if shown else ()))
+        lines(*found.situation, ""),
+        *choice,
+        *_brokers(found, shown),
+        lines(*ending, *(("",) if shown else ())),
+        *_alike(found.partitions),
     )
 
 
 def _choice(found: Choice) -> Iterator[RenderableType]:
-    """A question to a line, its answers below it and indented."""
+    """A question to a line, its answers below it and indented; what is no question stands in one line with its word."""
     if found.first:
         yield lines(*found.first, "")
     for question in found.questions:
-        yield cell(question.asked.upper(), "bold")
+        asked = question.asked.upper()
+        if not any(answer for answer, _ in question.answers):
+            yield Text.assemble((f"{asked} ", "bold"), " ".join(then for _, then in question.answers))
+            continue
+        yield cell(asked, "bold")
         for answer, then in question.answers:
-            label = f"{answer}: " if answer else ""
-            yield Padding(Text.assemble((label, "bold"), then), (0, 0, 0, 2))
-        yield lines("")
+            yield Padding(Text.assemble((f"{answer}: ", "bold"), then), (0, 0, 0, 2))
     if found.rules:
-        yield lines(*found.rules, "")
+        yield lines(" ".join(found.rules))
+    if found.questions or found.rules:
+        yield lines("")
 
 
 def _brokers(found: Card, shown: Sequence[BrokerGlance]) -> Iterator[RenderableType]:
     if shown:
-        yield lines(
-            f"Brokers, counted over {partitions(found.offline)} without a leader. The last two columns say what each "
-            "loses if the plan's leaders lead, and if Kafka elects whom it can."
-        )
         headings = ("Broker", "Seen as", "Kafka elects", "Plan elects", "Read", "Loses by plan", "Loses by Kafka")
         yield table(*headings, rows=(_glance(broker, found.offline) for broker in shown))
+
+
+def _alike(found: Sequence[Alike]) -> Iterator[RenderableType]:
+    if found:
+        headings = ("Partitions", "ISR", "ELR", "Last leader", "Log end (last epoch) of each broker")
+        yield table(*headings, rows=map(_seen_alike, found[:_ALIKE_SHOWN]))
+        hidden = sum(len(each.ids) for each in found[_ALIKE_SHOWN:])
+        yield lines(*([f"… and {partitions(hidden)} more; explain shows each"] if hidden else []), "")
+
+
+def _seen_alike(found: Alike) -> tuple[object, ...]:
+    return (
+        named(found.ids),
+        _listed(found.isr),
+        "-" if found.elr is None else _listed(found.elr),
+        found.last_leader,
+        ", ".join(map(_copies, found.copies)),
+    )
+
+
+def _listed(brokers: Sequence[BrokerId]) -> str:
+    return ", ".join(map(str, brokers)) or "none"
+
+
+def _copies(found: Copies) -> str:
+    if found.ends is None:
+        return f"{found.broker}: ?"
+    epochs = f" ({_range(found.epochs)})" if found.epochs else ""
+    return f"{found.broker}: {_range(found.ends)}{' EMPTY' if found.empty else ''}{epochs}"
+
+
+def _range(values: tuple[int, int]) -> str:
+    least, most = values
+    return f"{least}" if least == most else f"{least} to {most}"
 
 
 def _glance(broker: BrokerGlance, offline: int) -> tuple[object, ...]:

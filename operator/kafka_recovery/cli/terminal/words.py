@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 
 from kafka_recovery.domain.counts import Counts, Whereabouts, elected_uncleanly, is_led_by_member
@@ -12,6 +12,7 @@ from kafka_recovery.domain.ids import BrokerId
 from kafka_recovery.domain.loss_class import LossClass
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Decision, Loss, Plan, Verdict
+from kafka_recovery.domain.policy import CandidateOrder
 
 
 def rack(replica: Replica, cluster: ClusterState) -> str:
@@ -80,6 +81,23 @@ def waves(plan: Plan) -> str:
         return "Waves: none, there is nothing to elect."
     shown = ", ".join(str(size) for size in sizes[:8]) + (", …" if len(sizes) > 8 else "")
     return f"Waves: {len(sizes)} ({shown} partition{'' if sizes == [1] else 's'})."
+
+
+_ORDERS = {
+    CandidateOrder.EPOCH_FIRST: "of the copies that may lead, the one with the newest leader epoch, then the longest",
+    CandidateOrder.LONGEST_LOG: "of the copies that may lead, the longest, then the one with the newest leader epoch",
+    CandidateOrder.LEAST_LOSS: "of the copies that may lead, the one that is proven to lose least, then as EpochFirst",
+}
+
+
+def meanings(plan: Plan, shown: Sequence[Decision]) -> Iterator[str]:
+    """What the words of a table of these decisions mean."""
+    if len(plan.waves) > 1:
+        yield "Wave: these are elected together; the next wave begins once they are verified."
+    orders = {each.candidate_order for each in shown if each.verdict is Verdict.ELECT and len(each.ranking) > 1}
+    yield from (f"{order}: {_ORDERS[order]}." for order in CandidateOrder if order in orders)
+    if any(each.rule for each in shown):
+        yield "Rule: the first one of the policy that selects the topic."
 
 
 def verdicts(plan: Plan) -> str:

@@ -39,6 +39,23 @@ def test_who_is_elected_what_it_loses_and_whom_to_repair_first_stand_on_the_firs
     assert any(each.verdict is Verdict.ELECT for each in plan.decisions)
 
 
+@pytest.mark.parametrize(
+    "incident", ["the_last_member_is_dead", "nothing_is_lost", "no_copy_lives", "the_old_leader_still_leads"]
+)
+def test_in_an_ordinary_case_all_that_decides_stands_on_one_screen(incident: str) -> None:
+    """Down to the last broker; what the ISR was, and each partition's line, come below."""
+    _, *shown = as_shown(INCIDENTS[incident]()).splitlines()
+    assert shown.index(next(line for line in shown if line.startswith("Partitions "))) - 1 <= FIRST_SCREEN
+
+
+def test_partitions_that_are_alike_are_told_once_with_their_isr_and_their_log_ends() -> None:
+    shown = as_shown(INCIDENTS["several_brokers_are_dead"]())
+    assert "orders-1, orders-2, orders-4  2     -    2            1: ?, 2: ?, 3: 40 (0)\n" in shown
+    assert "orders-3                      1, 2  -    ?            1: ?, 2: ?, 3: 40 (0)\n" in shown
+    assert ": 1000 to 1056 (0)" in as_shown(INCIDENTS["many_partitions"]())
+    assert "3: 0 EMPTY\n" in as_shown(INCIDENTS["the_only_copy_is_empty"]())
+
+
 def test_once_nothing_is_elected_by_it_nobody_is_told_what_to_do_before() -> None:
     shown = as_shown(the_last_member_is_dead(), over=True)
 
@@ -49,6 +66,6 @@ def test_once_nothing_is_elected_by_it_nobody_is_told_what_to_do_before() -> Non
 
 def test_the_docs_show_what_is_shown() -> None:
     shown = file_of("the_longest_log_is_the_wrong_one").read_text()
-    card = shown.split("\n\n", 1)[1].split("\nPartition  Verdict")[0].rstrip()
+    card = shown.split("\n", 1)[1].split("\nPartition  Verdict")[0].rstrip()
 
     assert card in (Path(__file__).parents[4] / "docs" / "reference" / "commands.md").read_text()
