@@ -28,7 +28,7 @@ from kafka_recovery.cli.terminal.new_files import read_text
 from kafka_recovery.cli.terminal.render import Output, write_result
 from kafka_recovery.cli.terminal.running import Refusal, stopped
 from kafka_recovery.cli.terminal.signals import Interrupts
-from kafka_recovery.cli.terminal.tables import report_table, undone_table
+from kafka_recovery.cli.terminal.tables import is_any_absent, report_table, undone_table
 from kafka_recovery.cli.terminal.text import complain, say
 from kafka_recovery.cli.terminal.words import needs_approval
 from kafka_recovery.domain.counts import APPROVAL_MISSING
@@ -210,8 +210,9 @@ async def carry_out(
         Unapproved(digest, room.journal.plan_file(digest), site.command(f"execute --approve {digest}"))
         for digest in _unapproved(report, asking.missing)
     ]
-    write_result(site.output, report_document(report, unapproved), report_table(report, _carried_out(room, report)))
-    return conclude(site, report, unapproved)
+    plans = tuple(_carried_out(room, report))
+    write_result(site.output, report_document(report, unapproved), report_table(report, plans))
+    return conclude(site, report, unapproved, site.output is Output.TABLE and is_any_absent(plans, report))
 
 
 _MAY_HAVE_ELECTED = frozenset({Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR, Outcome.FAILED, Outcome.IN_DOUBT})
@@ -246,9 +247,9 @@ def report_document(report: Report, unapproved: Sequence[Unapproved] = ()) -> di
     return {"kind": plan_files.REPORT, **as_data(report), "unapproved": [as_data(plan) for plan in unapproved]}
 
 
-def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved]) -> ExitCode:
-    """The exit code, and the next command where one is needed."""
-    if any(outcome.outcome in _MAY_HAVE_ELECTED for outcome in report.outcomes):
+def conclude(site: Site, report: Report, unapproved: Sequence[Unapproved], named: bool = False) -> ExitCode:
+    """The exit code, and the next command where one is needed. `named`: it was said which brokers to copy first."""
+    if not named and any(outcome.outcome in _MAY_HAVE_ELECTED for outcome in report.outcomes):
         say(_COPY_FIRST)
     restored = all(outcome.order_restored for outcome in report.outcomes)
     _tell_damaged(report)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from rich.console import Group, RenderableType
 
 from kafka_recovery.cli.kubectl import reading
 from kafka_recovery.cli.kubectl.reading import Incident
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
-from kafka_recovery.decision.returns import after_an_election, away
+from kafka_recovery.cli.terminal.render import lines, table
+from kafka_recovery.decision.afterwards import LedAlike, absent, led_alike, not_yet, to_do
+from kafka_recovery.decision.alike import named
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
-from kafka_recovery.domain.outcome import PartitionOutcome
+from kafka_recovery.domain.loss_class import LossClass
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.journal.shown_plans import Named
@@ -43,25 +48,58 @@ class BrokerNow:
         return f"Broker {self.id}: {self.state} since {self.since}{seen}."
 
 
-def aftermath(session: Session, incident: Incident, cluster: Object | None) -> Iterator[str]:
-    """Of a recovery that has ended."""
+def aftermath(session: Session, incident: Incident, cluster: Object | None) -> Iterator[RenderableType]:
+    """Of a recovery that has ended: what must not be done stands first."""
     if not incident.finished:
         return
     try:
         outcomes = reading.outcomes(session, incident)
         plans = list(_carried_out(session, incident))
     except (ApiError, InvalidDocument) as error:
-        yield f"Who was elected can't be told: {error}"
+        yield lines(f"Who was elected can't be told: {error}")
         return
     if not outcomes:
         begun = Named.by(incident.recovery.status, incident.recovery.meta.uid).begun
         unknown = "Its plans were begun, and the journal tells no more of them: look at its partitions yourself."
-        yield unknown if begun else "This recovery elected nobody: no unclean election was done for it."
+        yield lines(unknown if begun else "This recovery elected nobody: no unclean election was done for it.")
         return
-    yield f"Decided: {decided_by(incident)}"
-    yield words.elected(tuple(outcomes.values()))
-    for absent, ids in sorted(away_from(plans, outcomes).items()):
-        yield from of_broker(broker_now(cluster, absent), ids)
+    found = {broker_now(cluster, broker): ids for broker, ids in absent(plans, outcomes).items()}
+    yield lines(
+        *_lost(incident, outcomes.values()),
+        *(line for broker, ids in found.items() for line in of_broker(broker, ids)),
+        f"Decided: {decided_by(incident)}",
+        _when(incident),
+        words.elected(tuple(outcomes.values())),
+    )
+    yield from _leaders(led_alike(plans, outcomes))
+    down = {broker.id: ids for broker, ids in found.items() if not broker.is_back}
+    yield lines(*(f"{number}. {step}" for number, step in enumerate(to_do(down), 1)))
+
+
+def _lost(incident: Incident, outcomes: Iterable[PartitionOutcome]) -> Iterator[str]:
+    """Next to a word that sounds good: who failed, or is in doubt, may have lost as much as who was elected."""
+    worst = (incident.recovery.status.get("plan") or {}).get("lossClass", LossClass.UNKNOWN)
+    harmless = {Outcome.RECOVERED_CLEANLY, Outcome.REFUSED}
+    if worst != LossClass.LOSSLESS and any(done.outcome not in harmless for done in outcomes):
+        yield f"DATA LOSS POSSIBLE: the loss class is {worst}."
+
+
+def _when(incident: Incident) -> str:
+    ended = incident.recovery.status.get("finishedAt")
+    return f"Opened {incident.recovery.meta.created_at:%Y-%m-%dT%H:%M:%SZ}{f', finished {ended}' if ended else ''}."
+
+
+def _leaders(found: Sequence[LedAlike]) -> Iterator[RenderableType]:
+    if found:
+        headings = ("Partitions", "Leader", "Elected at log end", "acks=all when verified")
+        yield Group(lines(""), table(*headings, rows=map(_led_row, found)), lines(""))
+
+
+def _led_row(found: LedAlike) -> tuple[object, ...]:
+    least, most = found.elected_at or (None, None)
+    ends = "-" if least is None else f"{least}" if least == most else f"{least} to {most}"
+    writes = {True: "enough in sync", False: "FAILS: too few in sync", None: None}[found.writes]
+    return (named(found.ids), found.leader, ends, writes)
 
 
 def _carried_out(session: Session, incident: Incident) -> Iterator[Plan]:
@@ -79,20 +117,6 @@ def decided_by(incident: Incident) -> str:
     if plan.get("needsApproval") is False:
         return f"nobody was asked about {which}; the policy's rules decided."
     return f"no approval of {which} is known any more."
-
-
-def away_from(
-    plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOutcome]
-) -> dict[BrokerId, list[TopicPartition]]:
-    """Brokers whose copies nobody could read when the plan was made, of partitions that another one leads since."""
-    found: dict[BrokerId, list[TopicPartition]] = {}
-    for plan in plans:
-        for partition in plan.evidence.partitions:
-            done = outcomes.get(partition.id)
-            for broker in away(partition) if done and done.leader is not None else ():
-                if done and broker != done.leader and partition.id not in found.setdefault(broker, []):
-                    found[broker].append(partition.id)
-    return {broker: ids for broker, ids in found.items() if ids}
 
 
 def cluster_of(session: Session, incident: Incident) -> Object | None:
@@ -118,4 +142,4 @@ def of_broker(broker: BrokerNow, ids: Sequence[TopicPartition]) -> Iterator[str]
         copies = words.copies(len(ids))
         yield f"{broker} On joining it deletes, or has deleted, every record of its {copies} that the new leaders lack."
         return
-    yield f"{broker} It may hold records that the new leaders lack. {after_an_election([broker.id], ids)}"
+    yield f"{broker} {not_yet(broker.id, ids)}"

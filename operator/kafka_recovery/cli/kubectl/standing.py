@@ -34,8 +34,8 @@ def standing(session: Session, name: str) -> Standing:
     after = list(aftermath(session, incident, next(iter(clusters), None)))
     parts = (
         _heading(incident, clusters, said),
+        [lines(""), *after, lines("")] if after else [],
         _plan(session, incident, next(iter(clusters), None)),
-        [lines("", *after)] if after else [],
         _plans(incident),
         _conditions(incident),
         _told(incident),

@@ -12,6 +12,7 @@ from rich.text import Text
 from kafka_recovery.cli.terminal import words
 from kafka_recovery.cli.terminal.reasons import Told, grouped
 from kafka_recovery.cli.terminal.render import cell, lines, table
+from kafka_recovery.decision.afterwards import absent, not_yet, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
 from kafka_recovery.decision.card import BrokerGlance, Card, card
 from kafka_recovery.decision.costs import BrokerCost, costs, in_a_line, partitions, records
@@ -183,8 +184,11 @@ def _deletes(cost: BrokerCost, offline: int) -> str:
     return "; ".join((*known, *unknown)) or "-"
 
 
-def report_table(report: Report, carried_out: Iterable[Plan] = ()) -> RenderableType:
-    """One line a partition, then what has to be known besides. `carried_out`: plans that may have elected somebody."""
+def report_table(report: Report, carried_out: Sequence[Plan] = ()) -> RenderableType:
+    """One line a partition, then what has to be known besides, and what to do next for brokers that may hold more.
+
+    `carried_out`: plans that may have elected somebody.
+    """
     if not report.outcomes:
         return lines("Nothing to do.")
     headings = ("Partition", "Outcome", "Leader", "Epoch", "Log end", "Why")
@@ -204,7 +208,20 @@ def report_table(report: Report, carried_out: Iterable[Plan] = ()) -> Renderable
     places = counted({done.id: done for done in report.outcomes}, len(report.outcomes), Stage(over=True))
     planned = [f"When plan {digest(plan)[:12]} was made: {in_a_line(plan, costs(plan))}" for plan in carried_out]
     ending = lines("", *warnings, f"Partitions: {words.counts(places)}", *_elected(report), *planned, _led(report))
-    return Group(table(*headings, rows=rows), _sentences(reasons), ending)
+    return Group(table(*headings, rows=rows), _sentences(reasons), ending, lines(*_next_steps(carried_out, report)))
+
+
+def is_any_absent(carried_out: Sequence[Plan], report: Report) -> bool:
+    """Whether a broker was away whose copies the end of a report names."""
+    return bool(absent(carried_out, {done.id: done for done in report.outcomes}))
+
+
+def _next_steps(carried_out: Sequence[Plan], report: Report) -> Iterator[str]:
+    found = absent(carried_out, {done.id: done for done in report.outcomes})
+    if found:
+        yield ""
+    yield from (not_yet(broker, ids) for broker, ids in found.items())
+    yield from (f"{number}. {step}" for number, step in enumerate(to_do(found), 1))
 
 
 def _elected(report: Report) -> Iterator[str]:

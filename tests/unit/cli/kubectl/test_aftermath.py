@@ -23,7 +23,8 @@ LED = PartitionOutcome(
     TopicPartition("orders", 17), Outcome.RECOVERED, leader=BrokerId(2), leader_epoch=LeaderEpoch(8), log_end=Offset(27)
 )
 COPY = (
-    "It may hold records that the new leaders lack. Before broker 1 is started, copy its directory of orders-17: on "
+    "DO NOT START BROKER 1 YET: it may hold records that the new leaders lack. Before broker 1 is started, copy its "
+    "directory of orders-17: on "
     "joining, it deletes every record that the leader lacks."
 )
 DONE = Reason("Recovered", "1 of 1 partitions have a leader that answered itself")
@@ -54,8 +55,14 @@ def test_who_approved_what_was_elected_and_that_the_dead_broker_is_still_down(
     plan = ended(incidents, approval=ApprovedBy("yes", "uid-of-yes", "ann"))
 
     assert (
-        f"Decided: ann approved plan {digest(plan)[:12]} by RecoveryApproval yes. Elected uncleanly: 1 partition. "
-        f"Broker 1: Fenced since 2026-11-21T11:58:00Z, seen at 2026-11-21T12:09:00Z. {COPY} " in told(plugin)
+        "DATA LOSS POSSIBLE: the loss class is Unknown. "
+        f"Broker 1: Fenced since 2026-11-21T11:58:00Z, seen at 2026-11-21T12:09:00Z. {COPY} "
+        f"Decided: ann approved plan {digest(plan)[:12]} by RecoveryApproval yes. "
+        "Opened 2026-11-21T12:00:00Z, finished 2026-11-21T12:00:00Z. Elected uncleanly: 1 partition. "
+        "Partitions Leader Elected at log end acks=all when verified orders-17 2 27 enough in sync "
+        "1. Copy its directories of orders-17 on broker 1, to a place outside log.dirs. "
+        "2. Start broker 1 with its own disk, and wait until it is in the ISR. "
+        "3. Read the copies with kafka-dump-log.sh, and send again what the new leaders lack. " in told(plugin)
     )
 
 
@@ -81,7 +88,8 @@ def test_of_a_broker_that_is_back_it_is_not_said_that_it_should_be_copied_before
     for shown in (told(plugin), one_line(plugin("plan", "prod-1").stdout)):
         assert "Broker 1: Online since 2026-11-21T11:58:00Z" in shown
         assert "On joining it deletes, or has deleted, every record of its copy that the new leaders lack." in shown
-        assert "Before broker 1 is started" not in shown
+        for advice in ("DO NOT START", "Before broker 1 is started", "1. Copy"):
+            assert advice not in shown
 
 
 def test_of_a_broker_of_which_nobody_knows_the_worse_is_said(incidents: Incidents, plugin: Plugin) -> None:
@@ -108,6 +116,7 @@ def test_how_leaders_came_about_is_told_as_it_was_verified(
     ended(incidents, replace(LED, outcome=outcome))
 
     assert words in told(plugin)
+    assert ("DATA LOSS POSSIBLE" in told(plugin)) is (outcome is not Outcome.RECOVERED_CLEANLY)
 
 
 @pytest.mark.parametrize("outcome", [Outcome.RECOVERED, Outcome.RECOVERED_UNDER_MIN_ISR])

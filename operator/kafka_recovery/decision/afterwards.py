@@ -1,0 +1,87 @@
+"""Once leaders were elected: who leads what, which brokers may hold more than their leaders, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_recovery.decision.alike import named
+from kafka_recovery.decision.returns import after_an_election, away, listed_brokers
+from kafka_recovery.domain.ids import BrokerId, Offset, TopicPartition
+from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
+from kafka_recovery.domain.plan import Plan
+
+Absent = Mapping[BrokerId, Sequence[TopicPartition]]
+"""Brokers whose copies nobody could read, and the partitions that another one leads since."""
+
+
+@dataclass(frozen=True, slots=True)
+class LedAlike:
+    """Partitions of one leader. `elected_at`: where its logs ended by the plan, the least and the greatest; None: no
+    plan elected it. `writes`: whether enough replicas for acks=all were in sync when it was verified; None: not known.
+    """
+
+    ids: tuple[TopicPartition, ...]
+    leader: BrokerId
+    elected_at: tuple[Offset, Offset] | None
+    writes: bool | None
+
+
+def led_alike(plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOutcome]) -> tuple[LedAlike, ...]:
+    """Those of which there are most first; what has no leader that is known is left out."""
+    groups: dict[tuple[BrokerId, bool, bool | None], dict[TopicPartition, Offset | None]] = {}
+    for id, done in sorted(outcomes.items()):
+        if done.leader is not None:
+            ends = [each.log_end for plan in plans if (each := plan.elections.get(id)) and each.leader == done.leader]
+            end = ends[-1] if ends else None
+            group = (done.leader, end is None, _writes(done))
+            groups.setdefault(group, {})[id] = end
+    found = sorted(groups.items(), key=lambda group: (-len(group[1]), group[0][0]))
+    return tuple(LedAlike(tuple(ids), leader, _range(ids.values()), writes) for (leader, _, writes), ids in found)
+
+
+def _range(ends: Iterable[Offset | None]) -> tuple[Offset, Offset] | None:
+    known = [end for end in ends if end is not None]
+    return (min(known), max(known)) if known else None
+
+
+def _writes(done: PartitionOutcome) -> bool | None:
+    """A minimum that nobody could read, and an ISR below it of a member that leads, are warnings of the outcome."""
+    if done.outcome is Outcome.RECOVERED_UNDER_MIN_ISR:
+        return False
+    return True if done.outcome is Outcome.RECOVERED and not done.warnings else None
+
+
+def absent(plans: Sequence[Plan], outcomes: Mapping[TopicPartition, PartitionOutcome]) -> Absent:
+    """Those of the plans' evidence that another broker leads by their outcome, by broker."""
+    found: dict[BrokerId, list[TopicPartition]] = {}
+    for plan in plans:
+        for partition in plan.evidence.partitions:
+            done = outcomes.get(partition.id)
+            for broker in away(partition) if done and done.leader is not None else ():
+                if done and broker != done.leader and partition.id not in found.setdefault(broker, []):
+                    found[broker].append(partition.id)
+    return {broker: ids for broker, ids in sorted(found.items()) if ids}
+
+
+def not_yet(broker: BrokerId, ids: Sequence[TopicPartition]) -> str:
+    """Before a broker is started that may hold more."""
+    return (
+        f"DO NOT START BROKER {broker} YET: it may hold records that the new leaders lack. "
+        f"{after_an_election([broker], ids)}"
+    )
+
+
+def to_do(found: Absent) -> tuple[str, ...]:
+    """Step by step, for what these brokers may hold; empty: nothing is left to be done for it."""
+    if not found:
+        return ()
+    brokers = listed_brokers(sorted(found))
+    its, it, own = ("its", "it", "its own disk") if len(found) == 1 else ("their", "they", "their own disks")
+    ids = sorted({id for each in found.values() for id in each})
+    return (
+        f"Copy {its} directories of {named(ids)} on {brokers}, to a place outside log.dirs.",
+        f"Start {brokers} with {own}, and wait until {it} {'is' if len(found) == 1 else 'are'} in the ISR.",
+        "Read the copies with kafka-dump-log.sh, and send again what the new leaders lack. Begin where they were "
+        "elected; where leader epochs differ, what they lack begins earlier.",
+    )
