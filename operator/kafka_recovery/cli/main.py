@@ -181,6 +181,20 @@ def plans(
 
 
 @app.command()
+def runs(
+    journal: JournalDirectory = None,
+    output: OutputForm = Output.TABLE,
+) -> None:
+    """List the journal's runs, and how to go on.
+
+    The newest first: finished, unfinished, with assignment orders altered, or damaged. Changes nothing.
+    """
+    from kafka_recovery.cli.cluster import kept_runs
+
+    run(lambda _: kept_runs.runs(journal, output))
+
+
+@app.command()
 def execute(
     context: typer.Context,
     bootstrap_server: BootstrapServer,

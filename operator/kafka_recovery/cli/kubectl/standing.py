@@ -16,6 +16,7 @@ from kafka_recovery.cli.kubectl.pods import where_they_run
 from kafka_recovery.cli.kubectl.reading import Incident, waits_for
 from kafka_recovery.cli.kubectl.troubles import Session
 from kafka_recovery.cli.terminal import words
+from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.cli.terminal.render import lines, table
 from kafka_recovery.cli.terminal.tables import card_table
 from kafka_recovery.decision.card import card
@@ -140,7 +141,8 @@ def _told(incident: Incident) -> Iterator[RenderableType]:
         told = incident.recovery.status.get(word) or ()
         if told:
             sentences = (f"{each['partition']}: {each['reason']}: {each['message']}" for each in told)
-            yield lines("", f"The first {word}:", *sentences)
+            reasons = ((str(each["reason"]), str(each["message"])) for each in told)
+            yield lines("", f"The first {word}:", *sentences, *what_to_do(reasons))
 
 
 def _said(said: Sequence[Object]) -> Iterator[RenderableType]:

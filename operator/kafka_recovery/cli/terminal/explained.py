@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
+from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.cli.terminal.render import lines, table
 from kafka_recovery.decision.explanation import Explanation, Row
 from kafka_recovery.domain.plan import Verdict
@@ -63,6 +64,9 @@ def _sentences(explanation: Explanation) -> Iterator[str]:
     if explanation.starting:
         yield "Before you start a broker:"
         yield from (f"  - {what}" for what in explanation.starting)
+    if not explanation.since:
+        reasons = (explanation.reason, *(row.reason for row in explanation.rows))
+        yield from what_to_do((reason.code, reason.message) for reason in reasons if reason)
     if explanation.would_change and explanation.verdict is not Verdict.NOTHING:
         yield "What would change it:"
         yield from (f"  - {change}" for change in explanation.would_change)

@@ -14,6 +14,7 @@ from kafka_recovery.domain.reason import Reason
 _IN_FULL = 3
 """Different sentences with the same code that are written out."""
 _SENTENCES = 20
+_REMEDIES = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,33 @@ def grouped(reasons: Iterable[Told], elsewhere: str = "--output json shows all o
             hidden[code] += alike[likeness]
     for code, count in hidden.items():
         yield f"… and {count} more with {code}; {elsewhere}"
+
+
+def what_to_do(reasons: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Of each code once what a person does about it, and where the documentation has it; nothing of a good one.
+
+    `reasons`: codes with their messages. The catalogue is read where a reason is shown: no help and no command that
+    finds nothing pays for it.
+    """
+    from kafka_recovery.formats.catalogue import Level, catalogue
+
+    first: dict[str, str] = {}
+    for code, message in reasons:
+        first.setdefault(code, message)
+    known = ((code, message, catalogue().get(code)) for code, message in first.items())
+    found = [(code, message, entry.do) for code, message, entry in known if entry and entry.level is not Level.INFO]
+    if found:
+        yield "What to do:"
+    for code, message, do in found[:_REMEDIES]:
+        told = "as said above." if _opening(do) in message else do
+        yield f"  {code}: {told} More: docs/reference.md#{code.lower()}"
+    if len(found) > _REMEDIES:
+        yield f"  … and {len(found) - _REMEDIES} more reasons"
+
+
+def _opening(do: str) -> str:
+    """Its first sentence without the end: a message that has it says what to do itself."""
+    return do.split(".")[0].split(":")[0]
 
 
 class Repeats:

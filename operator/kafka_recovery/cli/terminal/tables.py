@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kafka_recovery.cli.terminal import words
-from kafka_recovery.cli.terminal.reasons import Told, grouped
+from kafka_recovery.cli.terminal.reasons import Told, grouped, what_to_do
 from kafka_recovery.cli.terminal.render import cell, lines, table
 from kafka_recovery.decision.afterwards import absent, not_yet, to_do
 from kafka_recovery.decision.alike import Alike, Copies, named
@@ -259,9 +259,11 @@ def undone_table(report: Report) -> RenderableType:
 
 
 def _sentences(reasons: Iterable[Told]) -> RenderableType:
-    """The whole reasons, below a table that has room for their codes only."""
-    shown = list(grouped(reasons))
-    return lines("", *shown) if shown else Group()
+    """The whole reasons, below a table that has room for their codes only, and what to do about each."""
+    told = list(reasons)
+    shown = list(grouped(told))
+    remedies = list(what_to_do((each.reason.code, each.reason.message) for each in told))
+    return Group(*([lines("", *shown)] if shown else []), *([lines("", *remedies)] if remedies else []))
 
 
 def _replica_rows(evidence: Evidence) -> Iterator[tuple[object, ...]]:

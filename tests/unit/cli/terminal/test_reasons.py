@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from kafka_recovery.cli.cluster.progress import PlainLines, ProgressBar
+from kafka_recovery.cli.terminal.reasons import what_to_do
 from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import Outcome, PartitionOutcome
 from kafka_recovery.domain.reason import Reason
+from kafka_recovery.formats.catalogue import catalogue
 from unit.cli.conftest import Run
 from unit.cli.small_cluster import SmallCluster
+
+ROOT = Path(__file__).parents[4]
 
 
 def refused(index: int, code: str = "NoCandidate") -> PartitionOutcome:
@@ -27,7 +32,7 @@ def test_reasons_that_differ_by_the_partition_s_name_only_are_one_sentence(
 
     shown = recovery("plan", "--all-offline-partitions").stdout
 
-    assert shown.count("NoCandidate: ") == 1
+    assert shown.count("NoCandidate: none of ") == 1
     assert "\norders-0 and 299 more: NoCandidate: none of the 1 replicas of orders-0 may lead." in shown
 
 
@@ -41,6 +46,43 @@ def test_of_many_different_sentences_with_one_code_the_first_are_shown_and_the_o
 
     assert shown.count("LiveReplicaUnmeasured: broker") == 3
     assert "… and 7 more with LiveReplicaUnmeasured; --output json shows all of them\n" in shown
+
+
+def test_what_to_do_is_told_once_for_each_reason_with_where_the_docs_have_it() -> None:
+    silent = ("LiveReplicaUnmeasured", "broker 3 did not answer")
+    told = list(what_to_do([silent, ("NoCandidate", "none may lead"), silent, ("AllLed", "all is well")]))
+
+    assert told == [
+        "What to do:",
+        f"  LiveReplicaUnmeasured: {catalogue()['LiveReplicaUnmeasured'].do} "
+        "More: docs/reference.md#livereplicaunmeasured",
+        f"  NoCandidate: {catalogue()['NoCandidate'].do} More: docs/reference.md#nocandidate",
+    ]
+
+
+def test_a_message_that_says_what_to_do_is_not_said_twice() -> None:
+    message = "broker 1 still answers. Reconnect it to the controllers without a restart: it is elected again."
+    _, told = what_to_do([("OldLeaderAnswers", message)])
+
+    assert told == "  OldLeaderAnswers: as said above. More: docs/reference.md#oldleaderanswers"
+
+
+def test_where_nothing_is_wrong_nothing_is_to_be_done() -> None:
+    assert not list(what_to_do([("AllLed", "every partition has a leader"), ("NotDeclared", "?")]))
+
+
+def test_every_name_that_is_linked_to_is_a_heading_of_the_reference() -> None:
+    headings = re.findall(r"^#### `(\w+)`$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE)
+    assert {code.lower() for code in catalogue()} <= {heading.lower() for heading in headings}
+
+
+def test_a_refusal_in_a_plan_is_followed_by_what_to_do(cluster: SmallCluster, recovery: Run) -> None:
+    for index in range(3):
+        cluster.offline(f"orders-{index}", {})
+
+    shown = recovery("plan", "--all-offline-partitions").stdout
+
+    assert shown.count("NoCandidate: Do what the message says of the replica that holds most.") == 1
 
 
 def test_a_log_tells_the_first_refusals_and_counts_the_others(capsys: pytest.CaptureFixture[str]) -> None:
