@@ -297,7 +297,11 @@ def resume(
     journal: JournalDirectory = None,
     output: OutputForm = Output.TABLE,
 ) -> None:
-    """Go on with unfinished runs."""
+    """Go on with unfinished runs.
+
+    Those of the journal on this machine; runs lists them. Another thing than kubectl kafka-recovery resume, which ends
+    a suspension of the operator.
+    """
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site
 
@@ -326,6 +330,8 @@ def undo(
     """Restore orders that unfinished runs left.
 
     Assignment orders are put back. Leaders stay: an election has no undo.
+
+    Runs of the journal on this machine; a recovery of the operator is undone by kubectl kafka-recovery undo.
     """
     from kafka_recovery.cli.cluster import changing
     from kafka_recovery.cli.cluster.changing import Site

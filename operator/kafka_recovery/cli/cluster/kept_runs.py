@@ -37,7 +37,10 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeptRun:
-    """`plan` None: it can't be read, and `why` says what is wrong, else it is empty. `begun`: partitions of its waves; None: not told."""
+    """`begun`: partitions of its waves; None: that is not told.
+
+    `plan` None: it can't be read, and `why` says what is wrong, else that is empty.
+    """
 
     cluster: str
     run: str

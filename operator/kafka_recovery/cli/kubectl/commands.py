@@ -256,6 +256,8 @@ def resume(name: AnyRecovery = None, cluster: OneCluster = None, everything: Eve
     """Go on after suspend.
 
     With one recovery, one cluster, or the whole operator. Whatever else is suspended stays so.
+
+    Another thing than kafka-recovery resume, which goes on with runs of the journal on a machine.
     """
     from kafka_recovery.cli.kubectl import steering
 
@@ -282,6 +284,8 @@ def undo(
     """Abort, and wait for restored orders.
 
     Asks first. Waits until assignment orders are restored; new leaders stay: an election has no undo.
+
+    The same as kafka-recovery undo, of a recovery of the operator; that one undoes runs of the journal on a machine.
     """
     from kafka_recovery.cli.kubectl import steering
 

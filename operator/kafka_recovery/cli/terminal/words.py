@@ -92,8 +92,10 @@ _ORDERS = {
 
 def meanings(plan: Plan, shown: Sequence[Decision]) -> Iterator[str]:
     """What the words of a table of these decisions mean."""
+    if plan.elections:
+        yield "Loses: what a broker deletes if the plan's leaders lead, or if Kafka elects whom it can."
     if len(plan.waves) > 1:
-        yield "Wave: these are elected together; the next wave begins once they are verified."
+        yield "Wave: the next one begins once the one before is verified."
     orders = {each.candidate_order for each in shown if each.verdict is Verdict.ELECT and len(each.ranking) > 1}
     yield from (f"{order}: {_ORDERS[order]}." for order in CandidateOrder if order in orders)
     if any(each.rule for each in shown):
