@@ -359,7 +359,7 @@ def test_where_all_of_them_are_lost_nobody_is_asked_and_the_empty_disk_is_warned
     shown = list(at_the_prompt(planned(1, 2)))
 
     assert not any("be started with its own, intact disk?" in sentence for sentence in shown)
-    assert any(sentence.startswith("NEVER start a broker that holds one of these") for sentence in shown)
+    assert any(sentence.startswith("NEVER start a broker of these partitions") for sentence in shown)
 
 
 def test_a_leader_without_records_sends_nobody_to_a_lost_disk() -> None:
