@@ -142,6 +142,9 @@ class ClusterIdMismatch(ClusterError):
         )
 
 
+_FIRST_ASKED = "ApiVersions"
+
+
 class BrokerTimeout(ClusterError):
     """No answer within the deadline. The broker is unknown, not empty."""
 
@@ -150,8 +153,9 @@ class BrokerTimeout(ClusterError):
     def __init__(self, address: object, waited: timedelta, request: str | None = None) -> None:
         self.waited = waited
         self.request = request
-        what = f"did not answer {request}" if request else "did not complete a connection"
-        super().__init__(f"{address} {what} within {waited.total_seconds():g}s")
+        # Which step of a connection's beginning met the deadline says nothing to a person, and differs from run to run.
+        asked = f" {request}" if request and request != _FIRST_ASKED else ""
+        super().__init__(f"{address} did not answer{asked} within {waited.total_seconds():g}s")
 
 
 class BrokerUnreachable(ClusterError):
