@@ -15,6 +15,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 from kubernetes.client import CustomObjectsApi
 from kubernetes.watch import Watch
@@ -24,6 +25,7 @@ from testbed.cluster import RealKafka
 from testbed.kubernetes.control_plane import ControlPlane
 from testbed.kubernetes.kubectl import Kubectl
 from testbed.operator_process import OperatorProcess
+from testbed.ports import HOST
 from testbed.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -33,6 +35,7 @@ TOPICS = {victim: f"orders-of-{victim}" for victim in VICTIMS}
 """One for each victim, with its other replica on the survivor."""
 SESSION = 2.0
 WARM_UP = 2
+API_REQUESTS = "kafka_recovery_api_requests_total"
 AT_ONCE = 16
 """Connections that objects are made with."""
 
@@ -52,9 +55,10 @@ class Site:
         return (self.folder / "kafka" / "node-100" / "server.log").read_text()
 
     @contextmanager
-    def operator(self, namespace: str) -> Iterator[OperatorProcess]:
-        """One that may do everything and logs with its times."""
-        options = ("--authority=Automatic", "--no-lease", "--log-format=json")
+    def operator(self, namespace: str, *others: str) -> Iterator[OperatorProcess]:
+        """One that may do everything and logs with its times; it acts in the `others` too."""
+        acts_in = [f"--namespace={each}" for each in (namespace, *others)]
+        options = ("--authority=Automatic", "--no-lease", "--log-format=json", *acts_in)
         with OperatorProcess(self.plane.administrator(namespace), namespace, self.folder, *options) as process:
             yield process
 
@@ -149,12 +153,15 @@ def _said(log: str) -> Iterator[tuple[str, float]]:
 # From an object to its handler
 
 
-def latencies(at: Site, count: int) -> list[float]:
-    """Seconds from the API server's answer to a new PartitionRecovery until its first status is seen by a watch."""
+def latencies(at: Site, count: int, *others: str) -> list[float]:
+    """Seconds from the API server's answer to a new PartitionRecovery until its first status is seen by a watch.
+
+    `others`: namespaces in which the operator acts as well.
+    """
     namespace = at.plane.create_namespace("latency")
     at.kubectl(namespace).apply(_policy(), _cluster(at.kafka, "prod"))
     api = CustomObjectsApi(at.plane.client())
-    with at.operator(namespace):
+    with at.operator(namespace, *others):
         wait_until("the cluster is watched", lambda: _is_ready(at.kubectl(namespace), "prod"), bool)
         seen: dict[str, float] = {}
         watching = Watch()
@@ -178,6 +185,23 @@ def _note_statuses(at: Site, namespace: str, watching: Watch, seen: dict[str, fl
             found: Any = event["object"]
             if found.get("status", {}).get("conditions"):
                 seen.setdefault(found["metadata"]["name"], time.monotonic())
+
+
+def crowded(at: Site, objects: int, partitions: int) -> str:
+    """A namespace with so many open recoveries, of so many partitions each, of a cluster that nobody watches."""
+    namespace = at.plane.create_namespace("crowded")
+    api = CustomObjectsApi(at.plane.client())
+    scope = [{"topic": "orders", "partition": number} for number in range(partitions)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        for made in [pool.submit(_make_large, at, api, namespace, f"large-{n}", scope) for n in range(objects)]:
+            made.result()
+    return namespace
+
+
+def _make_large(at: Site, api: CustomObjectsApi, namespace: str, name: str, scope: Sequence[Object]) -> None:
+    recovery = _recovery(at.kafka, name)
+    recovery["spec"] |= {"scope": {"partitions": scope}, "suspend": False}
+    api.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, recovery)
 
 
 # After a restart
@@ -255,6 +279,46 @@ def idle(at: Site, clusters: int, seconds: float) -> Idle:
         return Idle(_mib(operator.pid, "VmRSS"), (_cpu_seconds(operator.pid) - before) / seconds)
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Requests to the API server in a second, and the part of one core that is used."""
+
+    requests: float
+    cpu: float
+
+
+def waiting(at: Site, recoveries: int, seconds: float) -> Waiting:
+    """So many recoveries, each with a plan for a partition of its own, wait for a person, and nothing happens."""
+    namespace, topic = at.plane.create_namespace("waiting"), "waiting"
+    kubectl = at.kubectl(namespace)
+    kubectl.apply(_policy(approval="ManualApprove"), _cluster(at.kafka, "prod"))
+    at.kafka.offline_by_freezing(topic, (SURVIVOR,), partitions=recoveries)
+    api = CustomObjectsApi(at.plane.client())
+    for number in range(recoveries):
+        one = _recovery(at.kafka, f"waiting-{number}")
+        one["spec"] |= {"scope": {"partitions": [{"topic": topic, "partition": number}]}, "suspend": False}
+        api.create_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL, one)
+    with at.operator(namespace) as operator:
+        wait_until("all have a plan", lambda: _asking(api, namespace), lambda count: count == recoveries, 300)
+        time.sleep(5)
+        before, cpu = _api_requests(operator), _cpu_seconds(operator.pid)
+        time.sleep(seconds)
+        asked, used = _api_requests(operator) - before, _cpu_seconds(operator.pid) - cpu
+    return Waiting(asked / seconds, used / seconds)
+
+
+def _asking(api: CustomObjectsApi, namespace: str) -> int:
+    """How many recoveries wait for an approval of their plan."""
+    listed: Any = api.list_namespaced_custom_object(GROUP, VERSION, namespace, PLURAL)
+    return sum(_condition(each, "Approved").get("reason") == "AwaitingApproval" for each in listed["items"])
+
+
+def _api_requests(operator: OperatorProcess) -> float:
+    with urlopen(f"http://{HOST}:{operator.metrics_port}/metrics", timeout=10) as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{API_REQUESTS}{{"))
+
+
 def _mib(pid: int, field: str) -> float:
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith(f"{field}:"):
@@ -270,9 +334,9 @@ def _cpu_seconds(pid: int) -> float:
 # Objects
 
 
-def _policy() -> Object:
-    rules = [{"name": "everything", "approval": "AutoApprove", "patience": "0s"}]
-    return _object("RecoveryPolicy", "prod", {"rules": rules})
+def _policy(approval: str = "AutoApprove") -> Object:
+    rules = [{"name": "everything", "approval": approval, "patience": "0s"}]
+    return _object("RecoveryPolicy", "prod", {"limits": {"brokersDownPercent": 100}, "rules": rules})
 
 
 def _cluster(kafka: RealKafka, name: str) -> Object:

@@ -64,14 +64,24 @@ def operator(quick: bool) -> Iterator[Result]:
         yield Result("recovery created to its first status: median", round(statistics.median(latencies), 3), "s")
         slowest = in_kubernetes.percentile(latencies, 99)
         yield Result("recovery created to its first status: 99th percentile", round(slowest, 3), "s")
+        objects = 1000 if quick else 10_000
+        crowd = in_kubernetes.crowded(at, objects, 100)
+        label = f"the same beside a namespace with {objects} open recoveries of 100 partitions: median"
+        yield against(
+            label, statistics.median(in_kubernetes.latencies(at, 50, crowd)), statistics.median(latencies), 1.1
+        )
         finished, open_ = 500 if quick else 5000, 50
         restarted = in_kubernetes.restarted(at, finished, open_)
         label = f"restart with {finished} finished recoveries until {open_} open ones were looked at"
-        yield below(label, restarted.seconds, "s", 3)
-        yield below(f"{label}: memory at the peak", restarted.peak_mib, "MiB", 200)
+        yield below(label, restarted.seconds, "s", 2)
+        yield below(f"{label}: memory at the peak", restarted.peak_mib, "MiB", 120)
         idle = in_kubernetes.idle(at, clusters=3, seconds=20 if quick else 60)
         yield Result("watching 3 idle clusters: memory", round(idle.mib, 1), "MiB")
-        yield Result("watching 3 idle clusters: CPU", round(100 * idle.cpu, 1), "% of a core")
+        yield below("watching 3 idle clusters: CPU", 100 * idle.cpu, "% of a core", 2)
+        held, minute = (100, 20) if quick else (500, 60)
+        asked = in_kubernetes.waiting(at, held, minute)
+        yield below(f"{held} recoveries wait for a person: requests to the API server", asked.requests, "/s", 5)
+        yield Result(f"{held} recoveries wait for a person: CPU", round(100 * asked.cpu, 1), "% of a core")
 
 
 def fleets(quick: bool) -> Iterator[Result]:
