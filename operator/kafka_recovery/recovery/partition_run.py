@@ -116,10 +116,10 @@ class PartitionRun:
 
     `as_of`: how new the metadata were that the plan stands on; what is older concludes nothing. `earlier`: runs of the
     same partition, oldest first, that held an election or may have. `begun`: a durable fact names it, so its order may
-    have been altered. `asked`: its election was asked for. `held`: one was held, or may have been. `cut_short`: it was
-    begun by a process that died. `verified`: the designated leader's own answer, with all that was planned of its log,
-    whatever came after it. `look`: the last look at it, or why it showed nothing: `unseen`. `unrestored`: why its order
-    was not put back. `min_isr`: as it was read last before electing; None: as it was planned.
+    have been altered. `held`: an election of it was held, or may have been. `cut_short`: it was begun by a process that
+    died. `verified`: the designated leader's own answer, with all that was planned of its log, whatever came after it.
+    `look`: the last look at it, or why it showed nothing: `unseen`. `unrestored`: why its order was not put back.
+    `min_isr`: as it was read last before electing; None: as it was planned.
     """
 
     decision: Decision
@@ -128,7 +128,6 @@ class PartitionRun:
     earlier: tuple[PartitionRun, ...] = ()
     state: State = State.PLANNED
     begun: bool = False
-    asked: bool = False
     held: bool = False
     cut_short: bool = False
     lead: Lead | None = None
@@ -191,7 +190,6 @@ class PartitionRun:
             case Started():
                 self.begun = True
             case Answered(answer):
-                self.asked |= step.elects
                 self.held |= step.elects and answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED)
                 if step.target is State.IN_DOUBT:
                     self.why = answer.reason
@@ -211,7 +209,6 @@ class PartitionRun:
                 self.unrestored = answer.reason if answer and step.target is State.ALTERED else None
                 self.look = sighting if isinstance(sighting, Leadership) else None
                 self.unseen = sighting.reason if isinstance(sighting, Unseen) else None
-                self.held |= self.asked and self.lead is None and _has_been_led_since(self)
 
 
 def counts(lead: Lead, decision: Decision) -> bool:
@@ -243,16 +240,6 @@ def order_is_ours(sighting: Sighting | None, run: PartitionRun) -> bool | None:
 def is_older(seen: MetadataOffset | None, than: MetadataOffset | None) -> bool:
     """Whether a look read older metadata; not where either is unknown."""
     return seen is not None and than is not None and seen < than
-
-
-def _has_been_led_since(run: PartitionRun) -> bool:
-    """Whether the last look at it shows a newer epoch than the plan's, whatever the controller answered.
-
-    A broker that loses its way to the controller sends a request once more (`NodeToControllerChannelManager`): it may
-    have elected the first time, and the answer to the second one says that nobody could be.
-    """
-    look, planned = run.look, run.decision
-    return look is not None and look.topic_id == planned.topic_id and look.leader_epoch > planned.leader_epoch
 
 
 def _named(run: PartitionRun, event: Event) -> bool:
@@ -320,7 +307,7 @@ LIFE: tuple[Step, ...] = (
         "the election was not answered",
         elects=True,
     ),
-    Step((State.DESIGNATED,), Answered, State.LEADERLESS, _NO, "the election was refused", elects=True),
+    Step((State.DESIGNATED,), Answered, State.LEADERLESS, _NO, "the election was refused"),
     Step((State.IN_DOUBT,), DoubtOver, State.ELECTED),
     Step(
         (State.ELECTED, State.LEADING, *_BY_OTHERS),

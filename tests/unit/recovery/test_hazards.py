@@ -414,29 +414,6 @@ async def test_an_assignment_that_somebody_changes_while_the_engine_stands_still
     assert await world.open_runs() == []
 
 
-@pytest.mark.parametrize("led", [True, False], ids=["led since the plan", "led by nobody since"])
-async def test_what_may_have_been_elected_before_the_controller_refused_is_not_called_refused(
-    world: World, *, led: bool
-) -> None:
-    """The broker that forwards a request lost the first answer and asked again: by then the new leader was dead."""
-
-    def elect_and_lose_it() -> None:
-        world.kafka.denied[ORDERS] = Answer.CHANGED
-        world.kafka.nodes[2].alive = False
-        if led:
-            world.kafka.elect_uncleanly(ORDERS, 2)
-        world.kafka.fence(2)
-
-    world.offline({3: 15, 2: 27})
-    plan = await world.plan()
-    world.before("elect", elect_and_lose_it)
-
-    report = await world.execute(plan)
-
-    assert report[ORDERS].outcome is (Outcome.FAILED if led else Outcome.REFUSED)
-    assert world.kept_its_promises()
-
-
 async def test_an_assignment_that_somebody_changes_after_the_election_is_left_alone(world: World) -> None:
     world.offline({3: 15, 2: 27})
     world.after("elect", lambda: world.kafka.reassign(ORDERS, (3, 2, 1)))
