@@ -69,7 +69,7 @@ async def runs(given: Path | None, output: Output) -> ExitCode:
         found += await _of_cluster(local_journal(directory, place.name), place.name)
     commands = {each.cluster: _commands(each, given) for each in reversed(found) if each.is_open}
     document = {"runs": [_document(each, commands.get(each.cluster)) for each in found]}
-    following = "\n".join(line for lines in commands.values() for line in lines)
+    following = "\n".join(f"To go on: {go_on}\nTo restore orders only: {undo}" for go_on, undo in commands.values())
     write_result(output, document, _listed(found), following)
     return ExitCode.DONE
 
@@ -107,11 +107,11 @@ def _commands(run: KeptRun, journal: Path | None) -> tuple[str, str]:
     heard = [each for each in cluster.brokers if each.reachable and each.host] if cluster else []
     reached = ",".join(f"{each.host}:{each.port}" for each in heard[:3]) or "HOST:PORT"
     where = f"--bootstrap-server {shlex.quote(reached)} --expect-cluster-id {shlex.quote(run.cluster)}{kept}"
-    return (f"To go on: kafka-recovery resume {where}", f"To restore orders only: kafka-recovery undo {where}")
+    return f"kafka-recovery resume {where}", f"kafka-recovery undo {where}"
 
 
 def _document(run: KeptRun, commands: tuple[str, str] | None) -> dict[str, object]:
-    go_on, undo = [each.split(": ", 1)[1] for each in commands] if commands and run.is_open else (None, None)
+    go_on, undo = commands if commands and run.is_open else (None, None)
     return {
         "cluster": run.cluster,
         "run": run.run,
