@@ -119,15 +119,19 @@ class MetadataLogUnavailable(ClusterError):
         return cls(f"no controller has answered in time how far the metadata log reaches{known}{so_far}")
 
     @classmethod
-    def not_committed_yet(cls, address: object, committed: int, before: int) -> MetadataLogUnavailable:
-        """A controller that has just begun to lead does not know what its predecessor had committed (KIP-595)."""
-        known = f"up to offset {committed}" if committed >= 0 else "nowhere"
-        return cls(f"{address} knows the metadata log to be committed {known}, and it was up to {before}; look again")
-
-    @classmethod
     def nobody_leads(cls, faults: Mapping[Any, Reason]) -> MetadataLogUnavailable:
         """Each controller that was asked, and why it told nothing."""
         return cls(f"no controller told the metadata log: {_each(faults)}")
+
+
+class NotCommittedYet(MetadataLogUnavailable):
+    """A controller that has just begun to lead does not know what its predecessor had committed (KIP-595)."""
+
+    def __init__(self, address: object, committed: int, before: int) -> None:
+        known = f"up to offset {committed}" if committed >= 0 else "nowhere"
+        super().__init__(
+            f"{address} knows the metadata log to be committed {known}, and it was up to {before}; look again"
+        )
 
 
 class ClusterIdMismatch(ClusterError):

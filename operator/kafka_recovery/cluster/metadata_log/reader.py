@@ -13,6 +13,8 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+
 from kafka_recovery.cluster.brokers import Address, Brokers
 from kafka_recovery.cluster.codec import Unreadable
 from kafka_recovery.cluster.errors import (
@@ -21,6 +23,7 @@ from kafka_recovery.cluster.errors import (
     ConnectionsClosed,
     InvalidAnswer,
     MetadataLogUnavailable,
+    NotCommittedYet,
     reason_for,
 )
 from kafka_recovery.cluster.loop_time import loop_time
@@ -52,6 +55,9 @@ LARGEST_SNAPSHOT = 128 * 1024 * 1024
 
 READ_AGAIN, SELDOM = 60.0, 3600.0
 """Seconds after a doubt until the log is read anew; twice as many each time, up to the second."""
+
+ASKED_WHAT_IS_COMMITTED, EACH = 20, 0.25
+"""How often, and seconds apart, a controller that has just begun to lead is asked: it knows once a majority follows."""
 
 EPOCHS_TRIED = 50
 """The snapshot at the log's start is named by its end alone; its epoch has to be found."""
@@ -114,8 +120,14 @@ class MetadataLog:
             if loop_time() < self._anew_at:
                 return None
             self._image = Image()
+        new_leader = AsyncRetrying(
+            retry=retry_if_exception_type(NotCommittedYet),
+            wait=wait_fixed(EACH),
+            stop=stop_after_attempt(ASKED_WHAT_IS_COMMITTED),
+            reraise=True,
+        )
         try:
-            await self._catch_up(cluster_id)
+            await new_leader(self._catch_up, cluster_id)
         except ClusterError as error:
             return error.reason
         except Exception:  # noqa: BLE001 - a defect here costs proofs, and no recovery
@@ -147,7 +159,9 @@ class MetadataLog:
                 ends = told.diverging_epoch.end_offset
                 self._image.doubt = f"{at}: the metadata log ends at {ends}, and was committed up to {before} before"
             elif told.high_watermark < before:
-                raise MetadataLogUnavailable.not_committed_yet(at, told.high_watermark, before)
+                error = NotCommittedYet(at, told.high_watermark, before)
+                self._faults[at] = error.reason
+                raise error
             else:
                 await self._apart(told.records, partial(self._fold, at, told.records))
             if self._image.upto <= before < goal and self._image.doubt is None:

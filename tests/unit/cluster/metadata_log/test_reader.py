@@ -47,7 +47,8 @@ class Controllers:
     """A quorum of two, as `Brokers` would ask them. `leads`: who does; `committed` None: all that is written.
 
     `snapshots`: their bytes, by (end, epoch). `start`: where the log begins. `piece`: bytes of an answer. `held`: no
-    answer before, of all or of the one that `holds`. `diverges`: where the log ends, by another epoch.
+    answer before, of all or of the one that `holds`. `diverges`: where the log ends, by another epoch. `knows_after`:
+    so many requests all that is written is committed; 0: `committed` stays.
     """
 
     log: Written
@@ -66,9 +67,13 @@ class Controllers:
     closed: bool = False
     under_way: int = 0
     most_at_once: int = 0
+    knows_after: int = 0
 
     async def ask(self, address: Address, request: Any, versions: Any, deadline: timedelta, attempts: int = 3) -> Any:
         self.asked.append((address, request))
+        if self.knows_after:
+            self.knows_after -= 1
+            self.committed = self.committed if self.knows_after else None
         self.under_way += 1
         self.most_at_once = max(self.most_at_once, self.under_way)
         try:
@@ -360,16 +365,31 @@ async def test_a_gap_leaves_no_history() -> None:
     assert "has nothing from offset" in why.message
 
 
-async def test_a_controller_that_has_just_begun_to_lead_does_not_know_yet_what_is_committed() -> None:
-    """It tells none, or less than its predecessor: that is no other log, and is over in a moment."""
+@pytest.mark.parametrize("committed", [-1, 3])
+async def test_a_controller_that_has_just_begun_to_lead_is_asked_until_it_knows_what_is_committed(
+    committed: int,
+) -> None:
+    """It tells nothing, or less than its predecessor: that is no other log, and is over in a moment."""
     controllers = Controllers(created())
     async with reading(controllers) as reader:
         await caught_up(reader)
-        for committed in (-1, 3):
-            controllers.committed = committed
-            why = await reader.caught_up("cluster", WITHIN)
-            assert isinstance(why, Reason)
-            assert "it was up to" in why.message
+        controllers.committed, controllers.knows_after = committed, 3
+        controllers.log.add(changed(isr=[A]))
+        assert isr(await caught_up(reader)) == (A,)
+
+
+async def test_a_controller_that_never_learns_what_is_committed_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has lost its majority: to those whose time is up before, and to those who wait until it is given up."""
+    controllers = Controllers(created())
+    async with reading(controllers) as reader:
+        await caught_up(reader)
+        controllers.committed = -1
+        monkeypatch.setattr("kafka_recovery.cluster.metadata_log.reader.EACH", 0.01)
+        hurried = await reader.caught_up("cluster", timedelta(seconds=0.05))
+        why = await reader.caught_up("cluster", WITHIN)
+        for told in (hurried, why):
+            assert isinstance(told, Reason)
+            assert "knows the metadata log to be committed nowhere, and it was up to" in told.message
         controllers.committed = None
         controllers.log.add(changed(isr=[A]))
         assert isr(await caught_up(reader)) == (A,)
