@@ -82,6 +82,9 @@ class BrokerStage(Requests):
             seen.leader, seen.leader_epoch, frozenset(seen.isr), frozenset(seen.elr), seen.last_known_elr, seen.replicas
         )
 
+    def topic_id(self) -> uuid.UUID:
+        return self.kafka.describe(self.topic)[0].topic_id
+
     def wait(self, what: str, met: Callable[[], bool]) -> None:
         wait_until(what, met, bool)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
@@ -10,6 +11,7 @@ from kafka.protocol.api_header import ResponseClassRegistry
 
 from fidelity.requests import Requests
 from fidelity.script import BROKERS, TOPIC, UNCLEAN_CHECK, Partition, Script, Sight
+from kafka_recovery.cluster.metadata import topic_uuid
 from kafka_recovery.domain.ids import BrokerId, TopicPartition
 from kafka_recovery.simulator.model.kafka import SimulatedKafka
 from kafka_recovery.simulator.model.metadata import PartitionState
@@ -89,6 +91,9 @@ class ModelStage(Requests):
         return Partition(
             seen.leader, seen.leader_epoch, frozenset(seen.isr), frozenset(seen.elr), seen.last_known_elr, seen.replicas
         )
+
+    def topic_id(self) -> uuid.UUID:
+        return topic_uuid(self._state.topic_id)
 
     def wait(self, what: str, met: Callable[[], bool]) -> None:
         limit = self.kafka.scheduler.now + PATIENCE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
@@ -12,9 +13,10 @@ from kafka.protocol.admin import (
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
-from kafka.protocol.consumer import ListOffsetsRequest
+from kafka.protocol.consumer import FetchRequest, ListOffsetsRequest
 from kafka.protocol.producer import ProduceRequest
-from kafka.record import MemoryRecordsBuilder
+from kafka.record import MemoryRecords, MemoryRecordsBuilder
+from kafka.record.default_records import DefaultRecordBatch
 
 from fidelity.script import OBSERVER, TOPIC
 from kafka_recovery.simulator.model.errors import Error
@@ -22,20 +24,37 @@ from testbed.wire import accept
 
 DEADLINE_MS = 20_000
 LATEST, CONSUMER, DEBUGGER = -1, -1, -2
+EARLIEST = -2
+# Unlike the others it is served up to the log end, not only to that replica's high watermark.
+FUTURE_LOCAL = -3
+BEYOND_ANY_END = 2**63 - 1
 
 
 class Requests(ABC):
-    """`topic`: what the script's topic is called here."""
+    """`topic`: what the script's topic is called here; `writes`: how many there were."""
 
     topic: str
+    writes = 0
 
     @abstractmethod
     def ask(self, broker: int, request: Any, version: int) -> Any:
         """The answer of this broker."""
 
+    @abstractmethod
+    def topic_id(self) -> uuid.UUID:
+        """The id of the topic of that name as of now."""
+
     def log_end(self, broker: int) -> int | str:
         error, offset, _ = self.offsets(broker, -1, True)
         return offset if error == "NONE" else error
+
+    def log(self, broker: int) -> list[str]:
+        _, at, _ = self._offsets(broker, EARLIEST, -1, DEBUGGER)
+        held: list[str] = []
+        while batches := self._batches(broker, at):
+            held += batches
+            at = int(batches[-1].split("-")[1].split()[0]) + 1
+        return held
 
     def reassignment(self) -> tuple[list[int], list[int]]:
         kind = ListPartitionReassignmentsRequest.ListPartitionReassignmentsTopics
@@ -48,9 +67,10 @@ class Requests(ABC):
         return [], []
 
     def write(self, broker: int, records: int, acks: int) -> str:
+        self.writes += 1
         builder = MemoryRecordsBuilder(magic=2, compression_type=0, batch_size=1 << 20)
-        for number in range(records):
-            builder.append(timestamp=round(time.time() * 1000), key=None, value=f"{number}".encode())
+        for _ in range(records):
+            builder.append(timestamp=round(time.time() * 1000), key=None, value=f"{self.writes}".encode())
         builder.close()
         kind = ProduceRequest.TopicProduceData
         data = [kind.PartitionProduceData(index=0, records=builder.buffer())]
@@ -64,15 +84,63 @@ class Requests(ABC):
         return _named(self.ask(broker, request, 9).responses[0].partition_responses[0].error_code)
 
     def offsets(self, broker: int, epoch: int, debugging: bool) -> tuple[str, int, int]:
+        return self._offsets(broker, LATEST, epoch, DEBUGGER if debugging else CONSUMER)
+
+    def _offsets(self, broker: int, timestamp: int, epoch: int, replica: int) -> tuple[str, int, int]:
         kind = ListOffsetsRequest.ListOffsetsTopic
-        wanted = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=LATEST)
-        request = ListOffsetsRequest(
-            replica_id=DEBUGGER if debugging else CONSUMER,
-            isolation_level=0,
-            topics=[kind(name=self.topic, partitions=[wanted])],
-        )
+        wanted = kind.ListOffsetsPartition(partition_index=0, current_leader_epoch=epoch, timestamp=timestamp)
+        topics = [kind(name=self.topic, partitions=[wanted])]
+        request = ListOffsetsRequest(replica_id=replica, isolation_level=0, topics=topics)
         told = self.ask(broker, request, 9).topics[0].partitions[0]
         return _named(told.error_code), told.offset, told.leader_epoch
+
+    def epochs(self, broker: int, latest: int) -> list[str]:
+        return [self._end_of_epoch(broker, epoch) for epoch in range(latest + 1)]
+
+    def _end_of_epoch(self, broker: int, epoch: int) -> str:
+        """As the engine asks: a Fetch far beyond any end is answered with the largest epoch of at most this one."""
+        told = self._fetch(broker, BEYOND_ANY_END, epoch, CONSUMER)
+        if told.error_code:
+            return f"{epoch}: {_named(told.error_code)}"
+        return f"{epoch}: {told.diverging_epoch.epoch} ends at {told.diverging_epoch.end_offset}"
+
+    def _batches(self, broker: int, offset: int) -> list[str]:
+        """Some of a replica's batches from there on; none: it ends there."""
+        told = self._fetch(broker, offset, -1, FUTURE_LOCAL)
+        accept(f"Fetch of {self.topic} at broker {broker}", told.error_code)
+        records, found = MemoryRecords(bytes(told.records or b"")), []
+        while records.has_next():
+            batch = records.next_batch()
+            assert isinstance(batch, DefaultRecordBatch)
+            writes = ",".join(sorted({bytes(record.value or b"").decode() for record in batch}))
+            found.append(f"{batch.base_offset}-{batch.last_offset} epoch {batch.leader_epoch} write {writes}")
+        return found
+
+    def _fetch(self, broker: int, offset: int, last_epoch: int, replica: int) -> Any:
+        kind = FetchRequest.FetchTopic
+        wanted = kind.FetchPartition(
+            partition=0,
+            current_leader_epoch=-1,
+            fetch_offset=offset,
+            last_fetched_epoch=last_epoch,
+            log_start_offset=-1,
+            partition_max_bytes=1 << 20,
+        )
+        request = FetchRequest(
+            replica_state=FetchRequest.ReplicaState(replica_id=replica, replica_epoch=-1),
+            max_wait_ms=0,
+            min_bytes=0,
+            max_bytes=1 << 20,
+            isolation_level=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[kind(topic_id=self.topic_id(), partitions=[wanted])],
+            forgotten_topics_data=[],
+            rack_id="",
+        )
+        answer = self.ask(broker, request, 16)
+        accept("Fetch", answer.error_code)
+        return answer.responses[0].partitions[0]
 
     def elect(self, preferred: bool, topic: str) -> str:
         name = self.topic if topic == TOPIC else topic

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-Value = int | str | None | list[int]
+Value = int | str | None | list[int] | list[str]
 Fields = Mapping[str, Value]
 
 TOPIC = "orders"
@@ -21,6 +21,8 @@ UNCLEAN_CHECK = 2
 """Seconds between two looks of the controller for unclean elections that are allowed."""
 
 ANY_EPOCH = -1
+BEYOND = "OFFSET_OUT_OF_RANGE"
+"""What a replica says of a leader epoch above its own latest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,12 @@ class Stage(Protocol):
 
     def log_end(self, broker: int) -> int | str:
         """The replica's log end, or the error."""
+
+    def log(self, broker: int) -> list[str]:
+        """The batches that the replica holds, oldest first: offsets, leader epoch, and which write they are of."""
+
+    def epochs(self, broker: int, latest: int) -> list[str]:
+        """Of each leader epoch up to the latest: which one the replica has in its place, and where that ends."""
 
     def reassignment(self) -> tuple[list[int], list[int]]:
         """Replicas being added, and being removed."""
@@ -263,9 +271,15 @@ def look() -> Step:
 
     def act(stage: Stage) -> Fields:
         stage.settle()
+        stage.wait("followers know no epoch that their leader does not", lambda: _followers_agree(stage))
         seen = stage.partition()
         adding, removing = stage.reassignment()
-        ends = {f"log end of {b}": stage.log_end(b) for b in sorted(stage.running()) if b in seen.replicas}
+        held: dict[str, Value] = {}
+        for broker in sorted(set(stage.running()) & set(seen.replicas)):
+            held[f"log end of {broker}"] = end = stage.log_end(broker)
+            if isinstance(end, int):
+                held[f"log of {broker}"] = stage.log(broker)
+                held[f"epochs of {broker}"] = stage.epochs(broker, seen.leader_epoch)
         return {
             "leader": seen.leader,
             "leader epoch": seen.leader_epoch,
@@ -275,10 +289,24 @@ def look() -> Step:
             "replicas": list(seen.replicas),
             "adding": adding,
             "removing": removing,
-            **ends,
+            **held,
         }
 
     return Step("look", act)
+
+
+def _followers_agree(stage: Stage) -> bool:
+    """Whether each running member of the ISR has fetched from who leads now, and dropped what it alone knew."""
+    seen, running = stage.partition(), stage.running()
+    if seen.leader is None or seen.leader not in running:
+        return True
+    led = stage.epochs(seen.leader, seen.leader_epoch)
+    followers = [stage.epochs(broker, seen.leader_epoch) for broker in seen.isr & set(running)]
+    return all(
+        told in (by_leader, f"{epoch}: {BEYOND}")
+        for each in followers
+        for epoch, (told, by_leader) in enumerate(zip(each, led, strict=True))
+    )
 
 
 def ask_end(broker: int, *, epoch: int = ANY_EPOCH, debugging: bool = False) -> Step:

@@ -164,7 +164,7 @@ class Log:
 
     def truncate(self, to: int) -> int:
         """Cut the log to end at `to`; returns how many records went. Empty generations at the cut go too."""
-        self.epochs = [entry for entry in self.epochs if entry.start < to]
+        self._cut_epochs(to)
         if to >= self.end:
             return 0
         dropped = self.end - max(to, self.start)
@@ -210,11 +210,17 @@ class Log:
         """A clean stop flushes and checkpoints."""
         self.flush()
         self._checkpoint = self.high_watermark
+        self._cut_epochs(self.end)
 
     def killed(self, period: int) -> None:
         """The process died, the page cache lives on. The high watermark falls back to its checkpoint."""
         if period == self._checkpointed_in:
             self.high_watermark = min(self._checkpoint, self.end)
+        self._cut_epochs(self.end)
+
+    def _cut_epochs(self, to: int) -> None:
+        """Generations without a record before `to` are forgotten, when a log is cut and when it is loaded (LogLoader)."""
+        self.epochs = [entry for entry in self.epochs if entry.start < to]
 
     def lost_power(self) -> int:
         """The host died, and its processes before: what was not flushed is gone; returns how many records."""

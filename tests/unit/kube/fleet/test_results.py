@@ -127,11 +127,12 @@ async def test_a_storage_that_hangs_is_not_waited_for(url: str, monkeypatch: pyt
 async def test_a_storage_that_hangs_for_ever_takes_nothing_from_another(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    over = threading.Event()
+    over, patience = threading.Event(), results_module.PATIENCE
     monkeypatch.setattr(results_module, "PATIENCE", timedelta(milliseconds=100))
-    monkeypatch.setattr(results_module, "_trouble", lambda url: over.wait(5) if "dead" in url else None)
+    monkeypatch.setattr(results_module, "_trouble", lambda url: over.wait(60) if "dead" in url else None)
     stored = reading(url, "s3://dead")
     dead = await asyncio.gather(*(stored.trouble("s3://dead/results") for _ in range(5)))
+    monkeypatch.setattr(results_module, "PATIENCE", patience)
     alive = await stored.trouble(url)
     over.set()
 
