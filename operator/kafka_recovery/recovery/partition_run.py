@@ -163,12 +163,21 @@ class PartitionRun:
     @property
     def clean_members(self) -> frozenset[BrokerId]:
         """ISR and ELR before any election of ours: whom that put into the ISR is no clean way out."""
-        return (self.earlier[0] if self.earlier else self).evidence.clean_members
+        return self._before.clean_members
 
     @property
     def isr_before(self) -> tuple[BrokerId, ...]:
         """The ISR before any election of ours. A member of the ELR alone may also be elected as last known leader."""
-        return (self.earlier[0] if self.earlier else self).evidence.isr
+        return self._before.isr
+
+    @property
+    def _before(self) -> PartitionEvidence:
+        """What was seen last before any election of ours: one raises the leader epoch.
+
+        A run that died before it elected leaves the epoch as it was, and a member may lose its disk meanwhile.
+        """
+        first, *later = [run.evidence for run in (*self.earlier, self)]
+        return next((seen for seen in reversed(later) if seen.leader_epoch == first.leader_epoch), first)
 
     @property
     def restored(self) -> bool:

@@ -325,6 +325,21 @@ def test_a_replica_that_an_earlier_run_elected_counts_as_planned_and_its_isr_as_
     assert (outcome.outcome, outcome.reason) == (Outcome.RECOVERED, None)
 
 
+def test_who_left_the_isr_since_a_run_that_elected_nobody_is_no_member_of_it() -> None:
+    """Broker 1 lost its disk after that run was killed, and the leader epoch tells that nobody was elected before."""
+    first = run(held=True)
+    second = run(held=True)
+    second.earlier = (first,)
+    second.evidence = replace(first.evidence, isr=())
+
+    outcome = verified(second, lead(EPOCH + 1, broker=1))
+
+    assert first.clean_members == {1}
+    assert second.clean_members == set()
+    assert second.isr_before == ()
+    assert outcome.outcome is Outcome.FAILED
+
+
 def test_an_earlier_run_that_held_no_election_makes_no_leader_a_planned_one() -> None:
     first = run(held=False)
     second = run(held=True)
