@@ -199,11 +199,7 @@ def elected(answer: Any) -> Iterable[tuple[TopicPartition, int]]:
 def _verdict(code: int, what: str, needs: str, relay: Relay | None) -> ElectionAnswer:
     reason = reason_for(code, what, needs=needs)
     if code == _ELECTION_NOT_NEEDED:
-        return ElectionAnswer(Answer.NOT_NEEDED, reason)
+        return ElectionAnswer(Answer.NOT_NEEDED, reason, relay)
     if code in _FINAL:
-        return ElectionAnswer(Answer.REFUSED, reason)
-    return (
-        ElectionAnswer(Answer.CHANGED, reason)
-        if code in _NOT_DONE
-        else ElectionAnswer(Answer.UNANSWERED, reason, relay)
-    )
+        return ElectionAnswer(Answer.REFUSED, reason, relay)
+    return ElectionAnswer(Answer.CHANGED if code in _NOT_DONE else Answer.UNANSWERED, reason, relay)

@@ -115,7 +115,10 @@ class Relay(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ElectionAnswer:
-    """The controller's answer and, unless accepted, why. `relay`: through whom an unanswered request went."""
+    """The controller's answer and, unless accepted, why.
+
+    `relay`: through whom the request went that was not accepted; None: none was sent, or nobody can tell.
+    """
 
     answer: Answer
     reason: Reason | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kafka_recovery.domain.election import Gone, Leadership, Sighting
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.outcomes import lead_of, leader_died, leader_of_before, leader_silent, not_seen, topic_gone
-from kafka_recovery.recovery.partition_run import Ending, Led, NotLed, PartitionRun, State, counts
+from kafka_recovery.recovery.partition_run import Ending, Led, LedMeanwhile, NotLed, PartitionRun, State, counts
 
 
 def settle(run: PartitionRun, look: Sighting | None, *, elected: bool, overdue: bool) -> None:
@@ -42,6 +42,32 @@ def see_it_still_lead(run: PartitionRun, look: Sighting | None) -> None:
             run.apply(Led(lead))
         else:
             run.apply(NotLed(leader_silent(look), Ending.FAILED))
+
+
+def see_who_led_meanwhile(run: PartitionRun, look: Sighting | None) -> None:
+    """What a look shows of an election that the controller refused, or had no need to hold.
+
+    A broker that loses its way to the controller sends a request once more (`NodeToControllerChannelManager`): the
+    first one may have elected, and the answer to the second one does not tell.
+    """
+    if run.state is not State.LEADERLESS or run.held or not run.sent:
+        return
+    seen = look if isinstance(look, Leadership) and look.topic_id == run.decision.topic_id else None
+    if seen is not None and _may_be_ours(run, seen):
+        run.apply(LedMeanwhile(leader_died(run.decision, seen) if seen.leader is None else None))
+
+
+def _may_be_ours(run: PartitionRun, look: Leadership) -> bool:
+    """Whether somebody led since whom our election may have made the leader; a clean member leads by itself.
+
+    Each leader raises the leader epoch by one, and so does its loss. An election that is not clean leaves its leader
+    alone in the ISR. With an ELR the ISR is empty once that one is gone, and nothing tells who it was.
+    """
+    since = look.leader_epoch - run.decision.leader_epoch
+    members = run.clean_members - {run.decision.leader}
+    if look.leader is not None:
+        return since > 1 or (since == 1 and look.leader not in members)
+    return since > 2 or (since == 2 and not (look.isr and members.issuperset(look.isr)))
 
 
 def see_what_came(run: PartitionRun, look: Sighting | None) -> bool:

@@ -95,6 +95,13 @@ class NotLed:
 
 
 @dataclass(frozen=True, slots=True)
+class LedMeanwhile:
+    """Its election may have been held before the controller's answer said no. `why`: what came of it, if known."""
+
+    why: Reason | None
+
+
+@dataclass(frozen=True, slots=True)
 class OrderRead:
     """The last look at its order. `answer`: what the controller said to its restoring; None: it was not asked."""
 
@@ -102,7 +109,7 @@ class OrderRead:
     answer: ElectionAnswer | None
 
 
-Event = Started | Answered | Abandoned | DoubtOver | Led | NotLed | OrderRead
+Event = Started | Answered | Abandoned | DoubtOver | Led | NotLed | LedMeanwhile | OrderRead
 Condition = Callable[["PartitionRun", Event], bool]
 
 
@@ -116,10 +123,11 @@ class PartitionRun:
 
     `as_of`: how new the metadata were that the plan stands on; what is older concludes nothing. `earlier`: runs of the
     same partition, oldest first, that held an election or may have. `begun`: a durable fact names it, so its order may
-    have been altered. `held`: an election of it was held, or may have been. `cut_short`: it was begun by a process that
-    died. `verified`: the designated leader's own answer, with all that was planned of its log, whatever came after it.
-    `look`: the last look at it, or why it showed nothing: `unseen`. `unrestored`: why its order was not put back.
-    `min_isr`: as it was read last before electing; None: as it was planned.
+    have been altered. `sent`: its election reached the controller, which answered. `held`: one was held, or may have
+    been. `cut_short`: it was begun by a process that died. `verified`: the designated leader's own answer, with all
+    that was planned of its log, whatever came after it. `look`: the last look at it, or why it showed nothing:
+    `unseen`. `unrestored`: why its order was not put back. `min_isr`: as it was read last before electing; None: as it
+    was planned.
     """
 
     decision: Decision
@@ -128,6 +136,7 @@ class PartitionRun:
     earlier: tuple[PartitionRun, ...] = ()
     state: State = State.PLANNED
     begun: bool = False
+    sent: bool = False
     held: bool = False
     cut_short: bool = False
     lead: Lead | None = None
@@ -199,6 +208,7 @@ class PartitionRun:
             case Started():
                 self.begun = True
             case Answered(answer):
+                self.sent |= step.elects and answer.relay is not None
                 self.held |= step.elects and answer.answer in (Answer.ACCEPTED, Answer.UNANSWERED)
                 if step.target is State.IN_DOUBT:
                     self.why = answer.reason
@@ -214,6 +224,8 @@ class PartitionRun:
                 self.lead, self.why, self.ending = lead, None, None
                 if self.verified is None and is_as_planned(lead, self.decision):
                     self.verified = lead
+            case LedMeanwhile(why):
+                self.held, self.why, self.ending = True, why or self.why, Ending.AGAIN
             case OrderRead(sighting, answer):
                 self.unrestored = answer.reason if answer and step.target is State.ALTERED else None
                 self.look = sighting if isinstance(sighting, Leadership) else None
@@ -261,6 +273,10 @@ def _answer(*answers: Answer) -> Condition:
 
 def _newer_epoch(run: PartitionRun, event: Event) -> bool:
     return counts(cast(Led, event).lead, run.decision)
+
+
+def _answered(run: PartitionRun, event: Event) -> bool:
+    return run.sent
 
 
 def _put_back(run: PartitionRun, event: Event) -> bool:
@@ -316,7 +332,7 @@ LIFE: tuple[Step, ...] = (
         "the election was not answered",
         elects=True,
     ),
-    Step((State.DESIGNATED,), Answered, State.LEADERLESS, _NO, "the election was refused"),
+    Step((State.DESIGNATED,), Answered, State.LEADERLESS, _NO, "the election was refused", elects=True),
     Step((State.IN_DOUBT,), DoubtOver, State.ELECTED),
     Step(
         (State.ELECTED, State.LEADING, *_BY_OTHERS),
@@ -326,6 +342,7 @@ LIFE: tuple[Step, ...] = (
         "its leader epoch is newer than the plan's",
     ),
     Step((State.ELECTED, State.LEADING), NotLed, State.LEADERLESS),
+    Step((State.LEADERLESS,), LedMeanwhile, State.LEADERLESS, _answered, "the controller answered its election"),
     Step(_OVER, OrderRead, State.RESTORED, _put_back, "read from metadata no older than the plan's, and not ours"),
     Step((*_OVER, State.IN_DOUBT), OrderRead, State.ALTERED),
 )

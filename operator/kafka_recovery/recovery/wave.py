@@ -27,7 +27,7 @@ from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import ClusterFault, Reason, reason_of
 from kafka_recovery.recovery.doubt import Doubt
-from kafka_recovery.recovery.looks import see_it_still_lead, settle
+from kafka_recovery.recovery.looks import see_it_still_lead, see_who_led_meanwhile, settle
 from kafka_recovery.recovery.outcomes import outcome_of, silently_replaced
 from kafka_recovery.recovery.partition_run import (
     Abandoned,
@@ -203,6 +203,7 @@ class WaveSteps:
             look = looks.get(run.id)
             if run.state is State.LEADING:
                 see_it_still_lead(run, look)
+            see_who_led_meanwhile(run, look)
             run.apply(OrderRead(look, answers.get(run.id)))
         if not in_doubt and not doubtful:
             await self.journal.wave_ended(self.digest, wave.number, tuple(filter(None, map(outcome_of, runs))))

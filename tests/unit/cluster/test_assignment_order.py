@@ -49,7 +49,10 @@ class TestElecting:
     )
     async def test_what_the_controller_said_is_taken_for_what_it_can_mean(self, code: int, answer: Answer) -> None:
         async with electing(Play(election=[code])) as election:
-            assert (await election.elect([request()]))[ORDERS].answer is answer
+            found = (await election.elect([request()]))[ORDERS]
+
+        assert found.answer is answer
+        assert (found.relay is None) is (answer is Answer.ACCEPTED), "whoever forwards a request may send it twice"
 
     @pytest.mark.parametrize("code", [41, -1])
     async def test_an_election_by_a_controller_that_resigned_is_never_held_again(self, code: int) -> None:
@@ -79,6 +82,7 @@ class TestElecting:
         assert found.answer is Answer.CHANGED
         assert found.reason
         assert found.reason.code == "NotSent"
+        assert found.relay is None
         assert not play.asked("ElectLeaders")
 
     async def test_a_partition_that_the_answer_leaves_out_may_have_been_elected(self) -> None:
@@ -113,7 +117,7 @@ class TestElecting:
         async with play.staged(1, 2, 3), play.cluster() as cluster:
             held = (await AssignmentOrderElection(cluster, deadline=PATIENCE).elect([stands]))[ORDERS]
 
-        assert held.answer is Answer.CHANGED
+        assert (held.answer, held.relay) == (Answer.CHANGED, None)
         assert not play.asked("ElectLeaders")
 
     async def test_who_may_still_forward_an_unanswered_request_is_told(self) -> None:

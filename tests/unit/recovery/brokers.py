@@ -385,7 +385,7 @@ class FakeKafka:
         if held is None:
             return ElectionAnswer(Answer.CHANGED, Reason("UnknownTopicOrPartition", "it is gone"))
         if request.id in self.denied:
-            return ElectionAnswer(self.denied[request.id], Reason("Denied", "the controller said no"))
+            return ElectionAnswer(self.denied[request.id], Reason("Denied", "the controller said no"), self.relay)
         if held.leader is not None:
             return ElectionAnswer(Answer.NOT_NEEDED, Reason("ElectionNotNeeded", "it has a leader"))
         wanted = (request.designated,) if self.designates else held.assignment

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_recovery.domain.election import Answer, ElectionAnswer, Gone, Lead, Leadership, Sighting, Unseen
+from kafka_recovery.domain.election import Answer, ElectionAnswer, Gone, Lead, Leadership, Relay, Sighting, Unseen
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, MetadataOffset, Offset, TopicId
 from kafka_recovery.domain.outcome import Outcome
 from kafka_recovery.domain.plan import Plan
@@ -27,6 +27,7 @@ from kafka_recovery.recovery.partition_run import (
     Event,
     ImpossibleTransition,
     Led,
+    LedMeanwhile,
     NotLed,
     OrderRead,
     PartitionRun,
@@ -74,6 +75,7 @@ def answered(answer: Answer) -> Answered:
 
 OURS = (2, 3, 1)
 ACCEPTED = ElectionAnswer(Answer.ACCEPTED)
+RELAY = Relay(BrokerId(3), "kafka-3", 9092)
 UNSEEN, GONE = Unseen(ORDERS, WHY), Gone(ORDERS, WHY)
 
 EVENTS: dict[str, Event] = {
@@ -90,6 +92,7 @@ EVENTS: dict[str, Event] = {
     "led in the plan's epoch": Led(lead(EPOCH)),
     "led in an older epoch": Led(lead(EPOCH - 1)),
     "not led": NotLed(WHY, Ending.AGAIN),
+    "led meanwhile": LedMeanwhile(WHY),
     "order read back": OrderRead(seen(), ACCEPTED),
     "order read, restoring never asked for": OrderRead(seen(), None),
     "order read, restoring refused": OrderRead(seen(), ElectionAnswer(Answer.CHANGED)),
@@ -192,6 +195,18 @@ def test_an_election_that_was_not_held_is_not_said_to_be(answer: Answer) -> None
     assert not elected.held
 
 
+@pytest.mark.parametrize("answer", [Answer.CHANGED, Answer.REFUSED])
+def test_what_reached_the_controller_may_have_been_held_before_it_was_refused(answer: Answer) -> None:
+    elected = run(State.DESIGNATED)
+    elected.apply(Answered(ElectionAnswer(answer, relay=RELAY)))
+    refused = replace(elected)
+    elected.apply(LedMeanwhile(WHY))
+
+    assert not refused.held
+    assert elected.held
+    assert (elected.state, elected.ending, elected.why) == (State.LEADERLESS, Ending.AGAIN, WHY)
+
+
 @pytest.mark.parametrize(("answer", "ending"), [(Answer.REFUSED, Ending.REFUSED), (Answer.CHANGED, Ending.AGAIN)])
 def test_only_what_asking_again_does_not_help_is_refused_for_good(answer: Answer, ending: Ending) -> None:
     elected = run(State.DESIGNATED)
@@ -254,7 +269,7 @@ sightings = st.one_of(
         st.sampled_from(["id-of-orders", "another"]),
     ),
 )
-answers = st.builds(ElectionAnswer, st.sampled_from(Answer))
+answers = st.builds(ElectionAnswer, st.sampled_from(Answer), st.none(), st.sampled_from([None, RELAY]))
 endings = st.sampled_from(Ending)
 events = st.one_of(
     st.builds(lambda id: Started(frozenset({id})), st.sampled_from([ORDERS, PAYMENTS])),
@@ -263,6 +278,7 @@ events = st.one_of(
     st.just(DoubtOver()),
     st.builds(lambda epoch, broker: Led(lead(epoch, broker)), epochs, st.sampled_from([1, 2, 3])),
     st.builds(NotLed, st.just(WHY), endings),
+    st.just(LedMeanwhile(WHY)),
     st.builds(OrderRead, sightings, st.one_of(st.none(), answers)),
 )
 
