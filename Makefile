@@ -80,7 +80,7 @@ unit: $(INSTALLED) | $(HEAD_START) ## Unit and property tests: no Kafka, no Java
 head-start:
 	@sleep 10
 
-explore: $(INSTALLED) ## The property tests with examples drawn anew, ten times as many
+explore: $(INSTALLED) ## The property tests with new examples, ten times as many
 	$(BIN)/pytest --hypothesis-profile explore -m "$(QUICK) and hypothesis" $(UNIT)
 
 simulation: $(INSTALLED) | $(HEAD_START) ## The engine on a simulated Kafka, with an oracle: 500 histories; no Kafka, no Java
@@ -174,7 +174,7 @@ prometheus: $(INSTALLED)
 COMPILE = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
           --custom-compile-command "make lock" $(if $(UPGRADE),--upgrade)
 
-lock: $(PINNED) ## Pin requirements/*.txt anew from pyproject.toml (UPGRADE=1: take the newest)
+lock: $(PINNED) ## Pin requirements/*.txt again from pyproject.toml (UPGRADE=1: take the newest)
 	$(COMPILE) pyproject.toml -o requirements/runtime.txt
 	$(COMPILE) pyproject.toml --extra operator --extra fleet -c requirements/runtime.txt -o requirements/operator.txt
 	$(COMPILE) pyproject.toml --extra spark -c requirements/runtime.txt -o requirements/spark.txt

@@ -200,7 +200,7 @@ def test_2000_partitions_are_recovered_in_one_recovery(kafka: RealKafka, kubectl
     """Minutes of CPU, most of them Kafka's own. `unit/kube/test_recoveries_large.py` tells of 20,000 in memory."""
     accident(kafka, 2000)
     operator = start(lease=15)
-    operator.says("the Lease is ours")
+    operator.says("this process holds the Lease")
     began = time.monotonic()
     kubectl.apply(policy(), incidents.watched_cluster(kafka))
     operator.says("wave 3 of 3: 1949 partitions", within=120)

@@ -194,7 +194,7 @@ def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
 ) -> None:
     """Half a minute on a busy machine: a hundred statuses are written."""
     operator = start()
-    operator.says("the Lease is ours")
+    operator.says("this process holds the Lease")
     kubectl.apply(incidents.policy(), nowhere(), *(by_hand(number) for number in range(100)))
 
     wait_until(
@@ -208,7 +208,7 @@ def test_a_hundred_recoveries_at_once_are_all_told_and_a_stop_is_clean(
 
 
 def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> None:
-    start().says("the Lease is ours")
+    start().says("this process holds the Lease")
     standby = start()
     standby.says("holds it")
 
@@ -217,7 +217,7 @@ def test_one_that_stands_by_answers_its_probes(start: Start, defined: None) -> N
 
 def test_one_that_leads_answers_its_probes_unless_it_stands_still(start: Start, defined: None) -> None:
     leader = start(lease=120)
-    leader.says("the Lease is ours")
+    leader.says("this process holds the Lease")
     first = wait_until("it tells of its event loop", lambda: leader.probed().get(LOOP), lambda age: age is not None)
 
     leader.freeze()

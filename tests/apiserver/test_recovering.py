@@ -51,7 +51,7 @@ def test_an_incident_opens_by_itself_and_is_recovered_without_a_person_as_its_me
     """The program as it is shipped, in a Python of its own, and so half a minute on a busy machine."""
     options = "--authority=Automatic", "--lease-duration=6"
     with shown(OperatorProcess(account, namespace, tmp_path, *options)) as operator:
-        operator.says("the Lease is ours", within=60)
+        operator.says("this process holds the Lease", within=60)
         kubectl.apply(policy(), incidents.watched_cluster(made.kafka))
         made.lose(orders=4)
 

@@ -163,7 +163,7 @@ class TestWithoutAlterOnTheCluster:
         assert refused.returncode == 1, refused.stderr
         outcome = outcome_of(refused)
         assert (outcome["outcome"], outcome["order_restored"]) == ("Refused", True)
-        assert "our principal lacks ALTER on the cluster" in outcome["reason"]["message"]
+        assert "the principal lacks ALTER on the cluster" in outcome["reason"]["message"]
         assert "Request" not in outcome["reason"]["message"], "the broker's own text is a dump of the request"
         assert state(guarded, 3) == before
 

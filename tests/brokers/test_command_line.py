@@ -237,8 +237,8 @@ class TestTheToolOfTheKip:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (["--all-offline-partitions"], "what is to be done?"),
-            (["--automated-recovery"], "which partitions?"),
+            (["--all-offline-partitions"], "nothing to do is named"),
+            (["--automated-recovery"], "no partitions are named"),
             (["--automated-recovery", "--manual-recovery-output-file", "f", "--all-offline-partitions"], "exclude"),
             (
                 ["--automated-recovery", "--all-offline-partitions", "--recovery-duration-ms", "0"],

@@ -220,4 +220,4 @@ async def test_a_missing_permission_is_named_without_the_brokers_dump(guarded: R
     assert answer.error_code == 31
     [detail] = {result.error_message for topic in answer.replica_election_results for result in topic.partition_result}
     said = reason_for(31, "ElectLeaders of orders-0", needs="ALTER on the cluster", detail=detail)
-    assert said.message == "ElectLeaders of orders-0: not authorized (31); our principal lacks ALTER on the cluster"
+    assert said.message == "ElectLeaders of orders-0: not authorized (31); the principal lacks ALTER on the cluster"

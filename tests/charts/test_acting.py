@@ -109,7 +109,7 @@ def test_by_default_nobody_is_elected_and_it_takes_a_change_of_the_chart_and_one
 
     install(secretNames=["kafka-ca", "kafka-user"], authority="Automatic")
     run()
-    seen(kubectl, name, lambda each: "not authorized (31); our principal lacks ALTER" in incidents.told(each))
+    seen(kubectl, name, lambda each: "not authorized (31); the principal lacks ALTER" in incidents.told(each))
     assert kafka.describe("orders")[0].leader is None
 
     kafka.grant(Acl(f"User:{USER}", *CLUSTER, "alter"))

@@ -224,7 +224,7 @@ def execute(
 ) -> None:
     """Carry out exactly what was planned.
 
-    What changed since is refused, not planned anew.
+    What changed since is refused, not planned again.
 
     Designated leaders are no plan yet: one is made of them and approved as with recover.
     """
@@ -264,7 +264,7 @@ def recover(
 ) -> None:
     """Plan, ask for approval, elect, verify.
 
-    What changes meanwhile is planned anew, and asked about again.
+    What changes meanwhile is planned again, and asked about again.
     """
     from kafka_recovery.cli.cluster import changing, looking
     from kafka_recovery.cli.cluster.changing import Site

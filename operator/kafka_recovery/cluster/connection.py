@@ -325,7 +325,7 @@ def _tls_failure(address: Address, security: Security, error: ssl.SSLError) -> T
             return TlsFailed(
                 address, f"the broker wants a client certificate and none is configured (ssl.keystore.*): {word}"
             )
-        return TlsFailed(address, f"the broker refuses our client certificate (ssl.keystore.*): {word}")
+        return TlsFailed(address, f"the broker refuses the client certificate (ssl.keystore.*): {word}")
     return TlsFailed(address, f"TLS failed: {word or type(error).__name__}")
 
 

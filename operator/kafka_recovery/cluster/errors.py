@@ -82,7 +82,7 @@ class StaleMetadata(ClusterError):
                 " If this is said of every broker, either all that can be reached from here are cut off from the "
                 "controllers, or brokers claimed more than there is: look at the quorum first (kafka-metadata-quorum "
                 "describe --status). Where the quorum is whole, goes on and has no more, this ends after some minutes "
-                "of looking again; where nothing is written to it, start this program anew."
+                "of looking again; where nothing is written to it, restart this program."
             )
             return cls(address, applied, behind, otherwise)
         who, lasts = alone
@@ -379,7 +379,7 @@ def reason_for(code: int, what: str, *, needs: str | None = None, detail: str | 
     machine_code = "".join(word.capitalize() for word in name.split("_"))
     if code in _MISSING_ACL:
         acl = needs or _MISSING_ACL[code]
-        return Reason(machine_code, f"{what}: not authorized ({code}); our principal lacks {acl}")
+        return Reason(machine_code, f"{what}: not authorized ({code}); the principal lacks {acl}")
     said = _shortened(detail)
     return Reason(machine_code, f"{what}: Kafka answered {name} ({code})" + (f": {said}" if said else ""))
 

@@ -271,7 +271,7 @@ async def authenticate(sasl: Sasl, send: Send, address: object, threads: Threads
             # From None: the library's text may quote the exchange.
             raise AuthenticationFailed(
                 address,
-                f"the broker did not prove that it knows our {sasl.mechanism} credentials ({type(error).__name__})",
+                f"the broker did not prove that it knows the {sasl.mechanism} credentials ({type(error).__name__})",
             ) from None
     if not mechanism.is_authenticated():
         raise AuthenticationFailed(address, _refused_credentials(sasl, _SASL_AUTHENTICATION_FAILED))

@@ -40,7 +40,7 @@ NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DEAD = BrokerId(1)
 """Every offline partition here was led by broker 1, which is gone."""
 
-UNKNOWN = Reason("UnknownTopicOrPartition", "no such partition, or our principal lacks DESCRIBE on the topic")
+UNKNOWN = Reason("UnknownTopicOrPartition", "no such partition, or the principal lacks DESCRIBE on the topic")
 
 
 @dataclass
@@ -177,7 +177,7 @@ class SmallCluster:
 
     def _designate(self, request: ElectionRequest) -> ElectionAnswer:
         if request.id in self.refuses:
-            return ElectionAnswer(Answer.REFUSED, Reason("ClusterAuthorizationFailed", "our principal lacks ALTER"))
+            return ElectionAnswer(Answer.REFUSED, Reason("ClusterAuthorizationFailed", "the principal lacks ALTER"))
         self._partitions[request.id].assignment = request.order
         return ElectionAnswer(Answer.ACCEPTED)
 

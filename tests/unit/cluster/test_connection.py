@@ -385,7 +385,7 @@ class TestTls:
         ann = Store(StoreKind.PEM, Authority.new(tmp_path / "others").identity("ann").keystore)
         with (
             demanding(authority) as address,
-            pytest.raises(TlsFailed, match="refuses our client certificate"),
+            pytest.raises(TlsFailed, match="refuses the client certificate"),
         ):
             async with connected(address, trusting(authority, ann)) as connection:
                 await call(connection, METADATA, 9, PATIENCE)
@@ -543,7 +543,7 @@ class TestSasl:
 
         scram = Security(Protocol.SASL_PLAINTEXT, sasl=Sasl(Mechanism.SCRAM_SHA_512, Password("an=n,", SECRET)))
         async with StagedBroker({"SaslHandshake": offers("SCRAM-SHA-512"), "SaslAuthenticate": impostor}) as broker:
-            with pytest.raises(AuthenticationFailed, match="did not prove that it knows our SCRAM-SHA-512") as refusal:
+            with pytest.raises(AuthenticationFailed, match="did not prove that it knows the SCRAM-SHA-512") as refusal:
                 await Connection.open(broker.address, scram, "a-test")
 
             assert SECRET not in repr(refusal.value)

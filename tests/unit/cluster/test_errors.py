@@ -43,7 +43,7 @@ def test_a_missing_permission_is_named_and_the_brokers_text_is_not_shown(code: i
     reason = reason_for(code, "ElectLeaders", needs="ALTER on the cluster", detail=dump)
 
     assert reason == Reason(
-        machine_code, f"ElectLeaders: not authorized ({code}); our principal lacks ALTER on the cluster"
+        machine_code, f"ElectLeaders: not authorized ({code}); the principal lacks ALTER on the cluster"
     )
 
 

@@ -235,7 +235,7 @@ def test_a_failed_disk_of_an_isr_member_must_not_come_back_empty() -> None:
 
 
 def test_configs_that_could_not_be_read_are_warned_of() -> None:
-    why = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE_CONFIGS on topic orders")
+    why = Reason("TopicAuthorizationFailed", "the principal lacks DESCRIBE_CONFIGS on topic orders")
     (warning,) = decided(evidence(partition(COPIES, configs_problem=why))).warnings
 
     assert "min.insync.replicas" in warning

@@ -53,7 +53,7 @@ APPLIED = MetadataOffset(100)
 """What every broker has applied."""
 
 
-_HIDDEN = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE")
+_HIDDEN = Reason("TopicAuthorizationFailed", "the principal lacks DESCRIBE")
 
 
 class Crash(BaseException):

@@ -129,7 +129,9 @@ async def explain(
         policy = read_policy(policy_file)
         made = decide(await gather(open_cluster, target, policy, Scope((id,)), attestations), policy)
     else:
-        raise InvalidDocument("explain what? Give --plan FILE or --plan DIGEST, or --bootstrap-server to look now")
+        raise InvalidDocument(
+            "nothing to explain is named; give --plan FILE or --plan DIGEST, or --bootstrap-server to look now"
+        )
     gone = next((missing for missing in made.evidence.missing if missing.id == id), None)
     if gone:
         raise Refusal(_unseen(gone.reason), f"{id} can't be looked at: {gone.reason}")

@@ -85,13 +85,13 @@ class Task:
         """The options' rules, as the KIP states them; raises InvalidDocument."""
         if not (self.show or self.manual_file or self.automated):
             options = "--show-replica-info, --manual-recovery-output-file, --automated-recovery"
-            raise InvalidDocument(f"what is to be done? Give at least one of {options}")
+            raise InvalidDocument(f"nothing to do is named; give at least one of {options}")
         if self.manual_file and self.automated:
             raise InvalidDocument("--manual-recovery-output-file and --automated-recovery exclude each other; give one")
         if all_offline and self.file:
             raise InvalidDocument("--path-to-json-file and --all-offline-partitions exclude each other; give one")
         if not (all_offline or self.file):
-            raise InvalidDocument("which partitions? Give one of --path-to-json-file, --all-offline-partitions")
+            raise InvalidDocument("no partitions are named; give one of --path-to-json-file, --all-offline-partitions")
         if self.manual_file:
             refuse_existing(self.manual_file)
 

@@ -83,7 +83,7 @@ def wanted(all_offline: bool, partitions: Sequence[str], file: Path | None) -> W
     options = ("--all-offline-partitions", "--partition", "--path-to-json-file")
     given = [name for name, used in zip(options, (all_offline, partitions, file), strict=True) if used]
     if not given:
-        raise InvalidDocument(f"which partitions? Give one of {', '.join(options)}")
+        raise InvalidDocument(f"no partitions are named; give one of {', '.join(options)}")
     if len(given) > 1:
         raise InvalidDocument(f"{' and '.join(given)} exclude each other; give one of them")
     if file:

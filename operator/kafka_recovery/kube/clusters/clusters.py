@@ -242,7 +242,7 @@ class Clusters:
             return self._kept(cluster, spec, raw)
         await asyncio.to_thread(found.security.tls_context)  # the system's certificates take long to read: only now
         if cluster:
-            _LOG.info("the spec or the credentials of %s changed: it is opened anew", cluster.label)
+            _LOG.info("the spec or the credentials of %s changed: it is opened again", cluster.label)
         await self._close(key)
         earlier = await self._earlier_recoveries(spec.cluster_id)
         untaken = untaken_of(key, earlier)

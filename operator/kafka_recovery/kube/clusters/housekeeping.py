@@ -64,7 +64,7 @@ class Housekeeping:
             except _TROUBLE as trouble:
                 _LOG.warning("%s of %s: %s", what, cluster.label, trouble)
             except Exception:  # noqa: BLE001 - a defect in a chore must not end the process
-                _LOG.exception("%s of %s met an error of our own", what, cluster.label)
+                _LOG.exception("%s of %s met an internal error", what, cluster.label)
 
     async def _restore_orphans(self, cluster: OpenCluster) -> None:
         """End runs whose PartitionRecovery was removed by force: put back the orders that are still theirs.

@@ -112,7 +112,7 @@ class Snapshots:
             _LOG.warning("no snapshot was kept: %s", trouble)
         except Exception:  # noqa: BLE001 - a defect in taking snapshots must not end the process
             self._metrics.snapshot_failed(cluster.label)
-            _LOG.exception("taking a snapshot met an error of our own")
+            _LOG.exception("taking a snapshot met an internal error")
         else:
             self._metrics.snapshot_kept(cluster.label, evidence.cluster.observed_at)
             _LOG.info("a snapshot of %d partitions is kept: %s", len(evidence.partitions), name)

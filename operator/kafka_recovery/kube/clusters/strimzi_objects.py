@@ -275,7 +275,7 @@ def _restarting(pod: _Pod, now: datetime) -> str | None:
         lost = disruption is not None and disruption.reason in _LOST
         return None if lost or now > meta.deletion_timestamp + OVERDUE else "is being stopped"
     if status.phase in ("Succeeded", "Failed"):
-        return "has ended, and is made anew"
+        return "has ended, and is made again"
     crashed = any(container.restart_count for container in status.container_statuses)
     young = meta.creation_timestamp is not None and now - meta.creation_timestamp <= LONGEST_WAIT
     return "is starting" if young and not crashed and not status.holding("Ready") else None

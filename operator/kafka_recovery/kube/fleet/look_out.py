@@ -73,7 +73,7 @@ class LookOut:
                 except ApiError as error:
                     self._tell(namespace, _trouble(error))
                 except Exception:  # noqa: BLE001 - a defect here must not end the process that recovers partitions
-                    _LOG.exception("listing FleetRankings met an error of our own")
+                    _LOG.exception("listing FleetRankings met an internal error")
             in_vain = all(self._troubles.values())
             await asyncio.sleep((self._every * (RARELY if in_vain else 1)).total_seconds())
 

@@ -110,7 +110,7 @@ class Leader:
         threading.Thread(target=self._elect, name="lease", daemon=True).start()
         self._term.begun.wait()
         threading.Thread(target=self._term.watch, name="lease watchdog", daemon=True).start()
-        _LOG.info("the Lease is ours: %s", self.identity)
+        _LOG.info("this process holds the Lease: %s", self.identity)
 
     def fence(self) -> None:
         """Return if a write may be sent now; end the process if the Lease may be another's.

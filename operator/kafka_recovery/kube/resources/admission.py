@@ -35,7 +35,7 @@ class Admission:
         if approval.created_at > since + _IN_FORCE_AFTER:
             return None
         said = f"it was written before {APPROVALS_POLICY} was in force as it is now"
-        return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: write it anew")
+        return Reason("PredatesAdmissionPolicy", f"{said}, so perhaps nobody checked who wrote it: write it again")
 
     async def of_journal(self, oldest: datetime) -> Reason | None:
         """Why a journal whose oldest RecoveryRecord was written then can't be trusted, if it can't."""

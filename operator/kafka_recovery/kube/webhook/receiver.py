@@ -45,7 +45,7 @@ _TEXT: Mapping[Heard, tuple[int, str]] = {
     Heard.TOO_LARGE: (413, f"send at most {LARGEST_BODY} bytes: set max_alerts, or group by cluster"),
     Heard.TOO_SLOW: (408, f"the body did not arrive within {BODY_WITHIN:g} s"),
     Heard.TOO_MANY: (429, "too many requests: the operator looks by itself as well"),
-    Heard.DEFECT: (500, "an error of our own"),
+    Heard.DEFECT: (500, "an internal error"),
 }
 
 
@@ -80,7 +80,7 @@ class Receiver:
             self._tell(refused, request.remote)
             what, status, said, headers = refused.what, refused.status, {"refused": refused.why}, refused.headers
         except Exception:  # noqa: BLE001 - whatever comes in, the operator goes on
-            _LOG.exception("a request met an error of our own")
+            _LOG.exception("a request met an internal error")
             what = Heard.DEFECT
             status, said = 500, {"refused": _TEXT[what][1]}
         self.metrics.heard(what)

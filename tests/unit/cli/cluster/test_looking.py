@@ -171,7 +171,7 @@ def test_what_does_exist_is_shown_all_the_same_but_a_plan_without_the_rest_is_no
 def test_a_topic_we_may_not_see_is_the_cluster_s_refusal_not_a_mistyped_name(
     cluster: SmallCluster, recovery: Run
 ) -> None:
-    cluster.gone = Reason("TopicAuthorizationFailed", "our principal lacks DESCRIBE on topic orders")
+    cluster.gone = Reason("TopicAuthorizationFailed", "the principal lacks DESCRIBE on topic orders")
 
     for command in (["inspect", "--partition", "orders-17"], ["explain", "orders-17"]):
         refused = recovery(*command)

@@ -42,8 +42,8 @@ def test_its_options_are_the_kip_s_and_no_others() -> None:
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([ALL], "what is to be done? Give at least one of --show-replica-info, --manual-recovery-output-file, --auto"),
-        ([AUTOMATED], "which partitions? Give one of --path-to-json-file, --all-offline-partitions"),
+        ([ALL], "nothing to do is named; give at least one of --show-replica-info, --manual-recovery-output-file, --auto"),
+        ([AUTOMATED], "no partitions are named; give one of --path-to-json-file, --all-offline-partitions"),
         ([AUTOMATED, ALL, "--path-to-json-file", "p.json"], "--path-to-json-file and --all-offline-partitions exclude"),
         ([ALL, AUTOMATED, "--manual-recovery-output-file", "new.json"], "exclude each other"),
         ([ALL, "--manual-recovery-output-file", "/"], "/: exists already and is not overwritten"),
@@ -177,8 +177,8 @@ def test_failures_go_to_stderr_one_line_each_and_the_others_are_recovered(
     assert done.stdout == "orders-17: broker 2 elected, log end 27\n"
     failures = [line for line in done.stderr.splitlines() if line.startswith(("orders-", "pay-"))]
     assert failures == [
-        "orders-99: UnknownTopicOrPartition: no such partition, or our principal lacks DESCRIBE on the topic",
-        "pay-0: ClusterAuthorizationFailed: our principal lacks ALTER",
+        "orders-99: UnknownTopicOrPartition: no such partition, or the principal lacks DESCRIBE on the topic",
+        "pay-0: ClusterAuthorizationFailed: the principal lacks ALTER",
     ]
 
 

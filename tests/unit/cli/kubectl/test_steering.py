@@ -83,7 +83,7 @@ def test_where_no_operator_is_it_is_not_said_that_one_is_suspended(plugin: Plugi
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        ([], "what? Give the NAME of a recovery, --cluster NAME, or --all for the whole operator"),
+        ([], "nothing is named; give the NAME of a recovery, --cluster NAME, or --all for the whole operator"),
         (["prod-1", "--all"], "NAME and --all exclude each other; give one of them"),
         (["--cluster", "a", "--all"], "--cluster and --all exclude each other; give one of them"),
         (["--cluster", "A"], "'A' can't be the name of a WatchedCluster: small letters, digits, dashes and dots"),

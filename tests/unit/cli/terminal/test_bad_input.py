@@ -20,9 +20,9 @@ PLAN = ["plan", "--all-offline-partitions"]
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["plan"], "which partitions? Give one of --all-offline-partitions, --partition, --path-to-json-file"),
+        (["plan"], "no partitions are named; give one of --all-offline-partitions, --partition, --path-to-json-file"),
         ([*PLAN, "--partition", "a-1"], "--all-offline-partitions and --partition exclude each other"),
-        (["recover"], "which partitions?"),
+        (["recover"], "no partitions are named"),
         (
             ["plan", "--partition", "orders"],
             "'orders' is not a partition; write it as topic-index, for example",
@@ -106,7 +106,7 @@ def test_explain_wants_a_plan_or_a_cluster() -> None:
 
     assert refused.exit_code == 2
     assert (
-        refused.stderr == "Error: explain what? Give --plan FILE or --plan DIGEST, or --bootstrap-server to look now\n"
+        refused.stderr == "Error: nothing to explain is named; give --plan FILE or --plan DIGEST, or --bootstrap-server to look now\n"
     )
 
 

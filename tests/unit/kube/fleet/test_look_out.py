@@ -106,7 +106,7 @@ async def test_an_error_of_our_own_does_not_end_the_process(caplog: pytest.LogCa
     world = SparkWorld(storage=NOWHERE)
     world.api.objects[RANKINGS.path(NAMESPACE, "odd")] = {"metadata": {}}
     async with looking_out(world, NAMESPACE) as task:
-        await until(lambda: "met an error of our own" in caplog.text)
+        await until(lambda: "met an internal error" in caplog.text)
         assert not task.done()
         del world.api.objects[RANKINGS.path(NAMESPACE, "odd")]
         await until(lambda: world.raw["status"])

@@ -265,7 +265,7 @@ class TestSelfSuspicion:
         assert kafka.isolated() is None
 
     def test_a_controller_that_committed_what_nobody_applies_or_does_not_answer_clears_nothing(self) -> None:
-        for committed in (120, Reason("ClusterAuthorizationFailed", "our principal lacks DESCRIBE on the cluster")):
+        for committed in (120, Reason("ClusterAuthorizationFailed", "the principal lacks DESCRIBE on the cluster")):
             kafka = Watching()
             for at in range(3):
                 kafka.sees(at, pulse(1, 2, 3, committed=committed), applying=False)
