@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.costs import may_hold_more
 from kafka_recovery.decision.guards import LOG_DIR_OFFLINE
 from kafka_recovery.decision.loss import replay_elr
 from kafka_recovery.domain.evidence import PartitionEvidence
 from kafka_recovery.domain.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from kafka_recovery.domain.plan import Plan
-
-_NAMED = 5
-"""So many partitions are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +115,7 @@ def after_an_election(absent: Collection[BrokerId], ids: Sequence[TopicPartition
     directories = "directory" if len(absent) == 1 and len(ids) == 1 else "directories"
     return (
         f"Before {listed_brokers(sorted(absent), 'or')} is started, copy {its} {directories} of "
-        f"{listed_partitions(ids)}: on joining, {each} deletes every record that the leader lacks."
+        f"{named(ids)}: on joining, {each} deletes every record that the leader lacks."
     )
 
 
@@ -130,7 +128,7 @@ def before_consent(plan: Plan) -> Iterator[str]:
         brokers = listed_brokers(sorted(frozenset().union(*lacking.values())))
         has, its = ("has", "its directory") if len(lacking) == 1 else ("have", "their directories")
         yield (
-            f"While {listed_partitions(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save "
+            f"While {named(list(lacking))} {has} no leader, first of all copy {its} on {brokers}, to save "
             "what a new leader may lack; to a place outside log.dirs. Whoever leads next, what that leader lacks is "
             "deleted there within seconds."
         )
@@ -149,9 +147,3 @@ def listed_brokers(brokers: Sequence[BrokerId], joined: str = "and") -> str:
     """All of them, in words."""
     *first, last = map(str, brokers)
     return f"broker {', '.join(first)} {joined} {last}" if first else f"broker {last}"
-
-
-def listed_partitions(ids: Sequence[TopicPartition]) -> str:
-    """The first ones; the others are counted."""
-    named = ", ".join(map(str, ids[:_NAMED]))
-    return f"{named} and {len(ids) - _NAMED} more" if len(ids) > _NAMED else named

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from kafka_recovery.decision.alike import named
 from kafka_recovery.decision.attesting import attested_lost
 from kafka_recovery.decision.costs import is_empty, partitions, records
 from kafka_recovery.decision.known_bugs import Answer, known_bugs
@@ -19,7 +20,6 @@ from kafka_recovery.decision.returns import (
     elected_by_kafka,
     has_failed_disk,
     listed_brokers,
-    listed_partitions,
     may_lack,
 )
 from kafka_recovery.domain.evidence import ClusterState, PartitionEvidence, Replica
@@ -201,7 +201,7 @@ def _saved_first(broker: BrokerId, led: Sequence[PartitionEvidence]) -> str:
     there = sorted(each.id for each in led if broker in each.assignment and broker != each.leader)
     if not there:
         return ""
-    return f"first copy its directories of {listed_partitions(there)}, which another broker leads already; then "
+    return f"first copy its directories of {named(there)}, which another broker leads already; then "
 
 
 def _of(count: int, waiting: Sequence[PartitionEvidence]) -> str:
@@ -221,11 +221,11 @@ def _next(others: Sequence[tuple[BrokerId, int]], otherwise: str, also: Sequence
         return f"see who else can be started with its own disk ({listed_brokers(also)}), and plan again"
     if not others:
         return otherwise or "see what the plan says of each partition"
-    named = ", ".join(f"broker {broker} ({partitions(more)} more)" for broker, more in others[: _NAMED - 1])
+    listed = ", ".join(f"broker {broker} ({partitions(more)} more)" for broker, more in others[: _NAMED - 1])
     rest = len(others) - (_NAMED - 1)
     more_of_them = f" and {rest} more broker{'' if rest == 1 else 's'}" if rest > 0 else ""
     last = f". Only if nothing of them can be waited for either: {otherwise}" if otherwise else ""
-    return f"ask the same of {named}{more_of_them}{last}"
+    return f"ask the same of {listed}{more_of_them}{last}"
 
 
 def _never(leaderless: Sequence[PartitionEvidence]) -> Iterator[str]:

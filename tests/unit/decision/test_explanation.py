@@ -231,12 +231,12 @@ def test_who_follows_a_leader_is_not_told_of_as_one_yet_to_be_started() -> None:
     assert told.since[0].startswith("Before broker 1 is started, copy its directory of orders-0:")
 
 
-def test_of_many_partitions_the_first_are_named() -> None:
-    ids = [TopicPartition("orders", index) for index in range(8)]
+def test_neighbours_are_told_by_the_first_and_the_last_and_of_many_partitions_the_first_are_named() -> None:
+    ids = [TopicPartition("orders", index) for index in (*range(8), 9, 11, 13, 15, 17)]
 
     assert after_an_election([BrokerId(1)], ids).startswith(
-        "Before broker 1 is started, copy its directories of orders-0, orders-1, orders-2, orders-3, orders-4 and 3 "
-        "more:"
+        "Before broker 1 is started, copy its directories of orders-0 to orders-7, orders-9, orders-11, orders-13 and "
+        "2 more:"
     )
 
 

@@ -42,7 +42,9 @@ class Which:
         """Itself; raises InvalidDocument if none or several are given."""
         given = [word for word, used in zip(("NAME", "--cluster", "--all"), self._used(), strict=True) if used]
         if not given:
-            raise InvalidDocument("nothing is named; give the NAME of a recovery, --cluster NAME, or --all for the whole operator")
+            raise InvalidDocument(
+                "nothing is named; give the NAME of a recovery, --cluster NAME, or --all for the whole operator"
+            )
         if len(given) > 1:
             raise InvalidDocument(f"{' and '.join(given)} exclude each other; give one of them")
         return self
