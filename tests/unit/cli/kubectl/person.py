@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from kafka_recovery.cli.kubectl.access import Kubernetes
 from kafka_recovery.cli.kubectl.reach import Reach
 from kafka_recovery.decision.planner import decide
-from kafka_recovery.decision.sameness import changes
+from kafka_recovery.decision.sameness import changes, difference
 from kafka_recovery.domain.election import ALL_OFFLINE
 from kafka_recovery.domain.outcome import PartitionOutcome
 from kafka_recovery.domain.plan import Plan
@@ -147,11 +147,12 @@ class Incidents:
         """Something changed: another plan took the place of the one before, and waits for somebody's word."""
         change()
         after = self.plan()
+        found = difference(before, after)
         journal = self.journal(name, f"uid-of-{name}")
         asyncio.run(journal.discard(digest(before)))
         history = PlanHistory.of(self.kubernetes.memory.objects[RECOVERIES.path(NAMESPACE, name)]["status"])
         history.shows(_told(before))
-        history.ends(digest(before), Became.VOID, "the leader to elect was another one")
+        history.ends(digest(before), Became.VOID, found.message if found else "its evidence is too old")
         history.shows(_told(after), digest(before), changes(before, after))
         self.record(name, f"uid-of-{name}", after)
         self.tell(name, Phase.AWAITING_APPROVAL, AWAITING, after, history=history.told(digest(after)))

@@ -41,7 +41,7 @@ def test_the_plans_of_a_recovery_are_listed_the_newest_first(two: tuple[Plan, Pl
     told = one_line(listed.stdout)
     assert f"{first}: Replaced at " in told
     assert (
-        f": the leader to elect was another one, followed by plan {second} (1 added (payments-0), 1 removed "
+        f": orders-17 can't be seen any more, followed by plan {second} (1 added (payments-0), 1 removed "
         "(orders-17))." in told
     )
     assert listed.stdout.endswith(f"\nTo read one: kubectl kafka-recovery plan prod-1 --plan {second}\n")
