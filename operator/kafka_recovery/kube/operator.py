@@ -28,7 +28,7 @@ from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.process import session
 from kafka_recovery.kube.process.reach import Reach
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
-from kafka_recovery.kube.resources.house import House, read_house
+from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
 from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, GROUP, POLICIES, RECOVERIES, VERSION, Kind
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.last_seen import LastSeen
@@ -145,17 +145,19 @@ class Operator:
             self._fence,
             soon=self._cluster_soon,
             changed=self._cluster_changed,
+            stirred=lambda cluster: self._recoveries.stir(cluster),  # noqa: PLW0108 - it is made below
             opened=lambda key: self._recovery_soon(key, timedelta(0)),
-            claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108 - it is made below
+            claims=lambda cluster: self._recoveries.claims(cluster),  # noqa: PLW0108
             at_work=lambda cluster: self._recoveries.at_work(cluster),  # noqa: PLW0108
             is_restored=lambda recovery: self._recoveries.is_restored(recovery),  # noqa: PLW0108
             last_seen=settings.export.last_seen if settings.export else lambda cluster_id: LastSeen(),
             timing=settings.timing,
         )
 
-        def house() -> Awaitable[House]:
+        def read() -> Awaitable[House]:
             return read_house(api, settings.house, settings.authority)
 
+        self._house = house = KnownHouse(read)
         self._recoveries = Recoveries(
             api, self._clusters, self._events, self._metrics, house, self._recovery_soon, settings.results
         )
@@ -198,6 +200,7 @@ class Operator:
             ("recoveries", self._recovery_queue.run()),
             ("policies", self._policy_queue.run()),
             ("heartbeat", self._heartbeat()),
+            ("house", self._house.keep_up()),
             ("housekeeping", self._housekeeping.run()),
             ("fleet", self._fleet.run()),
             *([("snapshots", self._snapshots.run())] if self._snapshots else []),

@@ -19,7 +19,7 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.machinery.work_queue import WorkQueue
 from kafka_recovery.kube.recoveries.recoveries import Recoveries
 from kafka_recovery.kube.resources.admission import APPROVALS_POLICY
-from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import CLUSTERS, RECOVERIES, read_cluster
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.kube.watching.incidents import Offline
@@ -125,7 +125,7 @@ class Office:
             cast(Any, self.clusters),
             cast(Any, self.events),
             self.metrics,
-            self._house,
+            KnownHouse(self._house),
             self.queue.add,
             Prefixes.of([world.directory.as_uri()]),
         )

@@ -20,7 +20,7 @@ from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
-from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval
 from kafka_recovery.kube.resources.objects import Objects
 from kafka_recovery.recovery.engine import Engine
@@ -61,6 +61,13 @@ class Operated:
     answers: list[tuple[str, str | None]] = field(default_factory=list)
     phases: list[Phase] = field(default_factory=list)
     automatic: int = 0
+    known_house: KnownHouse = field(init=False)
+
+    def __post_init__(self) -> None:
+        async def read() -> House:
+            return self.house
+
+        self.known_house = KnownHouse(read)
 
     def process(self, shown: str | None = None, approval: ApprovedBy | None = None) -> RecoveryRun:
         """A run as a process that has just started makes it."""
@@ -108,16 +115,12 @@ class Operated:
         self, begun: object = None, failed: object = None, refused: object = None, *, named: Reason | None = None
     ) -> KubeSupervision:
         """What owners say now."""
-
-        async def house() -> House:
-            return self.house
-
         return KubeSupervision(
             Objects(cast(Api, self.api)),
             KEY,
             UID,
             "prod",
-            house,
+            self.known_house,
             self.state,
             begun=begun if callable(begun) else lambda: False,
             failed=failed if callable(failed) else lambda: False,

@@ -20,6 +20,8 @@ from kafka_recovery.kube.machinery.api import Api, unfenced
 from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.operator import FAILED, Operator, Settings
 from kafka_recovery.kube.process import lease, session
+from kafka_recovery.kube.resources.house import House, KnownHouse
+from unit.kube.our_objects import SILENT
 
 NOWHERE = """
 apiVersion: v1
@@ -175,7 +177,10 @@ async def test_a_clean_stop_waits_for_what_is_under_way_and_is_no_error(
 
     def wire(api: Api) -> None:
         parts = {"_clusters": Stopped(), "_recoveries": Busy(), "_policies": Stopped(), "_events": Stopped()}
-        vars(operator).update(parts, _housekeeping=Stopped(), _fleet=NoFleet())
+        vars(operator).update(parts, _housekeeping=Stopped(), _fleet=NoFleet(), _house=KnownHouse(silent))
+
+    async def silent() -> House:
+        raise SILENT
 
     monkeypatch.setattr(operator, "_wire", wire)
     await operator._start(kopf.OperatorSettings())

@@ -49,8 +49,9 @@ AGAIN = timedelta(seconds=5)
 class Clusters:
     """All watched clusters of this operator. `claims`: the partitions that open recoveries of a cluster have.
 
-    `opened`: told of each recovery that was just created here; a watch would tell some time later. `last_seen`: what
-    earlier snapshots tell of a cluster, by its id. `timing`: of the waves of its recoveries.
+    `changed`: told that what is wanted of a cluster changed, or whether it is open; `stirred`: that what is known of
+    its Kafka did. `opened`: told of each recovery that was just created here; a watch would tell some time later.
+    `last_seen`: what earlier snapshots tell of a cluster, by its id. `timing`: of the waves of its recoveries.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Clusters:
         *,
         soon: Callable[[Key, timedelta], None],
         changed: Callable[[Key], None],
+        stirred: Callable[[Key], None],
         opened: Callable[[Key], None],
         claims: Callable[[Key], Mapping[TopicPartition, str]],
         at_work: Callable[[Key], bool] = lambda cluster: False,
@@ -78,6 +80,7 @@ class Clusters:
         self._fence = fence
         self._soon = soon
         self._changed = changed
+        self._stirred = stirred
         self.opened = opened
         self.claims = claims
         self._at_work = at_work
@@ -128,7 +131,7 @@ class Clusters:
         try:
             raw = await self.api.get(CLUSTERS.path(*key))
         except NotFound:
-            self._problems.pop(key, None)
+            self._has_problem(key, None)
             self._soon_all(self._same.forget(key))
             if self._is_needed(key):
                 return AGAIN
@@ -140,7 +143,7 @@ class Clusters:
             cluster = await self._opened(key, spec, raw)
         except (*NOT_OPEN, ApiError) as problem:
             reason = why_not_open(problem)
-            self._problems[key] = reason
+            self._has_problem(key, reason)
             if not self._is_needed(key):
                 await self._close(key)
                 self._metrics.not_watched("/".join(key))
@@ -148,7 +151,7 @@ class Clusters:
             old, generation = raw.get("status", {}), raw["metadata"]["generation"]
             await self._write(raw, cluster_status.unopened(reason, generation, old, datetime.now(UTC), altered))
             return AGAIN
-        self._problems.pop(key, None)
+        self._has_problem(key, None)
         await self._read_policy(cluster)
         altered = await self._altered(key, raw)
         old = raw.get("status", {}) if _is_of(raw, spec.cluster_id) else {}
@@ -173,6 +176,17 @@ class Clusters:
             ),
         )
         return RESYNC if cluster.reachable() and not cluster.only_restores else AGAIN
+
+    def _has_problem(self, key: Key, problem: Reason | None) -> None:
+        """Why it can't be opened; recoveries that wait for that are told what they wait for."""
+        if self._problems.get(key) == problem:
+            return
+        if problem is None:
+            del self._problems[key]
+        else:
+            self._problems[key] = problem
+        if key not in self._open:
+            self._changed(key)
 
     async def _altered(self, key: Key, raw: Object) -> Reason:
         return await self._held.altered(key, raw, at_work=self._at_work(key))
@@ -288,7 +302,7 @@ class Clusters:
             self._metrics.history("/".join(key), cluster.history.problem is None)
             self._soon(key, timedelta(0))
             if cluster.history.problem is None:
-                self._changed(key)
+                self._stirred(key)
 
     def _watcher_ended(self, cluster: OpenCluster, task: asyncio.Task[None]) -> None:
         """A defect of ours ended it: say so, and open the cluster anew."""
@@ -334,7 +348,7 @@ class Clusters:
         unclean = None if view.unclean is None else len(view.unclean.topics)
         self._metrics.watched("/".join(key), offline, view.isolated is not None, unclean)
         self._soon(key, timedelta(milliseconds=200))
-        self._changed(key)
+        self._stirred(key)
 
     async def _write(self, raw: Object, status: dict[str, Any]) -> None:
         meta = raw["metadata"]

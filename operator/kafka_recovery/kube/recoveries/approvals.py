@@ -21,6 +21,7 @@ from kafka_recovery.domain.reason import ClusterFault, Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.clusters.history import NO_CONTROLLERS
 from kafka_recovery.kube.machinery.api import ApiError
+from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
 from kafka_recovery.kube.recoveries.progress import Progress, evidence_lasts
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy, PlanNow, plan_now
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
@@ -28,11 +29,15 @@ from kafka_recovery.kube.resources.kinds import Meta, RecoveryApproval, Word
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.clock import SystemClock
 from kafka_recovery.recovery.ports import Clock, Cluster
+from kafka_recovery.recovery.supervision import Permission
 
 _LOG = logging.getLogger(__name__)
 
-LOOK = timedelta(seconds=5)
-"""How often approvals are listed when nobody told that there is a new one."""
+BREATH = timedelta(milliseconds=200)
+"""Between two readings, however much is written."""
+
+_PASSING = frozenset({"ApprovalsUnreadable", "AdmissionPolicyMissing"})
+"""Why a word is not acted on though it may be in a moment, of which no watch tells."""
 
 _FOREVER = timedelta(days=365)
 
@@ -98,6 +103,7 @@ def too_late(end: Reason) -> Reason:
 class KubeApprovals:
     """Asks for as long as the plan holds. Looks again whenever the evidence grew older than `maxAge`, or rules changed.
 
+    Objects are read when one was written (`wake`), and seldom otherwise. A yes counts only as it was just read.
     `refused`: who ended the recovery, and why. `void`: why the plan asked about last does not hold any more.
     `answered` tells an author whether the approval counts; False: that could not be told yet. Every one is answered,
     also those that another one's no comes before, and when the recovery has ended (`close`).
@@ -118,15 +124,26 @@ class KubeApprovals:
     ranked: Mapping[TopicPartition, Ranked] = field(default_factory=dict)
     history: Callable[[], Reason | None] = lambda: NO_CONTROLLERS
     clock: Clock = field(default_factory=SystemClock)
-    wake: asyncio.Event = field(default_factory=asyncio.Event)
     refused: Reason | None = None
     void: Reason | None = None
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
+    _unread: bool = True
+    """Whether somebody wrote something since it was read last."""
     _asked: set[str] = field(default_factory=set)
     _stands: tuple[PlanNow, ...] = ()
     """The plan whose approval was looked for last: to weigh thousands of elections before each wave takes a while."""
     _answers: dict[str, Reason | None] = field(default_factory=dict)
     _unused: str = ""
     """Whose approval is there and does nothing, and why."""
+
+    def wake(self) -> None:
+        """Somebody wrote something: read it."""
+        self._unread = True
+        self.stir()
+
+    def stir(self) -> None:
+        """What is known without asking changed: judge it again."""
+        self._woken.set()
 
     async def granted(self, plan: Plan, digest: str) -> str | None:
         """Who said yes, or None: somebody said no (`refused`), the plan is void (`void`), or the run was halted.
@@ -143,23 +160,39 @@ class KubeApprovals:
         look = _Look(plan, self.clock)
         known = self.progress.plan_shown
         shown = known if known and known.digest == digest else plan_now(plan, digest, look.expires_at)
+        heard = await self._heard(shown)
         while True:
-            self.wake.clear()
-            now = await self.supervision.permission()
-            if now.halted:
+            if heard.now.halted or self._is_no(heard.said):
                 return None
-            said, reason = await self._said(shown)
-            if self._is_no(said):
-                return None
-            doubt = await self._doubt(plan, now.policy, look)
+            doubt = await self._doubt(plan, heard.now.policy, look)
             if doubt and (doubt.code == "PlanChanged" or self.clock.now() >= look.expires_at):
                 self.void = doubt
                 return None
-            if said and doubt is None and reason is None:
-                self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
-                return said.approver
-            self.progress.awaiting(look.expires_at, self._why_unused(reason or self._why_asked(digest)))
+            if (said := heard.said) and doubt is None and heard.held is None:
+                if heard.just_read:
+                    self.progress.approved(ApprovedBy(said.meta.name, said.meta.uid, said.approver))
+                    return said.approver
+                heard = await self._heard(shown)
+                continue
+            self.progress.awaiting(look.expires_at, self._why_unused(heard.held or self._why_asked(digest)))
             await self._a_while(look.good_until)
+            heard = await self._heard(shown, heard)
+
+    async def _heard(self, shown: PlanNow, before: _Heard | None = None) -> _Heard:
+        """What is allowed and said now; as it was `before`, while that is not old and nobody tells of a change."""
+        loop = asyncio.get_running_loop()
+        if before and not self._unread and loop.time() < before.good_until:
+            known = self.supervision.judged_again()
+            if known and not known.halted:
+                return replace(before, now=known, just_read=False)
+        if before:
+            await asyncio.sleep(before.at + BREATH.total_seconds() - loop.time())
+        self._unread = False
+        at = loop.time()
+        now = await self.supervision.permission()
+        said, held = (None, None) if now.halted else await self._said(shown)
+        lasts = LOOK if held and held.code in _PASSING else backstop()
+        return _Heard(now, said, held, at, at + lasts.total_seconds())
 
     async def standing(self, plan: Plan, digest: str) -> str | Reason | None:
         """Who said yes by a RecoveryApproval that is there now and counts; None, or why one does not.
@@ -280,7 +313,8 @@ class KubeApprovals:
         with suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
             async with asyncio.timeout(pause.total_seconds()):
-                await self.wake.wait()
+                await self._woken.wait()
+        self._woken.clear()
 
 
 def _as_before(evidence: Evidence, plan: Plan, done: Collection[TopicPartition]) -> Evidence:
@@ -296,6 +330,21 @@ def _measured(partition: PartitionEvidence, at: datetime) -> PartitionEvidence:
     logs = ((replica, replica.log) for replica in partition.replicas)
     replicas = tuple(replace(replica, log=log and replace(log, observed_at=at)) for replica, log in logs)
     return replace(partition, replicas=replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class _Heard:
+    """What is allowed, whose word counts, and why it is not acted on, if so.
+
+    `at`, `good_until`: when it was asked for, and until when nobody needs to ask again (on the loop's clock).
+    """
+
+    now: Permission
+    said: RecoveryApproval | None
+    held: Reason | None
+    at: float
+    good_until: float
+    just_read: bool = True
 
 
 class _Look:

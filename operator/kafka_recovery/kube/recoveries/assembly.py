@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -25,7 +25,7 @@ from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, ApprovedBy
 from kafka_recovery.kube.recoveries.supervision import KubeSupervision
 from kafka_recovery.kube.recoveries.told import Told
 from kafka_recovery.kube.resources.admission import Admission
-from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery
 from kafka_recovery.kube.resources.objects import Key, Objects
 
@@ -42,7 +42,7 @@ class Assembly:
     api: Api
     clusters: Clusters
     metrics: Metrics
-    house: Callable[[], Awaitable[House]]
+    house: KnownHouse
     told: Told
     results: StoredResults
     objects: Objects

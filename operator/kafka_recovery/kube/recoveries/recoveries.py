@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -25,11 +25,12 @@ from kafka_recovery.kube.machinery.metrics import Metrics
 from kafka_recovery.kube.recoveries.abort import ended_unworked
 from kafka_recovery.kube.recoveries.assembly import Assembly
 from kafka_recovery.kube.recoveries.deleted import AGAIN, Deleted
+from kafka_recovery.kube.recoveries.pauses import backstop
 from kafka_recovery.kube.recoveries.run import RecoveryRun
 from kafka_recovery.kube.recoveries.scopes import LOOKING, Scopes
 from kafka_recovery.kube.recoveries.status import OBSERVE_ONLY, Known, Phase
 from kafka_recovery.kube.recoveries.told import Told
-from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.house import KnownHouse
 from kafka_recovery.kube.resources.kinds import (
     FINALIZER,
     PartitionRecovery,
@@ -38,6 +39,7 @@ from kafka_recovery.kube.resources.kinds import (
 from kafka_recovery.kube.resources.objects import Key, Objects
 
 RESYNC = timedelta(minutes=1)
+"""How often one is looked at that is being deleted: its deletion does not wait for ever."""
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
 _STUCK = frozenset({"JournalDamaged", "ClusterIdMismatch"})
@@ -80,7 +82,7 @@ class Recoveries:
         clusters: Clusters,
         events: Events,
         metrics: Metrics,
-        house: Callable[[], Awaitable[House]],
+        house: KnownHouse,
         soon: Callable[[Key, timedelta], None],
         results: Prefixes = NONE,
     ) -> None:
@@ -113,6 +115,15 @@ class Recoveries:
                     self._soon(key, timedelta(0))
         for key, untaken in self._untaken.items():
             if matching(key, untaken.cluster):
+                self._soon(key, timedelta(0))
+
+    def stir(self, cluster: Key) -> None:
+        """Have runs of a cluster look again for which it matters: its Kafka changed, or what is known of it."""
+        for open_ in self._open.values():
+            if open_.cluster.key == cluster:
+                open_.run.stir()
+        for key, untaken in self._untaken.items():
+            if (key[0], untaken.cluster) == cluster:
                 self._soon(key, timedelta(0))
 
     def approval_seen(self, key: Key) -> None:
@@ -177,7 +188,8 @@ class Recoveries:
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
-            return AGAIN
+            not_open = isinstance(self._clusters.get((key[0], recovery.cluster_name)), Reason)
+            return backstop() if not_open and waits not in _SOON and not recovery.meta.deleting_since else AGAIN
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
@@ -191,7 +203,7 @@ class Recoveries:
         if end:
             self._drop(key)
             return None
-        return RESYNC
+        return RESYNC if recovery.meta.deleting_since else backstop()
 
     async def _tell(self, raw: Object, key: Key, recovery: PartitionRecovery, open_: _Open) -> None:
         """Write what the run knows; what an earlier process told holds until this one knows better."""

@@ -25,6 +25,7 @@ from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.endings import end_of, foremost, reason_of
+from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
@@ -40,7 +41,7 @@ LONGEST_PAUSE = timedelta(minutes=5)
 """Between two tries while nobody tells of a change, doubling."""
 
 LONGEST_HOLD = timedelta(seconds=15)
-"""The same while nothing may be done: the operator's own ConfigMap is read, not watched."""
+"""The same while nothing may be done for a cause of which nobody tells when it is over."""
 
 BREATH = timedelta(milliseconds=500)
 """Between two tries however much changes: each of them asks every replica."""
@@ -107,6 +108,8 @@ class RecoveryRun:
     _plan: Plan | None = None
     _restored: bool = False
     """While nothing may be elected: whether everything that was begun has its own order again."""
+    _owners_hold: bool = False
+    """Whether the last try ended because nothing may be done, by what objects say or what is known without asking."""
     _pause: timedelta = SHORTEST_PAUSE
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -115,11 +118,18 @@ class RecoveryRun:
     _leaving: bool = False
     _listening: asyncio.Task[Reason | None] | None = None
 
+    def stir(self) -> None:
+        """Kafka changed, or what is known of it: look again now, unless that ends no hold."""
+        self.approvals.stir()
+        if not self._owners_hold or self._may_go_on():
+            self._pause = SHORTEST_PAUSE
+            self._woken.set()
+
     def wake(self) -> None:
-        """Something changed: look again now, also for an approval."""
+        """Something was written: look again now, also for an approval."""
         self._pause = SHORTEST_PAUSE
         self._woken.set()
-        self.approvals.wake.set()
+        self.approvals.wake()
 
     def listen(self) -> None:
         """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
@@ -145,6 +155,7 @@ class RecoveryRun:
         self.progress.total = len(self.scope)
         while not self._is_over():
             self._woken.clear()
+            self._owners_hold = False
             try:
                 if not self.taken_up:
                     await self._begin()
@@ -249,6 +260,7 @@ class RecoveryRun:
     def _hold(self, halt: Reason) -> None:
         """Nothing is elected: until its owners want it again, or a person has looked at what nobody was shown."""
         self.progress.enter(Phase.STUCK if halt.code == NEVER_SHOWN else Phase.HELD, halt)
+        self._owners_hold = halt.code != NEVER_SHOWN and (self._restored or self._step is not _Step.RESUME)
 
     @contextmanager
     def _calling(self) -> Iterator[Engine]:
@@ -394,11 +406,33 @@ class RecoveryRun:
         self.progress.ended(end, why)
 
     async def _a_while(self) -> None:
+        await asyncio.sleep(BREATH.total_seconds())
+        if self._owners_hold and not self._may_go_on():
+            await self._until_told()
+            return
         held = self.progress.phase is Phase.HELD or self.journal.never_shown
         longest = LONGEST_HOLD if held else LONGEST_PAUSE
         pause, self._pause = min(self._pause, longest), min(self._pause * 2, LONGEST_PAUSE)
-        await asyncio.sleep(BREATH.total_seconds())
+        await self._told_within(pause - BREATH)
+
+    async def _until_told(self) -> None:
+        """While nothing may be done: nobody is asked, for whatever ends that is told, or known without asking."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + backstop().total_seconds()
+        while loop.time() < until and not await self._told_within(LOOK) and not self._may_go_on():
+            pass
+
+    def _may_go_on(self) -> bool:
+        """Whether what held the last try does not hold the next one, as far as is known. Tells what does now, if so."""
+        now = self.supervision.judged_again()
+        if now is None or now.halted is None:
+            return True
+        self._hold(now.halted)
+        return False
+
+    async def _told_within(self, pause: timedelta) -> bool:
         with suppress(TimeoutError):
             # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
-            async with asyncio.timeout((pause - BREATH).total_seconds()):
+            async with asyncio.timeout(pause.total_seconds()):
                 await self._woken.wait()
+        return self._woken.is_set()

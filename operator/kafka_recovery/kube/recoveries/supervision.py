@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Protocol, TypeVar
 
@@ -11,7 +11,7 @@ from kafka_recovery.domain.policy import Policy
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import InvalidDocument
 from kafka_recovery.kube.machinery.api import ApiError, NotFound
-from kafka_recovery.kube.resources.house import House
+from kafka_recovery.kube.resources.house import House, KnownHouse
 from kafka_recovery.kube.resources.kinds import PartitionRecovery, RecoveryPolicy, WatchedCluster, strictest
 from kafka_recovery.kube.resources.objects import Key, Objects
 from kafka_recovery.recovery.supervision import Authority, Permission
@@ -46,7 +46,7 @@ class KubeSupervision:
         key: Key,
         uid: str,
         cluster: str,
-        house: Callable[[], Awaitable[House]],
+        house: KnownHouse,
         state: ClusterState,
         *,
         begun: Callable[[], bool],
@@ -66,20 +66,35 @@ class KubeSupervision:
         self._named = named
         self._refused = refused
         self._last = Policy(())
+        self._again: Callable[[], Permission] | None = None
         self.caution: Reason | None = None
         """Why a person is asked though the rules don't want one; None if the rules decide."""
 
     async def permission(self) -> Permission:
         """What is allowed now. Whatever can't be read halts: silence is no permission."""
+        self._again = None
         try:
             return await self._read()
         except NotFound as missing:
-            return Permission(self._last, halt=self._missing(missing))
+            return self._until_told(self._missing(missing))
         except InvalidDocument as wrong:
-            return Permission(self._last, halt=Reason("InvalidResource", str(wrong)))
+            return self._until_told(Reason("InvalidResource", str(wrong)))
         except ApiError as error:
             message = f"the API server does not tell what is allowed now ({error}); nothing is begun until it does"
             return Permission(self._last, halt=Reason("KubernetesUnreachable", message))
+
+    def judged_again(self) -> Permission | None:
+        """What is allowed by what was read last, and by what is known without asking; None: only asking tells.
+
+        It is for who waits. Who is about to act asks for a `permission`.
+        """
+        return self._again() if self._again else None
+
+    def _until_told(self, halt: Reason) -> Permission:
+        """What objects say that are watched: it holds until one of them changes."""
+        halted = Permission(self._last, halt=halt)
+        self._again = lambda: halted
+        return halted
 
     async def _read(self) -> Permission:
         """All of it is asked for at once: an election waits for half a dozen of these."""
@@ -91,9 +106,13 @@ class KubeSupervision:
             return Permission(self._last, halt=over)
         house, (cluster, policy) = _held(looked[1]), _held(looked[2])
         if unruled := _unruled(recovery, cluster):
-            return Permission(self._last, halt=unruled)
+            return self._until_told(unruled)
         if policy is not None:
             self._last = policy.policy
+        self._again = lambda: self._judged(self._house.last or house, recovery, cluster)
+        return self._judged(house, recovery, cluster)
+
+    def _judged(self, house: House, recovery: PartitionRecovery, cluster: WatchedCluster) -> Permission:
         halt = self._refused() or self._halt(house, recovery, cluster)
         return Permission(self._last, self._authority(house, cluster), halt)
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Protocol
 
 from kafka_recovery.domain.reason import Reason
-from kafka_recovery.kube.machinery.api import NotFound, Object
+from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.supervision import Authority
 
 HOUSE = "kafka-recovery-operator"
 """The name of the operator's own ConfigMap, whose key `suspend` stops everything, unless it was given another one."""
+
+EVERY = timedelta(seconds=5)
+"""How often it is read for all who wait: no right to watch it is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +27,27 @@ class House:
 
     authority: Authority
     suspended: Reason | None = None
+
+
+@dataclass
+class KnownHouse:
+    """What was read last, by anybody: good enough for who waits. Who is about to act calls it, and reads anew."""
+
+    read: Callable[[], Awaitable[House]]
+    last: House | None = field(default=None, init=False)
+    """None: it was never read."""
+
+    async def __call__(self) -> House:
+        """As it is now. Raises ApiError."""
+        self.last = house = await self.read()
+        return house
+
+    async def keep_up(self) -> None:
+        """Read it for ever; while that can't be, what was read before is the last."""
+        while True:
+            with suppress(ApiError):
+                await self()
+            await asyncio.sleep(EVERY.total_seconds())
 
 
 class Reads(Protocol):

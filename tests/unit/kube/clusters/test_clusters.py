@@ -80,6 +80,7 @@ async def clusters() -> AsyncIterator[tuple[Clusters, OurObjects]]:
         unfenced,
         soon=lambda key, after: None,
         changed=lambda key: None,
+        stirred=lambda key: None,
         opened=lambda key: None,
         claims=lambda key: {},
     )

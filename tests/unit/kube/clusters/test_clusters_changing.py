@@ -63,6 +63,7 @@ class Watched:
             fence=lambda: None,
             soon=lambda key, after: self.queue.append(key),
             changed=self.woken.append,
+            stirred=self.woken.append,
             opened=lambda key: None,
             claims=lambda key: {},
             at_work=lambda key: self.at_work,

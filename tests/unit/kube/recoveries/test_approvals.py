@@ -16,10 +16,11 @@ from kafka_recovery.domain.outcome import End
 from kafka_recovery.domain.plan import Plan
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.formats.documents import digest
-from kafka_recovery.kube.recoveries.approvals import LOOK, KubeApprovals, objection
+from kafka_recovery.kube.recoveries.approvals import KubeApprovals, objection
+from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK, SHORTEST_BACKSTOP
 from kafka_recovery.kube.recoveries.status import Phase, status_of
 from kafka_recovery.kube.resources.house import House
-from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES, read_approval
+from kafka_recovery.kube.resources.kinds import APPROVALS, CLUSTERS, POLICIES, RECOVERIES, read_approval
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, UID
 from unit.kube.kubernetes_in_memory import NOON
@@ -81,7 +82,7 @@ class Asked:
 
     async def after(self, wait: float) -> str | None:
         """Who approved within so many virtual seconds; "" while nobody has answered."""
-        self.approvals.wake.set()
+        self.approvals.wake()
         await asyncio.wait([self.task], timeout=wait)
         return self.task.result() if self.task.done() else ""
 
@@ -121,7 +122,79 @@ async def test_the_one_who_approved_is_told_to_the_journal_and_the_status(operat
 async def test_an_approval_that_nobody_told_of_is_found_all_the_same(operated: Operated) -> None:
     question = await asked(operated)
     operated.api.approve(question.digest)
-    await asyncio.wait([question.task], timeout=LOOK.total_seconds() + 1)
+    await asyncio.wait([question.task], timeout=(LONGEST_BACKSTOP + LOOK).total_seconds())
+
+    assert question.task.result() == "ann"
+
+
+@taking_no_time
+async def test_who_waits_for_an_approval_asks_for_nothing_while_nothing_changes(operated: Operated) -> None:
+    await asked(operated)
+    operated.api.reads.clear()
+    await asyncio.sleep((SHORTEST_BACKSTOP - LOOK).total_seconds())
+
+    assert operated.api.reads == []
+
+
+@taking_no_time
+async def test_however_much_is_written_who_waits_reads_a_few_times_a_second(operated: Operated) -> None:
+    question = await asked(operated)
+    operated.api.reads.clear()
+    for _ in range(1000):
+        question.approvals.wake()
+        await asyncio.sleep(0.001)
+
+    assert operated.api.reads.count(APPROVALS.path(KEY[0])) <= 6
+
+
+@taking_no_time
+async def test_what_is_written_while_it_reads_is_read_afterwards(operated: Operated) -> None:
+    question = await asked(operated)
+    read = operated.api.list_all
+
+    async def read_and_miss_one(path: str, **how: Any) -> list[Any]:
+        found = await read(path, **how)
+        if path == APPROVALS.path(KEY[0]) and not found:
+            operated.api.approve(question.digest)
+            question.approvals.wake()
+        return found
+
+    operated.api.list_all = read_and_miss_one  # type: ignore[method-assign]
+
+    assert await question.after(1) == "ann"
+
+
+@taking_no_time
+async def test_a_yes_that_was_taken_back_while_the_cluster_was_out_of_sight_does_not_count(operated: Operated) -> None:
+    """Nobody told of it: what was read of the yes is old by the time at which the plan is seen to hold."""
+    question = await asked(operated)
+    for node in operated.world.kafka.nodes.values():
+        node.mute = True
+    operated.world.clock.advance(timedelta(seconds=70))
+    operated.api.approve(question.digest)
+    assert await question.after(30) == ""
+    operated.api.remove_approval("yes")
+    for node in operated.world.kafka.nodes.values():
+        node.mute = False
+    await asyncio.sleep(60)
+
+    assert (question.task.done(), question.reason) == (False, "AwaitingApproval")
+
+
+@pytest.mark.parametrize("trouble", ["approvals can't be read", "who writes them is not checked"])
+@taking_no_time
+async def test_a_yes_that_can_not_be_acted_on_yet_is_read_again_though_nobody_tells(
+    operated: Operated, trouble: str
+) -> None:
+    question = await asked(operated)
+    if trouble == "approvals can't be read":
+        operated.api.unread = APPROVALS.plural
+    else:
+        operated.unchecked = NO_POLICY
+    operated.api.approve(question.digest)
+    assert await question.after(30) == ""
+    operated.api.unread = operated.unchecked = None
+    await asyncio.wait([question.task], timeout=2 * LOOK.total_seconds())
 
     assert question.task.result() == "ann"
 
@@ -501,12 +574,15 @@ async def test_a_plan_made_before_the_metadata_log_was_read_is_looked_at_again_a
     known: list[Reason | None] = [READING]
     question.approvals.history = lambda: known[-1]
 
-    await question.after(0.1)
+    question.approvals.stir()
+    await asyncio.sleep(0.1)
     assert operated.world.steps.calls.count("gather") == before, "the evidence is young"
     known.append(None)
-    await question.after(0.1)
+    question.approvals.stir()
+    await asyncio.sleep(0.1)
     assert operated.world.steps.calls.count("gather") == before + 1
-    await question.after(0.1)
+    question.approvals.stir()
+    await asyncio.sleep(0.1)
     assert operated.world.steps.calls.count("gather") == before + 1, "once"
 
 

@@ -224,6 +224,7 @@ async def test_an_approval_that_is_taken_back_counts_for_no_further_wave(world: 
 
     going = await Going.up_to(Phase.AWAITING_APPROVAL, operated.process())
     operated.api.approve(going.digest)
+    going.run.wake()
     await asyncio.sleep(5)
     await going.until(Phase.AWAITING_APPROVAL)
     await asyncio.sleep(LONG)

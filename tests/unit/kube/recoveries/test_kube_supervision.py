@@ -11,7 +11,7 @@ import pytest
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.supervision import OVER
-from kafka_recovery.kube.resources.house import House, read_house
+from kafka_recovery.kube.resources.house import House, KnownHouse, read_house
 from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, POLICIES, RECOVERIES
 from kafka_recovery.recovery.supervision import Authority, Permission
 from unit.kube.journal.journals import NAME, NAMESPACE
@@ -132,7 +132,7 @@ async def test_an_operator_that_cannot_read_its_own_settings_may_do_nothing(owne
         raise SILENT
 
     supervision = owners.supervision()
-    supervision._house = silent
+    supervision._house = KnownHouse(silent)
 
     halted = (await supervision.permission()).halted
     assert halted

@@ -21,7 +21,7 @@ from kafka_recovery.kube.watching.outages import Outage, left_offline
 from unit.kube.journal.journals import NAME, NAMESPACE, PLACE, begin, engine, journal_of
 from unit.kube.office import HOUR, RULES, Office, Seen, all_offline
 from unit.kube.office import Told as Events
-from unit.kube.our_objects import PROD, OurObjects
+from unit.kube.our_objects import KEY, PROD, OurObjects
 from unit.recovery.brokers import CLUSTER, Crash
 from unit.recovery.world import MANUAL, ORDERS, PAYMENTS, crash
 from unit.virtual import taking_no_time
@@ -91,7 +91,7 @@ async def test_a_restart_is_no_turn(asking_office: Office) -> None:
     await asyncio.sleep(5)
     after = again.status()
     again.api.approve(after["plan"]["digest"])
-    again.see()
+    again.all.approval_seen(KEY)
     await again.until("Recovered")
     said = again.events.said
 
@@ -274,6 +274,7 @@ async def test_all_offline_partitions_are_those_found_when_it_begins(asking_offi
     status = await asking_office.until("AwaitingApproval")
     cluster.found = (ORDERS, PAYMENTS)
     asking_office.api.approve(status["plan"]["digest"])
+    asking_office.all.approval_seen(KEY)
 
     assert (await asking_office.until("Recovered"))["partitions"]["total"] == 1
     assert asking_office.world.leader(PAYMENTS) is None

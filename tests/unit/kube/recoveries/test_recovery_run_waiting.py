@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 import pytest
@@ -13,9 +13,10 @@ from kafka_recovery.domain.ids import TopicPartition
 from kafka_recovery.domain.outcome import End, Outcome
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.journal.record_journal import VAIN_KEPT
+from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK
 from kafka_recovery.kube.recoveries.status import Phase
 from kafka_recovery.kube.resources.house import House
-from kafka_recovery.kube.resources.kinds import POLICIES, RECOVERIES
+from kafka_recovery.kube.resources.kinds import CLUSTERS, POLICIES, RECOVERIES
 from kafka_recovery.recovery.supervision import Authority
 from unit.kube.journal.journals import NAME, unowned
 from unit.kube.operated import Going, Operated, died, plans
@@ -120,10 +121,93 @@ async def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operate
 @taking_no_time
 async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
     automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
+    keeping_up = asyncio.get_running_loop().create_task(automatic.known_house.keep_up())
 
     going = Going(automatic.process())
     await asyncio.sleep(1000)
     automatic.house = House(Authority.AUTOMATIC)
+
+    assert await going.end(within=16) is End.RECOVERED
+    assert not keeping_up.done()
+
+
+def suspended(operated: Operated) -> None:
+    operated.api.change(RECOVERIES, NAME, suspend=True)
+
+
+def suspended_everywhere(operated: Operated) -> None:
+    operated.house = House(Authority.AUTOMATIC, SUSPENDED)
+
+
+def cut_off(operated: Operated) -> None:
+    operated.state.alone = Reason("ViewNotTrusted", "OperatorCutOff: two of three do not answer us")
+
+
+def without_policy(operated: Operated) -> None:
+    operated.api.change(CLUSTERS, "prod", policyRef=None)
+
+
+def with_a_policy_that_is_gone(operated: Operated) -> None:
+    operated.api.remove(POLICIES, "rules")
+
+
+HOLDS = (suspended, suspended_everywhere, cut_off, without_policy, with_a_policy_that_is_gone)
+
+
+@pytest.mark.parametrize("hold", HOLDS)
+@taking_no_time
+async def test_who_is_held_asks_for_nothing_while_nothing_changes(
+    automatic: Operated, hold: Callable[[Operated], None]
+) -> None:
+    hold(automatic)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    await asyncio.sleep(1)
+    automatic.api.reads.clear()
+    for _ in range(100):
+        await asyncio.sleep(5)
+        going.run.stir()
+
+    assert automatic.api.reads == []
+
+
+@taking_no_time
+async def test_who_is_held_finds_also_what_nobody_told_of(automatic: Operated) -> None:
+    """A watch may miss an event: a while later everything is read again."""
+    suspended(automatic)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    automatic.api.change(RECOVERIES, NAME, suspend=False)
+
+    assert await going.end(within=(LONGEST_BACKSTOP + 2 * LOOK).total_seconds()) is End.RECOVERED
+
+
+@taking_no_time
+async def test_who_was_cut_off_goes_on_as_soon_as_kafka_is_seen_again(automatic: Operated) -> None:
+    cut_off(automatic)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    await asyncio.sleep(100)
+    automatic.state.alone = None
+    going.run.stir()
+
+    assert await going.end(within=1) is End.RECOVERED
+
+
+@taking_no_time
+async def test_what_holds_it_now_is_told_and_not_what_held_it_first(automatic: Operated) -> None:
+    cut_off(automatic)
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    await asyncio.sleep(100)
+    automatic.state.alone = Reason("ViewNotTrusted", "OrphanedJournalDamaged: it may have altered any order here")
+    going.run.stir()
+
+    assert "OrphanedJournalDamaged" in going.run.progress.reason.message
+
+
+@taking_no_time
+async def test_an_api_server_that_does_not_answer_is_asked_again_though_nobody_tells(automatic: Operated) -> None:
+    automatic.api.unread = "watchedclusters"
+    going = await Going.up_to(Phase.HELD, automatic.process())
+    await asyncio.sleep(1000)
+    automatic.api.unread = None
 
     assert await going.end(within=16) is End.RECOVERED
 

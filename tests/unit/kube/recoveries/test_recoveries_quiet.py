@@ -1,0 +1,117 @@
+"""Many recoveries that wait, for whatever it is, ask the API server for nothing while nothing changes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+
+from kafka_recovery.domain.ids import TopicPartition
+from kafka_recovery.domain.reason import Reason
+from kafka_recovery.kube.recoveries.pauses import LONGEST_BACKSTOP, LOOK, SHORTEST_BACKSTOP
+from kafka_recovery.kube.recoveries.recoveries import RESYNC
+from kafka_recovery.kube.resources.kinds import CLUSTERS, FINALIZER, RECOVERIES
+from unit.kube.journal.journals import NAME
+from unit.kube.office import Office
+from unit.kube.our_objects import KEY, PROD
+from unit.virtual import taking_no_time
+
+MANY = 20
+NAMES = [f"waiting-{number}" for number in range(MANY)]
+MISSING = Reason("SecretMissing", "Secret ca is not there")
+
+
+def for_approval(office: Office) -> str:
+    return "AwaitingApproval"
+
+
+def suspended(office: Office) -> str:
+    office.api.change(CLUSTERS, "prod", suspend=True)
+    return "Suspended"
+
+
+def not_open(office: Office) -> str:
+    office.clusters.known[PROD] = MISSING
+    return MISSING.code
+
+
+async def many_that_wait(office: Office, why: Callable[[Office], str]) -> None:
+    """Each has a partition of its own, and is told why it waits."""
+    ids = [TopicPartition("waiting", number) for number in range(MANY)]
+    for name, id in zip(NAMES, ids, strict=True):
+        office.world.offline({2: 27, 3: 15}, id)
+        office.another(name, id, after=timedelta(seconds=1))
+    office.api.remove(RECOVERIES, NAME)
+    office.open()
+    code = why(office)
+    for name in NAMES:
+        office.see(name)
+    for name in NAMES:
+        await office.until(code, name)
+    await asyncio.sleep(5)
+
+
+@pytest.mark.parametrize("why", [for_approval, suspended, not_open])
+@taking_no_time
+async def test_many_that_wait_ask_for_nothing_while_nothing_changes(
+    asking_office: Office, why: Callable[[Office], str]
+) -> None:
+    await many_that_wait(asking_office, why)
+    asking_office.api.reads.clear()
+    asking_office.api.writes.clear()
+    await asyncio.sleep((SHORTEST_BACKSTOP - 2 * LOOK).total_seconds())
+
+    assert (asking_office.api.reads, asking_office.api.writes) == ([], [])
+
+
+@taking_no_time
+async def test_many_that_wait_go_on_when_they_are_told_of_a_change(asking_office: Office) -> None:
+    await many_that_wait(asking_office, suspended)
+    asking_office.api.change(CLUSTERS, "prod", suspend=False)
+    asking_office.changed()
+    for name in NAMES:
+        await asking_office.until("AwaitingApproval", name)
+
+
+@taking_no_time
+async def test_who_waits_for_its_cluster_is_taken_up_when_that_is_opened(asking_office: Office) -> None:
+    await many_that_wait(asking_office, not_open)
+    await asyncio.sleep(100)
+    asking_office.open()
+
+    for name in NAMES:
+        await asking_office.until("AwaitingApproval", name, within=10)
+
+
+@taking_no_time
+async def test_what_a_recovery_waits_for_its_cluster_for_is_found_also_if_nobody_told(asking_office: Office) -> None:
+    await many_that_wait(asking_office, not_open)
+    asking_office.clusters.known[PROD] = Reason("SecretInvalid", "Secret ca has no key ca.crt")
+
+    await asking_office.until("SecretInvalid", NAMES[0], within=(LONGEST_BACKSTOP + LOOK).total_seconds())
+
+
+@taking_no_time
+async def test_one_that_is_deleted_while_it_waits_is_let_go_of_at_once(asking_office: Office) -> None:
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    asking_office.api.remove(RECOVERIES, NAME)
+    asking_office.see()
+    await asyncio.sleep(5)
+
+    assert list(asking_office.all.claims(PROD)) == []
+
+
+@taking_no_time
+async def test_one_that_is_being_deleted_is_looked_at_every_minute(asking_office: Office) -> None:
+    """Its deletion waits for ten minutes at most."""
+    asking_office.takes_up()
+    await asking_office.until("AwaitingApproval")
+    recovery = asking_office.api.recovery()
+    asking_office.api.put(
+        RECOVERIES, NAME, recovery["spec"], deletionTimestamp="2026-11-21T12:00:00Z", finalizers=[FINALIZER]
+    )
+
+    assert await asking_office.all.reconcile(KEY) == RESYNC
