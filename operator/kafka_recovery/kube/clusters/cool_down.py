@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -50,10 +51,9 @@ class CoolDown:
         """Why no automatic election of this recovery may follow the last one of another yet, if so."""
         if lasts is None or self.last is None or self.last.recovery_uid == recovery_uid:
             return None
-        ago = timedelta(seconds=time.monotonic()) - self._at
-        left = lasts - ago
+        left = lasts - (timedelta(seconds=time.monotonic()) - self._at)
         if left <= timedelta(0):
             return None
-        message = f"the last automatic election was {ago.total_seconds():.0f} s ago"
-        rest = f"for {left.total_seconds():.0f} s more (limits.coolDown) a person says yes"
-        return Reason("CoolingDown", f"{message}; {rest}")
+        minutes = math.ceil(left / timedelta(minutes=1))  # what changed every second would be a write every second
+        message = "another recovery held an automatic election"
+        return Reason("CoolingDown", f"{message}; for at most {minutes} min more (limits.coolDown) a person says yes")

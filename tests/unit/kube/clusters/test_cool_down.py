@@ -40,6 +40,20 @@ def test_another_recovery_asks_a_person_for_a_while(hot: CoolDown) -> None:
     assert why.code == "CoolingDown"
 
 
+def test_how_long_it_lasts_is_told_in_other_words_once_a_minute_only(
+    hot: CoolDown, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of the recoveries that wait for it has its status written when the words change."""
+    began = time.monotonic()
+    told: list[str] = []
+    for second in range(1, 300):
+        monkeypatch.setattr(time, "monotonic", lambda second=second: began + second)
+        why = hot.why(LASTS, "second")
+        told += [why.message] if why else []
+
+    assert (len(told), len(set(told))) == (299, 5)
+
+
 def test_the_recovery_that_elected_goes_on(hot: CoolDown) -> None:
     assert hot.why(LASTS, "first") is None
 
@@ -68,7 +82,7 @@ def test_what_a_journal_tells_is_taken_over_unless_a_later_election_is_known(hot
     cold.elected_earlier(ago(minutes=4), "first")
     why = cold.why(LASTS, "second")
     assert why
-    assert "for 3" in why.message
+    assert "for at most 6 min more" in why.message
 
 
 def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,7 +90,7 @@ def test_a_clock_that_is_set_neither_ends_nor_prolongs_it(hot: CoolDown, monkeyp
         monkeypatch.setattr(cool_down, "datetime", Mock(now=lambda _, jump=jump: ago() + jump))
         why = hot.why(timedelta(hours=1), "second")
         assert why
-        assert "for 3" in why.message
+        assert "for at most 60 min more" in why.message
 
 
 def test_one_that_was_told_by_a_clock_that_was_ahead_was_at_the_latest_just_now(
