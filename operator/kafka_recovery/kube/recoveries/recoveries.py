@@ -42,7 +42,8 @@ RESYNC = timedelta(minutes=1)
 """How often one is looked at that is being deleted: its deletion does not wait for ever."""
 WAVE_ENDS = timedelta(seconds=20)
 """So long a process that was told to end waits for the waves under way; what takes longer is left as by a crash."""
-_STUCK = frozenset({"JournalDamaged", "ClusterIdMismatch"})
+_MISMATCH = "ClusterIdMismatch"
+_STUCK = frozenset({"JournalDamaged", _MISMATCH})
 """Why a recovery can't be taken up that a person has to mend."""
 
 _MISSING = "WatchedClusterMissing"
@@ -188,8 +189,8 @@ class Recoveries:
             if waits not in _SOON:  # that is over in a moment, and nothing to tell
                 await self._told.untaken(raw, waits, stuck=stuck)
                 await self._deleted.let_go_in_time(raw, self._journal(key, recovery), waits)
-            not_open = isinstance(self._clusters.get((key[0], recovery.cluster_name)), Reason)
-            return backstop() if not_open and waits not in _SOON and not recovery.meta.deleting_since else AGAIN
+            told = waits not in _SOON and self._is_told((key[0], recovery.cluster_name), waits)
+            return backstop() if told and not recovery.meta.deleting_since else AGAIN
         open_ = self._open[key]
         if recovery.meta.deleting_since or recovery.meta.generation != open_.generation:
             open_.generation = recovery.meta.generation
@@ -229,6 +230,10 @@ class Recoveries:
         left = open_.cluster.outages(progress.unrecovered(open_.run.scope), progress.decided_last or progress.plan)
         open_.cluster.watcher.leave_alone(left, key[1])
         return replace(known, left=left)
+
+    def _is_told(self, cluster: Key, why: Reason) -> bool:
+        """Whether a recovery is woken when it is no longer kept from being taken up by this: a cluster of ours."""
+        return why.code == _MISMATCH or isinstance(self._clusters.get(cluster), Reason)
 
     def _not_taken(self, key: Key, untaken: _Untaken) -> None:
         self._untaken[key] = untaken
@@ -325,7 +330,7 @@ class Recoveries:
     async def _start(self, key: Key, recovery: PartitionRecovery, cluster: OpenCluster) -> Reason | None:
         if recovery.cluster_id != cluster.spec.cluster_id:
             message = f"spec.clusterId is {recovery.cluster_id}, WatchedCluster {recovery.cluster_name} is"
-            return Reason("ClusterIdMismatch", f"{message} {cluster.spec.cluster_id}; delete this recovery")
+            return Reason(_MISMATCH, f"{message} {cluster.spec.cluster_id}; delete this recovery")
         age = recovery.meta.created_at, key[1]  # as in `claims`
         older = any((made, name) < age for name, made in cluster.untaken.items() if name != key[1])
         if older and not cluster.only_restores:

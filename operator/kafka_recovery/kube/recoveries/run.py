@@ -116,7 +116,8 @@ class RecoveryRun:
     _engine: Engine | None = None
     """While one of its calls is under way."""
     _leaving: bool = False
-    _listening: asyncio.Task[Reason | None] | None = None
+    _unheard: bool = False
+    _listening: asyncio.Task[None] | None = None
 
     def stir(self) -> None:
         """Kafka changed, or what is known of it: look again now, unless that ends no hold."""
@@ -133,8 +134,16 @@ class RecoveryRun:
 
     def listen(self) -> None:
         """Somebody said something about the plan that is shown: if it is a no, no further wave begins."""
-        if self.taken_up:
-            self._listening = asyncio.create_task(self.approvals.hear(), name="hearing what was said")
+        self._unheard = True
+        if self.taken_up and (self._listening is None or self._listening.done()):
+            self._listening = asyncio.create_task(self._hear(), name="hearing what was said")
+
+    async def _hear(self) -> None:
+        """However many say something at a time, they are listed by one after the other."""
+        while self._unheard:
+            self._unheard = False
+            await self.approvals.hear()
+            await asyncio.sleep(BREATH.total_seconds())
 
     @property
     def is_at_work(self) -> bool:
@@ -145,6 +154,8 @@ class RecoveryRun:
     def stop(self) -> bool:
         """The process ends: begin no further wave. Whether one is under way, which is worth waiting for."""
         self._leaving = True
+        if self._listening:
+            self._listening.cancel()  # no further wave begins anyway
         if self._engine is None or not self.journal.waves_under_way:
             return False
         self._engine.stop()

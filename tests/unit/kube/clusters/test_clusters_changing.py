@@ -205,6 +205,26 @@ async def test_a_secret_that_is_gone_for_a_moment_ends_no_cool_down(
     await watched.all.stop()
 
 
+async def test_recoveries_of_a_cluster_that_is_not_open_hear_what_keeps_it_closed_now(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = [SecretMissing("ca", None, "spec.tls.caSecretRef")]
+
+    async def lacks(*arguments: object) -> None:
+        raise missing[-1]
+
+    monkeypatch.setattr(module, "way_in", lacks)
+    await watched.settle(PROD, PROD)
+    first = watched.woken.copy()
+    missing.append(SecretMissing("user", None, "spec.sasl.passwordSecretRef"))
+    await watched.settle(PROD)
+    second = watched.woken.copy()
+    watched.api.remove(CLUSTERS, "prod")
+    await watched.settle(PROD)
+
+    assert (first, second, watched.woken) == ([PROD], [PROD] * 2, [PROD] * 3)
+
+
 @pytest.mark.parametrize("what", ["WatchedCluster", "Secret"])
 async def test_what_is_gone_in_the_middle_of_a_wave_is_closed_once_its_orders_are_restored(
     watched: Watched, monkeypatch: pytest.MonkeyPatch, what: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -37,6 +38,11 @@ def not_open(office: Office) -> str:
     return MISSING.code
 
 
+def for_another_kafka(office: Office) -> str:
+    office.open(spec=replace(office.open().spec, cluster_id="another"))
+    return "ClusterIdMismatch"
+
+
 async def many_that_wait(office: Office, why: Callable[[Office], str]) -> None:
     """Each has a partition of its own, and is told why it waits."""
     ids = [TopicPartition("waiting", number) for number in range(MANY)]
@@ -53,7 +59,7 @@ async def many_that_wait(office: Office, why: Callable[[Office], str]) -> None:
     await asyncio.sleep(5)
 
 
-@pytest.mark.parametrize("why", [for_approval, suspended, not_open])
+@pytest.mark.parametrize("why", [for_approval, suspended, not_open, for_another_kafka])
 @taking_no_time
 async def test_many_that_wait_ask_for_nothing_while_nothing_changes(
     asking_office: Office, why: Callable[[Office], str]

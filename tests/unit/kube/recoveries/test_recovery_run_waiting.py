@@ -119,6 +119,17 @@ async def test_a_no_between_waves_ends_what_runs_by_its_rules(automatic: Operate
 
 
 @taking_no_time
+async def test_however_many_say_something_they_are_listed_twice_a_second_at_most(by_hand: Operated) -> None:
+    going = await Going.up_to(Phase.AWAITING_APPROVAL, by_hand.process())
+    by_hand.api.reads.clear()
+    for _ in range(1000):
+        going.run.listen()
+        await asyncio.sleep(0.001)
+
+    assert 2 <= len(by_hand.api.reads) <= 3
+
+
+@taking_no_time
 async def test_who_is_held_looks_again_though_nobody_tells_that_it_may_go_on(automatic: Operated) -> None:
     automatic.house = House(Authority.AUTOMATIC, SUSPENDED)
     keeping_up = asyncio.get_running_loop().create_task(automatic.known_house.keep_up())
