@@ -1,9 +1,22 @@
-"""How long a recovery waits that nobody tells of a change."""
+"""How long a recovery waits between two tries: until it is told of a change, or for so long."""
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
+
+SHORTEST_PAUSE = timedelta(seconds=2)
+LONGEST_PAUSE = timedelta(minutes=5)
+"""Between two tries while nobody tells of a change, doubling."""
+
+LONGEST_HOLD = timedelta(seconds=15)
+"""The same while nothing may be done for a cause of which nobody tells when it is over."""
+
+BREATH = timedelta(milliseconds=500)
+"""Between two tries however much changes: each of them asks every replica."""
 
 LOOK = timedelta(seconds=5)
 """How often what is known without asking the API server is judged again."""
@@ -17,3 +30,39 @@ def backstop() -> timedelta:
     """A pause between the two, drawn: recoveries that began together do not all ask together."""
     shortest, longest = SHORTEST_BACKSTOP.total_seconds(), LONGEST_BACKSTOP.total_seconds()
     return timedelta(seconds=random.uniform(shortest, longest))
+
+
+class Pauses:
+    """Of one recovery. What wakes it while it tries counts afterwards."""
+
+    def __init__(self) -> None:
+        self._next = SHORTEST_PAUSE
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        """Something changed: try again now."""
+        self._next = SHORTEST_PAUSE
+        self._woken.set()
+
+    def over(self) -> None:
+        """A try begins, which sees whatever changed until now."""
+        self._woken.clear()
+
+    async def longer(self, longest: timedelta) -> None:
+        """Twice as long as the last one, until it is woken."""
+        pause, self._next = min(self._next, longest), min(self._next * 2, LONGEST_PAUSE)
+        await self._woken_within(pause - BREATH)
+
+    async def until(self, may_go_on: Callable[[], bool]) -> None:
+        """Until it is woken, or may go on by what is known without asking anybody; at the latest to the backstop."""
+        loop = asyncio.get_running_loop()
+        last = loop.time() + backstop().total_seconds()
+        while loop.time() < last and not await self._woken_within(LOOK) and not may_go_on():
+            pass
+
+    async def _woken_within(self, pause: timedelta) -> bool:
+        with suppress(TimeoutError):
+            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
+            async with asyncio.timeout(pause.total_seconds()):
+                await self._woken.wait()
+        return self._woken.is_set()

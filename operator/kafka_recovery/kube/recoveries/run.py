@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import Enum, auto
 
 from kafka_recovery.domain.counts import APPROVAL_MISSING
@@ -25,7 +25,7 @@ from kafka_recovery.kube.journal.record_journal import RecordJournal
 from kafka_recovery.kube.machinery.api import ApiError
 from kafka_recovery.kube.recoveries.approvals import KubeApprovals
 from kafka_recovery.kube.recoveries.endings import end_of, foremost, reason_of
-from kafka_recovery.kube.recoveries.pauses import LOOK, backstop
+from kafka_recovery.kube.recoveries.pauses import BREATH, LONGEST_HOLD, LONGEST_PAUSE, Pauses
 from kafka_recovery.kube.recoveries.progress import Progress
 from kafka_recovery.kube.recoveries.ranked_leaders import may_pass
 from kafka_recovery.kube.recoveries.status import ApprovedBy, Phase
@@ -35,16 +35,6 @@ from kafka_recovery.recovery.engine import Engine
 from kafka_recovery.recovery.ports import JournalUnwritable, PlanFinished, PlanForAnotherCluster
 
 _LOG = logging.getLogger(__name__)
-
-SHORTEST_PAUSE = timedelta(seconds=2)
-LONGEST_PAUSE = timedelta(minutes=5)
-"""Between two tries while nobody tells of a change, doubling."""
-
-LONGEST_HOLD = timedelta(seconds=15)
-"""The same while nothing may be done for a cause of which nobody tells when it is over."""
-
-BREATH = timedelta(milliseconds=500)
-"""Between two tries however much changes: each of them asks every replica."""
 
 NEVER_SHOWN = "PlanNotShown"
 """The halt that only a person ends."""
@@ -110,9 +100,8 @@ class RecoveryRun:
     """While nothing may be elected: whether everything that was begun has its own order again."""
     _owners_hold: bool = False
     """Whether the last try ended because nothing may be done, by what objects say or what is known without asking."""
-    _pause: timedelta = SHORTEST_PAUSE
+    _pauses: Pauses = field(default_factory=Pauses)
     _refusals: set[tuple[TopicPartition, str | None]] = field(default_factory=set)
-    _woken: asyncio.Event = field(default_factory=asyncio.Event)
     _engine: Engine | None = None
     """While one of its calls is under way."""
     _leaving: bool = False
@@ -123,13 +112,11 @@ class RecoveryRun:
         """Kafka changed, or what is known of it: look again now, unless that ends no hold."""
         self.approvals.stir()
         if not self._owners_hold or self._may_go_on():
-            self._pause = SHORTEST_PAUSE
-            self._woken.set()
+            self._pauses.wake()
 
     def wake(self) -> None:
         """Something was written: look again now, also for an approval."""
-        self._pause = SHORTEST_PAUSE
-        self._woken.set()
+        self._pauses.wake()
         self.approvals.wake()
 
     def listen(self) -> None:
@@ -165,7 +152,7 @@ class RecoveryRun:
         """Until the recovery has ended, or the process does: what is open then is resumed."""
         self.progress.total = len(self.scope)
         while not self._is_over():
-            self._woken.clear()
+            self._pauses.over()
             self._owners_hold = False
             try:
                 if not self.taken_up:
@@ -419,19 +406,10 @@ class RecoveryRun:
     async def _a_while(self) -> None:
         await asyncio.sleep(BREATH.total_seconds())
         if self._owners_hold and not self._may_go_on():
-            await self._until_told()
+            await self._pauses.until(self._may_go_on)
             return
         held = self.progress.phase is Phase.HELD or self.journal.never_shown
-        longest = LONGEST_HOLD if held else LONGEST_PAUSE
-        pause, self._pause = min(self._pause, longest), min(self._pause * 2, LONGEST_PAUSE)
-        await self._told_within(pause - BREATH)
-
-    async def _until_told(self) -> None:
-        """While nothing may be done: nobody is asked, for whatever ends that is told, or known without asking."""
-        loop = asyncio.get_running_loop()
-        until = loop.time() + backstop().total_seconds()
-        while loop.time() < until and not await self._told_within(LOOK) and not self._may_go_on():
-            pass
+        await self._pauses.longer(LONGEST_HOLD if held else LONGEST_PAUSE)
 
     def _may_go_on(self) -> bool:
         """Whether what held the last try does not hold the next one, as far as is known. Tells what does now, if so."""
@@ -440,10 +418,3 @@ class RecoveryRun:
             return True
         self._hold(now.halted)
         return False
-
-    async def _told_within(self, pause: timedelta) -> bool:
-        with suppress(TimeoutError):
-            # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with the event.
-            async with asyncio.timeout(pause.total_seconds()):
-                await self._woken.wait()
-        return self._woken.is_set()
