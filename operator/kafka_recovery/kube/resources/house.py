@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
 
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.kube.machinery.api import ApiError, NotFound, Object
+from kafka_recovery.kube.machinery.shared import SharedReads
 from kafka_recovery.kube.resources.objects import Key
 from kafka_recovery.recovery.supervision import Authority
 
@@ -29,17 +30,17 @@ class House:
     suspended: Reason | None = None
 
 
-@dataclass
 class KnownHouse:
     """What was read last, by anybody: good enough for who waits. Who is about to act calls it, and reads anew."""
 
-    read: Callable[[], Awaitable[House]]
-    last: House | None = field(default=None, init=False)
-    """None: it was never read."""
+    def __init__(self, read: Callable[[], Awaitable[House]]) -> None:
+        self.last: House | None = None
+        """None: it was never read."""
+        self._read = SharedReads(lambda _: read())
 
     async def __call__(self) -> House:
         """As it is now. Raises ApiError."""
-        self.last = house = await self.read()
+        self.last = house = await self._read(HOUSE)
         return house
 
     async def keep_up(self) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from kafka_recovery.kube.machinery.api import Api
+from kafka_recovery.kube.machinery.shared import SharedReads
 from kafka_recovery.kube.resources.kinds import (
     APPROVALS,
     CLUSTERS,
@@ -31,18 +31,29 @@ SOON = timedelta(seconds=5)
 """An answer that takes longer is none: between two waves nobody waits for the API server."""
 
 
-@dataclass(frozen=True, slots=True)
 class Objects:
-    """Reads raise NotFound, other ApiErrors, and InvalidDocument for what a newer or older schema let through."""
+    """Reads raise NotFound, other ApiErrors, and InvalidDocument for what a newer or older schema let through.
 
-    api: Api
+    What many recoveries have in common is read once for all that ask for it at the same time.
+    """
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self._clusters = SharedReads(self._read_cluster)
+        self._policies = SharedReads(self._read_policy)
 
     async def cluster(self, key: Key) -> WatchedCluster:
         """A cluster that somebody wants watched."""
-        return read_cluster(await self.api.get(CLUSTERS.path(*key), deadline=SOON))
+        return await self._clusters(key)
 
     async def policy(self, key: Key) -> RecoveryPolicy:
         """Rules from Git."""
+        return await self._policies(key)
+
+    async def _read_cluster(self, key: Key) -> WatchedCluster:
+        return read_cluster(await self.api.get(CLUSTERS.path(*key), deadline=SOON))
+
+    async def _read_policy(self, key: Key) -> RecoveryPolicy:
         return read_policy(await self.api.get(POLICIES.path(*key), deadline=SOON))
 
     async def recovery(self, key: Key) -> PartitionRecovery:
