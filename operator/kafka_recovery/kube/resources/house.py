@@ -36,7 +36,7 @@ class KnownHouse:
     def __init__(self, read: Callable[[], Awaitable[House]]) -> None:
         self.last: House | None = None
         """None: it was never read."""
-        self._read = SharedReads(lambda _: read())
+        self._read: SharedReads[str, House] = SharedReads(lambda _: read())
 
     async def __call__(self) -> House:
         """As it is now. Raises ApiError."""
