@@ -219,7 +219,7 @@ class Log:
         self._cut_epochs(self.end)
 
     def _cut_epochs(self, to: int) -> None:
-        """Generations without a record before `to` are forgotten, when a log is cut and when it is loaded (LogLoader)."""
+        """Forget generations without a record before `to`: when a log is cut, and when it is loaded (`LogLoader`)."""
         self.epochs = [entry for entry in self.epochs if entry.start < to]
 
     def lost_power(self) -> int:
