@@ -45,18 +45,27 @@ def decide(
     waited: Waited = timedelta(0),
     designated: Designated | None = None,
     ranked: Ranking | None = None,
+    kept_off: Mapping[TopicPartition, Reason] | None = None,
 ) -> Plan:
     """Judge every partition, spread the leaders among equals, order the work.
 
     `designated`: leaders that a person named; they beat the candidate order but no guard, and so do those that a
-    fleet's ranking chose for this very outage: `ranked`.
+    fleet's ranking chose for this very outage: `ranked`. `kept_off`: where nobody is elected, whatever the evidence
+    says, and why; they take no place of the limit on one plan.
     """
     with uncollected():
         evidence = _in_order(evidence)
-        return _planned(evidence, policy, waited, designated or {}, ranked or {})
+        return _planned(evidence, policy, waited, designated or {}, ranked or {}, kept_off or {})
 
 
-def _planned(evidence: Evidence, policy: Policy, waited: Waited, designated: Designated, ranked: Ranking) -> Plan:
+def _planned(
+    evidence: Evidence,
+    policy: Policy,
+    waited: Waited,
+    designated: Designated,
+    ranked: Ranking,
+    kept_off: Mapping[TopicPartition, Reason],
+) -> Plan:
     """Apart, so that what a plan does not keep is gone before the collector looks at what was made."""
     around = index_of(evidence.cluster, policy, broker_objection)
     obstacle = cluster_objection(around, policy.limits)
@@ -70,6 +79,8 @@ def _planned(evidence: Evidence, policy: Policy, waited: Waited, designated: Des
     for place, lineup in enumerate(lineups):
         if lineup.missing and standings[place].candidates:
             standings[place] = _electable_by_order(standings[place], lineup)
+    if kept_off:
+        standings = [_kept_off(standing, kept_off.get(standing.partition.id)) for standing in standings]
     tiers = _tiers(standings, policy.limits.partitions)
     leaders = _leaders(tiers, standings, lineups, around)
     decisions = tuple(_decisions(standings, lineups, leaders, around))
@@ -110,7 +121,7 @@ def _designate(standing: Standing, designated: Designated, ranked: Ranking) -> S
     if failed is None and leader in partition.assignment:
         return standing  # nothing is wrong with this replica: something else forbids any election
     reason = _not_to_lead(leader, partition, failed, by_person=partition.id in designated)
-    return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
+    return _refused(standing, reason)
 
 
 def _not_to_lead(leader: BrokerId, partition: PartitionEvidence, failed: Reason | None, *, by_person: bool) -> Reason:
@@ -132,6 +143,14 @@ def _electable_by_order(standing: Standing, lineup: Lineup) -> Standing:
     if candidates:
         return standing._replace(candidates=candidates)
     reason = order_cannot_be_set(standing.partition, standing.candidates[0], lineup.missing)
+    return _refused(standing, reason)
+
+
+def _kept_off(standing: Standing, reason: Reason | None) -> Standing:
+    return standing if reason is None or standing.verdict is not Verdict.ELECT else _refused(standing, reason)
+
+
+def _refused(standing: Standing, reason: Reason) -> Standing:
     return standing._replace(verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None)
 
 
@@ -153,9 +172,7 @@ def _tiers(standings: list[Standing], limit: int) -> list[Tier]:
         for place in tier[room:]:
             standing = standings[place]
             reason = beyond_limit(standing.partition.id, limit, wanted)
-            standings[place] = standing._replace(
-                verdict=Verdict.REFUSE, reason=reason, candidates=(), log_end=None, loss=None
-            )
+            standings[place] = _refused(standing, reason)
         del tier[room:]
         room -= len(tier)
     return [tier for tier in ordered if tier]

@@ -230,7 +230,8 @@ class Engine:
         """Decide; partitions whose clean member is back wait for it, each as long as the policy's patience allows."""
         now = await self._permission()
         began = self._clock.monotonic()
-        deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked)
+        kept_off = session.left_behind.reasons(partition.id for partition in evidence.partitions)
+        deciding = partial(decide, evidence, now.policy, designated=designated, ranked=ranked, kept_off=kept_off)
         plan = deciding()
         waiting = [decision.id for decision in plan.decisions if decision.verdict is Verdict.WAIT]
         waited = {id: session.clean_members.waited(id, self._clock.monotonic()) for id in waiting}

@@ -54,9 +54,9 @@ class LeftBehind:
         anywhere = next((run.why for run in runs if run.partitions is None), None)
         return cls(at, anywhere, tuple(run.why for run in runs))
 
-    def reason(self, partition: TopicPartition) -> Reason | None:
-        """Why nobody is elected there, if so."""
-        return self.at.get(partition) or self.anywhere
+    def reasons(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Reason]:
+        """Those of these in which nobody is elected, and why."""
+        return {id: reason for id in partitions if (reason := self.at.get(id) or self.anywhere)}
 
 
 class Session:
@@ -151,7 +151,7 @@ class Session:
 
     def keep_off(self, partitions: Iterable[TopicPartition]) -> set[TopicPartition]:
         """Refuse those of these in which an earlier run may have left its order; returns them."""
-        reasons = {id: reason for id in partitions if (reason := self.left_behind.reason(id))}
+        reasons = self.left_behind.reasons(partitions)
         for id, reason in reasons.items():
             self.refuse(id, reason)
         return set(reasons)

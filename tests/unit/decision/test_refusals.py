@@ -139,6 +139,24 @@ def test_a_full_plan_takes_the_most_urgent_partitions() -> None:
     assert plan.waves == ((orders.id,),)
 
 
+def test_where_nobody_is_elected_anyway_no_place_of_a_full_plan_is_taken() -> None:
+    ids = [TopicPartition(topic, 0) for topic in ("clicks", "orders")]
+    seen = evidence(*[partition(COPIES, id=id) for id in ids])
+    why = Reason("OrderNotRestored", "an earlier run's order stands there")
+    plan = decide(seen, policy(Limits(partitions=1)), kept_off={ids[0]: why})
+
+    clicks, orders = plan.decisions
+    assert (clicks.verdict, clicks.reason, clicks.leader) == (Verdict.REFUSE, why, None)
+    assert orders.verdict is Verdict.ELECT
+
+
+def test_a_leader_that_is_back_is_left_alone_where_nobody_would_be_elected() -> None:
+    seen = evidence(partition(COPIES, leader=BrokerId(2)))
+    plan = decide(seen, policy(), kept_off={seen.partitions[0].id: Reason("OrderNotRestored", "it stands there")})
+
+    assert plan.decisions[0].verdict is Verdict.NOTHING
+
+
 @pytest.mark.parametrize(
     "back", [broker(1, fenced=True), broker(1, reachable=False, metadata_advances=None), broker(1)]
 )

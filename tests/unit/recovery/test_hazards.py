@@ -22,7 +22,7 @@ from kafka_recovery.domain.election import (
 )
 from kafka_recovery.domain.ids import BrokerId, TopicId, TopicPartition
 from kafka_recovery.domain.outcome import Outcome
-from kafka_recovery.domain.policy import Approval
+from kafka_recovery.domain.policy import Approval, Limits
 from kafka_recovery.domain.reason import Reason
 from kafka_recovery.recovery.ports import PlanForAnotherCluster
 from kafka_recovery.recovery.wave import FRESH
@@ -357,6 +357,35 @@ async def test_a_partition_whose_order_an_earlier_run_left_altered_is_refused_th
     await world.undo()
 
     assert world.kept_its_promises()
+
+
+async def test_a_partition_whose_order_an_earlier_run_left_altered_takes_no_place_of_the_limit(world: World) -> None:
+    """The broker that may hold its request may never come back, and the others are to have their turn."""
+    world.offline()
+    world.kafka.elect_fates = [Fate.LOST]
+    world.kafka.restore_fates = [Fate.LOST] * 4
+    await world.recover()
+    world.offline({3: 8, 4: 9}, PAYMENTS)
+
+    report = await world.recover(replace(AUTO, limits=Limits(partitions=1)))
+
+    assert code(report) == "OrderNotRestored"
+    assert report[PAYMENTS].outcome is Outcome.RECOVERED
+
+
+async def test_a_plan_that_was_made_where_an_earlier_runs_order_stands_is_not_executed_there(world: World) -> None:
+    world.offline()
+    world.kafka.elect_fates = [Fate.LOST]
+    world.kafka.restore_fates = [Fate.LOST] * 4
+    await world.recover()
+
+    plan = await world.plan()
+    world.steps.calls.clear()
+    report = await world.execute(plan)
+
+    assert plan.elections
+    assert (report[ORDERS].outcome, code(report)) == (Outcome.REFUSED, "OrderNotRestored")
+    assert "elect" not in world.changed()
 
 
 async def test_an_order_that_is_not_yet_in_the_brokers_metadata_is_restored_nevertheless(world: World) -> None:

@@ -62,15 +62,6 @@ KNOWN: tuple[Named, ...] = (
         r"ends at \d+; it ends at 0, and so its leader epochs say",
         (),
     ),
-    Named(
-        "what-can-not-be-restored-takes-places-in-the-plan",
-        "Partitions whose orders an earlier run altered and nobody can put back, as the broker that may hold its"
-        " request never comes back, take places of `limits.partitions` in each plan, though none of them is elected:"
-        " less urgent partitions may then never have their turn.",
-        ("the_quiet_end_is_explained",),
-        r"PartitionLimitReached: \d+ partitions could be elected",
-        (152602,),
-    ),
 )
 
 
