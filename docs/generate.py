@@ -48,7 +48,7 @@ PLACES: dict[Place, tuple[str, str]] = {
         "An election and what became of it",
         "Seen beside an [outcome](#outcomes), and in `status.failures`.",
     ),
-    Place.OUTCOME: ("Outcomes", "What became of one partition. [More](reference/commands.md#outcomes)"),
+    Place.OUTCOME: ("Outcomes", "What became of one partition."),
     Place.CONNECTION: (
         "The way to Kafka",
         "Seen on standard error of the command line, and as reason of a WatchedCluster.",
@@ -218,13 +218,17 @@ def _metrics() -> Iterator[str]:
 
 
 def _exit_codes() -> Iterator[str]:
-    """Members without a docstring of their own share the next one's."""
-    rows: list[tuple[str, str]] = []
-    for code, says in reversed(members("cli/terminal/exit_codes.py", "ExitCode")):
-        rows.insert(0, (f"`{code}`", _cell(says or rows[0][1])))
-    theirs = "[Those of the operator](reference/operator.md#options-and-exit-codes)"
-    yield f"Of the command line; [more](reference/commands.md#exit-codes). {theirs}.\n"
-    yield _table(("code", "says"), rows)
+    """One row for a code; members without a docstring of their own stand in the row of the next one that has one."""
+    rows: dict[str, list[str]] = {}
+    codes: list[str] = []
+    for code, says in members("cli/terminal/exit_codes.py", "ExitCode"):
+        codes.append(f"`{code}`")
+        if says:
+            rows.setdefault(", ".join(codes), []).append(_cell(says))
+            codes = []
+    operator, plugin = "reference/operator.md#options-and-exit-codes", "reference/kubectl-plugin.md"
+    yield f"Of `kafka-recovery`. [The operator]({operator}) and [the plugin]({plugin}) have their own.\n"
+    yield _table(("code", "says"), ((code, " ".join(says)) for code, says in rows.items()))
 
 
 def _words() -> Iterator[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -46,32 +45,6 @@ def blocks(page: str, word: str) -> list[str]:
 )
 def test_policies_hold(text: str) -> None:
     assert load_policy(text, "example").rules
-
-
-def test_every_field_of_a_policy_is_in_the_table_with_what_holds_without_it() -> None:
-    (version,) = yaml.safe_load((ROOT / "crds" / "recoverypolicies.yaml").read_text())["spec"]["versions"]
-    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
-    page = (DOCS / "explanation" / "decision-rules.md").read_text()
-    rows = dict(re.findall(r"^\| `((?:limits|rules\[\])\.[\w.]+)` \| (.*)\|$", page, re.MULTILINE))
-
-    for path, field in leaves(spec):
-        row = rows[path]
-        if "default" in field:
-            assert re.match(rf"`?{re.escape(str(field['default']))}`?\b|`?{re.escape(str(field['default']))}`? ", row)
-        for bound in ("minimum", "maximum"):
-            assert bound not in field or re.search(rf"\b{field[bound]}\b", row), path
-        assert all(f"`{word}`" in row for word in field.get("enum", ())), path
-
-
-def leaves(field: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every field that holds a value, by its path; `topics` counts as one."""
-    inner = field.get("properties") or field.get("items", {}).get("properties")
-    if inner is None or path.endswith("topics"):
-        yield path, field
-        return
-    for name, each in inner.items():
-        if name != "name":
-            yield from leaves(each, f"{path}{'[]' if 'items' in field else ''}{'.' if path else ''}{name}")
 
 
 def test_seeds_are_of_the_simulator_s_version() -> None:

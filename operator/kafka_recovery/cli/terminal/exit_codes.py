@@ -11,13 +11,13 @@ class ExitCode(IntEnum):
     DONE = 0
     """Everything asked for was done; of a recovery: every partition has a leader that answers."""
     NOT_RECOVERED = 1
-    """Some partition was not recovered, or its assignment order is not restored yet."""
+    """Some partition was not (`plan --exit-code`: would not be) recovered, or its order is not restored yet."""
     NOT_GOOD_ENOUGH = 1
-    """Of a rehearsal: the policy exceeds what was allowed, or the engine broke a promise."""
+    """Of a rehearsal: the policy exceeds a limit that was asked for, or the engine broke one of its promises."""
     BAD_INPUT = 2
-    """A command line, file or cluster id that is not right. Nothing was changed."""
+    """Bad input, such as a wrong cluster id, or a file, partition or journal that is not there. Nothing was changed."""
     UNAVAILABLE = 3
-    """The cluster can't be reached, or does not let us in."""
+    """Cluster, or storage, can't be reached, refuses the login, or does not show what was named."""
     APPROVAL = 4
     """A person has to approve first, or refused."""
     JOURNAL = 5
@@ -27,4 +27,4 @@ class ExitCode(IntEnum):
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143
-    """Stopped by the signal: 128 and its number. What was begun can be resumed."""
+    """Stopped by SIGHUP, SIGINT or SIGTERM, once the waves under way had ended. What was begun can be resumed."""
